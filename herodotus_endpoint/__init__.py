@@ -1,0 +1,1 @@
+"""The decisions service: ingest, queries, answers."""

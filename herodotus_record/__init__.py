@@ -1,0 +1,1 @@
+"""The one word for "a decision", shared by everyone. Leaf: imports no other room."""
