@@ -1,0 +1,212 @@
+"""The answer document `PodExplanation`: what happened to a pod, as small JSON.
+
+Owns: the document's shape and what a default answer leaves out. Does not own: the questions (`explain`), HTTP, layout.
+
+Invariant: what is left out is counted (`...Omitted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from herodotus_record import reasons
+from herodotus_record.explain import (
+    Json,
+    detail,
+    headline,
+    margin,
+    next_steps,
+    ranking,
+    rejection_groups,
+    state,
+    summary,
+    verdicts,
+    what_would_change,
+)
+from herodotus_record.model import API_VERSION, Code, Decision, Evaluation, NodeTable, Outcome, PluginVerdict
+from herodotus_record.units import quantities, timestamp
+
+RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
+NAMED = 8  # nodes named for one reason in a default answer
+PER_NODE = 20  # up to this many nodes, a default answer lists every node on its own
+
+
+def pod_explanation(
+    decision: Decision, outcomes: Sequence[Outcome], table: NodeTable, *, every_node: bool = False, node: str = ""
+) -> Json:
+    """The answer to "what happened to this pod": kind PodExplanation.
+
+    `every_node`: nothing is left out, each node on its own. `node`: only that node in `perNode`; KeyError when it was
+    not in the cluster at that generation.
+    """
+    order = ranking(decision)
+    shown = order if every_node else order[:RANKED]
+    slots = [slot for slot in range(decision.slots) if decision.evaluation[slot] != Evaluation.ABSENT]
+    if node:
+        named = table.slot_of(node)
+        if named is None or named not in slots:
+            raise KeyError(node)
+        slots = [named]
+    answer: Json = {
+        "apiVersion": API_VERSION,
+        "kind": "PodExplanation",
+        "metadata": {"namespace": decision.pod.namespace, "name": decision.pod.name, "uid": decision.pod.uid},
+        "pod": _pod(decision),
+        "attempt": _attempt(decision),
+        "outcome": _outcome(decision, outcomes, table),
+        "headline": headline(decision, table),
+        "summary": summary(decision, table),
+        "message": decision.message,
+        "nodes": {
+            "total": decision.nodes_total,
+            "evaluated": decision.nodes_evaluated,
+            "feasible": decision.nodes_feasible,
+            "notEvaluated": _not_evaluated(decision),
+        },
+        "tie": {"nodes": [table.names[s] for s in decision.ties], "seed": decision.seed} if decision.ties else None,
+        "margin": _margin(decision, table),
+        "preFilters": [_plugin_verdict(v) for v in decision.pre_filters],
+        "narrowedBy": list(decision.narrowed_by),
+        "filters": _filters(decision),
+        "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
+        "ranking": [_ranked(decision, table, slot) for slot in shown],
+        "rankingOmitted": len(order) - len(shown),
+        "rejections": rejection_groups(decision, table, named=None if every_node else NAMED),
+        "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
+        "nextSteps": next_steps(decision, table),
+        "marks": list(decision.marks),
+    }
+    if every_node or node or decision.nodes_total <= PER_NODE:
+        answer["perNode"] = [_node(decision, table, slot) for slot in slots]
+    return answer
+
+
+def _pod(decision: Decision) -> Json:
+    pod = decision.pod
+    return {
+        "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
+        "labels": dict(pod.labels),
+        "priority": pod.priority,
+        "requests": quantities(dict(pod.requests)),
+        "nominatedNode": pod.nominated_node or None,
+    }
+
+
+def _attempt(decision: Decision) -> Json:
+    key, times = decision.key, decision.times
+    return {
+        "number": key.attempt,
+        "id": decision.id,
+        "sequence": decision.sequence,
+        "cluster": key.cluster,
+        "source": key.source.value,
+        "incarnation": key.incarnation,
+        "profile": decision.scheduler.profile,
+        "scheduler": decision.scheduler.identity,
+        "version": decision.scheduler.version,
+        "generation": decision.generation,
+        "podCreatedAt": timestamp(times.created_us),
+        "queuedAt": timestamp(times.queued_us),
+        "startedAt": timestamp(times.started_us),
+        "phaseSeconds": dict(times.phases_s),
+        "queueSeconds": dict(times.queues_s),
+    }
+
+
+def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+    return {
+        "state": state(decision, outcomes),
+        "path": decision.path.value,
+        "node": None if decision.chosen is None else table.names[decision.chosen],
+        "final": decision.final or any(o.final for o in outcomes),
+        "phases": [
+            {
+                "phase": o.phase,
+                "status": o.status.label,
+                "message": o.message,
+                "at": timestamp(o.at_us),
+                "durationSeconds": o.duration_s,
+            }
+            for o in outcomes
+        ],
+    }
+
+
+def _not_evaluated(decision: Decision) -> Json:
+    """Nodes that no filter looked at, counted by why."""
+    counts: Json = {}
+    for value in decision.evaluation:
+        if value not in (Evaluation.EVALUATED, Evaluation.ABSENT):
+            name = Evaluation(value).name.lower().replace("_", "-")
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _margin(decision: Decision, table: NodeTable) -> Json | None:
+    lead = margin(decision)
+    if lead is None:
+        return None
+    return {"points": lead.points, "runnerUp": table.names[lead.runner_up], "shares": dict(lead.shares)}
+
+
+def _filters(decision: Decision) -> list[Json]:
+    rows = []
+    for f in decision.filters:
+        rejected = sum(
+            f.verdicts[i].code is not Code.SUCCESS
+            for i, e in zip(f.ids, decision.evaluation, strict=False)
+            if e == Evaluation.EVALUATED
+        )
+        ran = 0 if f.skipped else decision.nodes_evaluated
+        rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
+    return rows
+
+
+def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
+    row: Json = {
+        "rank": decision.rank[slot],
+        "node": table.names[slot],
+        "chosen": slot == decision.chosen,
+        "total": decision.totals[slot] if len(decision.totals) else None,
+    }
+    row["scores"] = {
+        s.plugin: {
+            "raw": s.raw[slot],
+            "normalized": s.normalized[slot],
+            "weighted": s.normalized[slot] * s.weight,
+        }
+        for s in decision.scores
+        if not s.skipped and len(s.normalized)
+    }
+    return row
+
+
+def _node(decision: Decision, table: NodeTable, slot: int) -> Json:
+    """Everything about one node: each filter's verdict, its rank, its scores, what would have to change."""
+    said = verdicts(decision, slot)
+    answer = _ranked(decision, table, slot) if decision.rank[slot] else {"node": table.names[slot], "chosen": False}
+    answer |= {
+        "evaluation": Evaluation(decision.evaluation[slot]).name.lower().replace("_", "-"),
+        "feasible": bool(decision.rank[slot]),
+        "passed": [plugin for plugin, verdict in said if verdict.code is Code.SUCCESS],
+        "skipped": [f.plugin for f in decision.filters if f.skipped],
+        "rejectedBy": [
+            {
+                "plugin": plugin,
+                "code": verdict.code.label,
+                "reasons": [detail(decision, table, slot, reason) for reason in verdict.reasons],
+            }
+            for plugin, verdict in said
+            if verdict.code is not Code.SUCCESS
+        ],
+        "toMakeItFeasible": what_would_change(decision, table, slot),
+    }
+    return answer
+
+
+def _plugin_verdict(v: PluginVerdict) -> Json:
+    return {
+        "plugin": v.plugin,
+        "code": v.verdict.code.label,
+        "reasons": [reasons.sentence(reason) for reason in v.verdict.reasons],
+    }

@@ -1,0 +1,218 @@
+"""Frames: the bytes in which decisions, outcomes, gaps and node rows are spooled, shipped and stored.
+
+Owns: one frame's layout, its version, and validation on both ends. Does not own: batching and retry (the shipper),
+storage (the endpoint). Never imported by the plugin: it needs msgspec, numpy and zstandard.
+
+A frame is a 12-byte header and a payload::
+
+    magic "HF" | version u8 | kind u8 | payload length u32 | CRC-32 of the payload u32     (little-endian)
+
+The payload is MessagePack of the model's dataclass by field name, columns as one byte of type code and little-endian
+entries. Unknown fields are ignored, so that a reader one version behind can read on; a new field needs a default, and
+whatever older readers must not misread needs a new version. Frames follow each other without padding: a spool segment
+and an uncompressed batch are the same bytes.
+
+Invariant: what `decode` returns satisfies `validate`; what does not is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, NodeRows, Outcome
+
+VERSION: Final = 1
+CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
+MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
+ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per cent of size on these columns
+
+_HEADER: Final = struct.Struct("<2sBBII")
+_MAGIC: Final = b"HF"
+_KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows}
+_KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
+_TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
+_LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for c in _TYPECODES]
+
+
+class CodecError(ValueError):
+    """Bytes that are no frame, or a frame that contradicts itself. The message says where and why."""
+
+
+class TruncatedError(CodecError):
+    """The bytes end inside a frame: a spool that is still being written, or one that was cut off."""
+
+
+def column(values: NDArray[Any]) -> Column:
+    """A column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
+    if not len(values):
+        return array("B")
+    low, high = int(values.min()), int(values.max())
+    code = next(c for c, lo, hi in _LIMITS if lo <= low and high <= hi)
+    narrow = array(code)
+    narrow.frombytes(values.astype(code, copy=False).tobytes())
+    return narrow
+
+
+def as_numpy(col: Column) -> NDArray[Any]:
+    """The column as a read-only numpy view, without a copy."""
+    view: NDArray[Any] = np.frombuffer(col, dtype=np.dtype(col.typecode)) if len(col) else np.zeros(0, np.uint8)
+    return view
+
+
+def encode(frame: Frame) -> bytes:
+    """One frame as bytes. CodecError when it contradicts itself."""
+    validate(frame)
+    payload = _encoder.encode(frame)
+    if len(payload) > MAX_FRAME_BYTES:
+        raise CodecError(f"frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
+    return _HEADER.pack(_MAGIC, VERSION, _KIND_OF[type(frame)], len(payload), zlib.crc32(payload)) + payload
+
+
+def split(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, memoryview]]:
+    """The frames in `data` from `offset` on, undecoded: (offset behind the frame, the frame's bytes).
+
+    TruncatedError when the bytes end inside a frame, after the whole ones were yielded; CodecError on anything else
+    that is not a frame.
+    """
+    view = memoryview(data)
+    while offset < len(view):
+        end = offset + _HEADER.size
+        if end > len(view):
+            raise TruncatedError(f"at byte {offset}: the header is cut off")
+        magic, version, kind, length, _ = _HEADER.unpack_from(view, offset)
+        if magic != _MAGIC:
+            raise CodecError(f"at byte {offset}: no frame starts here")
+        if version != VERSION or kind not in _KINDS:
+            raise CodecError(f"at byte {offset}: frame version {version} kind {kind} is not known to version {VERSION}")
+        if length > MAX_FRAME_BYTES:
+            raise CodecError(f"at byte {offset}: a payload of {length} bytes is over the limit of {MAX_FRAME_BYTES}")
+        if end + length > len(view):
+            raise TruncatedError(f"at byte {offset}: {length} bytes of payload announced, {len(view) - end} there")
+        yield end + length, view[offset : end + length]
+        offset = end + length
+
+
+def decode(frame: bytes | memoryview) -> Frame:
+    """The one frame in these bytes, validated. CodecError otherwise."""
+    view = memoryview(frame)
+    ends = [end for end, _ in split(view)]
+    if ends != [len(view)]:
+        raise CodecError(f"expected one frame, found {len(ends)}")
+    _, _, kind, _, crc = _HEADER.unpack_from(view)
+    payload = view[_HEADER.size :]
+    if zlib.crc32(payload) != crc:
+        raise CodecError("the payload's checksum does not match: damaged in transit or at rest")
+    try:
+        decoded = _decoders[kind].decode(payload)
+    except msgspec.MsgspecError as e:
+        raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e
+    validate(decoded)
+    return decoded
+
+
+def decode_all(data: bytes) -> Iterator[Frame]:
+    """Every frame in a batch, in order."""
+    for _, frame in split(data):
+        yield decode(frame)
+
+
+def compress(data: bytes) -> bytes:
+    """A batch for the wire, or a frame at rest (zstd)."""
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+
+
+def decompress(data: bytes, limit: int) -> bytes:
+    """The bytes behind `compress`. CodecError when they are no zstd or unpack to more than `limit` bytes."""
+    try:
+        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+        plain = reader.read(limit + 1)
+    except zstandard.ZstdError as e:
+        raise CodecError(f"not zstd: {e}") from e
+    if len(plain) > limit:
+        raise CodecError(f"unpacks to more than {limit} bytes")
+    return plain
+
+
+def validate(frame: Frame) -> None:
+    """CodecError naming the first field that contradicts the others."""
+    if isinstance(frame, Decision):
+        _validate_decision(frame)
+    elif isinstance(frame, NodeRows):
+        _validate_rows(frame)
+    elif isinstance(frame, Gap):
+        _check(frame.first <= frame.last, "gap.first is after gap.last")
+
+
+def _validate_decision(d: Decision) -> None:
+    def per_slot(name: str, col: Column, optional: bool = True) -> None:
+        _check(len(col) == d.slots or (optional and not len(col)), f"{name} has {len(col)} entries for {d.slots} slots")
+
+    per_slot("evaluation", d.evaluation, optional=False)
+    if d.slots:
+        _check(max(d.evaluation) <= max(Evaluation) and min(d.evaluation) >= 0, "evaluation holds an unknown value")
+    for f in d.filters:
+        per_slot(f"filters[{f.plugin}].ids", f.ids)
+        known = len(f.verdicts)
+        _check(known > 0 and f.verdicts[0].code == 0, f"filters[{f.plugin}].verdicts does not start with Success")
+        _check(
+            not len(f.ids) or (max(f.ids) < known and min(f.ids) >= 0),
+            f"filters[{f.plugin}].ids names a verdict that is not there",
+        )
+    for s in d.scores:
+        per_slot(f"scores[{s.plugin}].raw", s.raw)
+        per_slot(f"scores[{s.plugin}].normalized", s.normalized)
+    per_slot("totals", d.totals)
+    per_slot("rank", d.rank, optional=False)
+    for name, slots in (("chosen", () if d.chosen is None else (d.chosen,)), ("ties", d.ties)):
+        _check(all(0 <= slot < d.slots for slot in slots), f"{name} names a slot that is not there")
+    _check(0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= d.slots, "node counts are not in order")
+
+
+def _validate_rows(r: NodeRows) -> None:
+    n = len(r.slot)
+    same = all(len(c) == n for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested))
+    _check(same, "node rows' columns have different lengths")
+    _check(len(r.allocatable) == len(r.requested) == len(r.resources), "node rows: one column a resource is expected")
+    _check(not n or (min(r.slot) >= 0 and max(r.slot) < 1 << 24), "node rows: slot out of range")
+
+
+def _check(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise CodecError(otherwise)
+
+
+def _encode_column(value: object) -> bytes:
+    if not isinstance(value, array):
+        raise NotImplementedError(f"cannot encode {type(value).__name__}")
+    if sys.byteorder == "big":
+        value = array(value.typecode, value)
+        value.byteswap()
+    return value.typecode.encode() + value.tobytes()
+
+
+def _decode_column(kind: type, value: object) -> Column:
+    if kind is not array or not isinstance(value, bytes):
+        raise NotImplementedError(f"cannot decode {kind}")
+    code = value[:1].decode("latin-1")
+    if code not in _TYPECODES or not code:
+        raise ValueError(f"unknown column type {code!r}")
+    decoded = array(code)
+    decoded.frombytes(memoryview(value)[1:])  # ValueError when the bytes are not a multiple of the width
+    if sys.byteorder == "big":
+        decoded.byteswap()
+    return decoded
+
+
+_hook: Callable[[type, Any], Any] = _decode_column
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_column)
+_decoders: Final = {kind: msgspec.msgpack.Decoder(cls, dec_hook=_hook) for kind, cls in _KINDS.items()}

@@ -1,0 +1,152 @@
+"""The whole record as JSON with `apiVersion` and `kind`: what `-o json --full` prints and exports hold.
+
+Owns: the document's shape. Does not own: answers to questions (`answers`), which are small and derived.
+
+Invariant: nothing of the frame is missing; columns become objects by node name, absent nodes are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from herodotus_record import reasons
+from herodotus_record.explain import state
+from herodotus_record.model import (
+    API_VERSION,
+    Column,
+    Decision,
+    Evaluation,
+    FilterColumn,
+    NodeTable,
+    Outcome,
+    PluginVerdict,
+    ScoreColumn,
+    Verdict,
+)
+from herodotus_record.units import timestamp
+
+Json = dict[str, Any]
+
+
+def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+    """A decision and its outcomes as a document of kind Decision. `table`: at the decision's generation."""
+    d = decision
+    nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
+    evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Decision",
+        "metadata": {
+            "name": d.id,
+            "namespace": d.pod.namespace,
+            "creationTimestamp": timestamp(d.times.started_us),
+        },
+        "spec": {
+            "key": {
+                "cluster": d.key.cluster,
+                "source": d.key.source.value,
+                "incarnation": d.key.incarnation,
+                "podUID": d.key.pod_uid,
+                "attempt": d.key.attempt,
+            },
+            "sequence": d.sequence,
+            "scheduler": {
+                "profile": d.scheduler.profile,
+                "identity": d.scheduler.identity,
+                "version": d.scheduler.version,
+            },
+            "pod": {
+                "namespace": d.pod.namespace,
+                "name": d.pod.name,
+                "uid": d.pod.uid,
+                "labels": dict(d.pod.labels),
+                "owner": {"kind": d.pod.owner.kind, "name": d.pod.owner.name} if d.pod.owner else None,
+                "priority": d.pod.priority,
+                "requests": dict(d.pod.requests),
+                "digest": d.pod.digest,
+                "nominatedNode": d.pod.nominated_node or None,
+            },
+            "times": {
+                "podCreatedAt": timestamp(d.times.created_us),
+                "queuedAt": timestamp(d.times.queued_us),
+                "startedAt": timestamp(d.times.started_us),
+                "phaseSeconds": dict(d.times.phases_s),
+                "queueSeconds": dict(d.times.queues_s),
+            },
+            "snapshot": {
+                "generation": d.generation,
+                "nodes": d.nodes_total,
+                "evaluated": d.nodes_evaluated,
+                "feasible": d.nodes_feasible,
+            },
+            "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
+            "narrowedBy": list(d.narrowed_by),
+            "evaluation": {
+                name: Evaluation(d.evaluation[slot]).name.lower().replace("_", "-") for slot, name in nodes.items()
+            },
+            "filters": [_filter(f, evaluated) for f in d.filters],
+            "scores": [_score(s, d.rank, nodes) for s in d.scores],
+            "totals": _by_node(d.totals, d.rank, nodes),
+            "rank": _by_node(d.rank, d.rank, nodes),
+            "ties": [table.names[slot] for slot in d.ties],
+            "seed": d.seed,
+            "postFilters": [_plugin_verdict(v) for v in d.post_filters],
+            "marks": list(d.marks),
+        },
+        "status": {
+            "state": state(d, outcomes),
+            "path": d.path.value,
+            "node": None if d.chosen is None else table.names[d.chosen],
+            "message": d.message,
+            "outcomes": [
+                {
+                    "phase": o.phase,
+                    "status": o.status.label,
+                    "node": o.node,
+                    "message": o.message,
+                    "at": timestamp(o.at_us),
+                    "durationSeconds": o.duration_s,
+                    "final": o.final,
+                    "sequence": o.sequence,
+                }
+                for o in outcomes
+            ],
+        },
+    }
+
+
+def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
+    """Nodes that are not listed under `rejected` passed, or the filter was skipped."""
+    rejected = {
+        name: _verdict(f.verdicts[f.ids[slot]]) for slot, name in evaluated.items() if len(f.ids) and f.ids[slot]
+    }
+    return {"plugin": f.plugin, "skipped": f.skipped, "rejected": rejected}
+
+
+def _score(s: ScoreColumn, rank: Column, nodes: Mapping[int, str]) -> Json:
+    return {
+        "plugin": s.plugin,
+        "weight": s.weight,
+        "skipped": s.skipped,
+        "raw": _by_node(s.raw, rank, nodes),
+        "normalized": _by_node(s.normalized, rank, nodes),
+    }
+
+
+def _by_node(column: Column, rank: Column, nodes: Mapping[int, str]) -> dict[str, int]:
+    """A column's entries of the feasible nodes."""
+    if not len(column):
+        return {}
+    return {name: column[slot] for slot, name in nodes.items() if rank[slot]}
+
+
+def _verdict(v: Verdict) -> Json:
+    return {
+        "code": v.code.label,
+        "reasons": [{"code": r.code, "params": dict(r.params), "sentence": reasons.sentence(r)} for r in v.reasons],
+    }
+
+
+def _plugin_verdict(v: PluginVerdict) -> Json:
+    return {"plugin": v.plugin, **_verdict(v.verdict)}

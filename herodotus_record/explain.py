@@ -1,0 +1,297 @@
+"""Questions to a decision, answered from what it recorded.
+
+Owns: ranking, margin, rejections, why not a node, what would have to change, and the one-line summary. Does not own:
+the answer document they make up (`answers`), storage, HTTP, layout on a screen.
+
+Pure: a decision, its outcomes and its node table (at the decision's generation) in, plain values out. Amounts stand in
+the answers twice: exact in base units, and as text.
+
+Invariant: an answer holds nothing that the record does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from herodotus_record import reasons
+from herodotus_record.model import (
+    Code,
+    Decision,
+    Evaluation,
+    NodeTable,
+    Outcome,
+    Path,
+    Reason,
+    Verdict,
+)
+from herodotus_record.units import quantity
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far the best node is ahead of the next: points, and each plugin's weighted share, largest first."""
+
+    runner_up: int  # slot
+    points: int
+    shares: tuple[tuple[str, int], ...]
+
+
+def state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
+    """Bound, Binding (in progress), Failed (a later phase failed), Unschedulable or Error."""
+    if decision.chosen is None:
+        return "Error" if decision.path is Path.ERROR else "Unschedulable"
+    last = next((o for o in outcomes if o.final), None)
+    if last is None:
+        return "Binding"
+    return "Bound" if last.status is Code.SUCCESS else "Failed"
+
+
+def ranking(decision: Decision) -> list[int]:
+    """The feasible slots, best first; the chosen one first among equals."""
+    feasible = [slot for slot, rank in enumerate(decision.rank) if rank]
+    return sorted(feasible, key=lambda slot: (decision.rank[slot], slot != decision.chosen, slot))
+
+
+def weighted(decision: Decision, slot: int) -> dict[str, int]:
+    """Each plugin's contribution to a slot's total. Skipped plugins contribute nothing and are absent."""
+    return {s.plugin: s.normalized[slot] * s.weight for s in decision.scores if not s.skipped and len(s.normalized)}
+
+
+def margin(decision: Decision) -> Margin | None:
+    """The best node's lead over the next; None where fewer than two were scored."""
+    order = ranking(decision)
+    if len(order) < 2 or not len(decision.totals):
+        return None
+    best, next_ = order[0], order[1]
+    ours, theirs = weighted(decision, best), weighted(decision, next_)
+    shares = sorted(((p, ours[p] - theirs[p]) for p in ours if ours[p] != theirs[p]), key=lambda s: (-s[1], s[0]))
+    return Margin(next_, decision.totals[best] - decision.totals[next_], tuple(shares))
+
+
+def verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
+    """What every filter that ran said of a slot's node, in evaluation order; empty where it was not evaluated."""
+    if decision.evaluation[slot] != Evaluation.EVALUATED:
+        return []
+    return [(f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped]
+
+
+def rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
+    """The filters that turned the node away, in evaluation order: the first is *the* reason, the others hold too."""
+    return [(plugin, verdict) for plugin, verdict in verdicts(decision, slot) if verdict.code is not Code.SUCCESS]
+
+
+def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
+    """A reason with its numbers on this node: sentence, text, and requested, free and allocatable where they count."""
+    answer: Json = {"code": reason.code, "sentence": reasons.sentence(reason), "params": dict(reason.params)}
+    resource = _resource(reason)
+    if resource:
+        requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
+        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+        answer |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
+        answer["text"] = (
+            f"{_asks(resource, requested)}; free {quantity(resource, free)} of {quantity(resource, allocatable)}"
+        )
+    else:
+        answer["text"] = _text(reason)
+    return answer
+
+
+def what_would_change(decision: Decision, table: NodeTable, slot: int) -> list[str]:
+    """What would have to be different for the node to pass every filter that rejects it, one step a reason."""
+    return [_remedy(decision, table, slot, r) for _, verdict in rejections(decision, slot) for r in verdict.reasons]
+
+
+def headline(decision: Decision, table: NodeTable) -> str:
+    """What happened, in one sentence."""
+    total, feasible = decision.nodes_total, decision.nodes_feasible
+    if decision.chosen is None:
+        return _headline_unplaced(decision, table)
+    node = table.names[decision.chosen]
+    if decision.path is Path.NOMINATED:
+        return f"On {node}: nominated by an earlier attempt's preemption, and it fits."
+    if decision.path is Path.ONLY_FEASIBLE:
+        return f"On {node}: the only node of {total} that fits; scoring was not needed."
+    lead = margin(decision)
+    if lead is None:
+        return f"On {node}: first of {feasible} feasible nodes out of {total}; no plugin scored them."
+    if decision.ties:
+        return (
+            f"On {node}: drawn among {len(decision.ties)} nodes with the best total"
+            f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {total}."
+        )
+    shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in lead.shares[:3])
+    return (
+        f"On {node}: best of {feasible} feasible nodes out of {total},"
+        f" {_count(lead.points, 'point')} ahead of {table.names[lead.runner_up]} ({shares})."
+    )
+
+
+def summary(decision: Decision, table: NodeTable) -> str:
+    """One line: the FailedScheduling event's message where the pod was not placed, otherwise the headline."""
+    return decision.message or headline(decision, table)
+
+
+def next_steps(decision: Decision, table: NodeTable) -> list[str]:
+    """For a pod that fits nowhere: what would place it with the least change, where that is known."""
+    candidates = [
+        (len(steps), _shortfall(decision, table, slot), slot, steps)
+        for slot in range(decision.slots)
+        if (steps := what_would_change(decision, table, slot))
+    ]
+    if decision.chosen is not None or not candidates:
+        return []
+    _, _, slot, steps = min(candidates)
+    return [f"{step} on {table.names[slot]}" for step in steps]
+
+
+def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
+    """Rejected nodes by the filter that rejected them first and its reasons, most nodes first, nearest node first.
+
+    `named`: how many nodes to list for each group; None for all.
+    """
+    groups: dict[tuple[str, int, int], list[int]] = {}
+    order = {f.plugin: i for i, f in enumerate(decision.filters)}
+    for slot in range(decision.slots):
+        rejected = rejections(decision, slot)
+        if rejected:
+            plugin, _ = rejected[0]
+            f = decision.filters[order[plugin]]
+            groups.setdefault((plugin, order[plugin], f.ids[slot]), []).append(slot)
+    answer = []
+    for (plugin, position, verdict_id), slots in groups.items():
+        verdict = decision.filters[position].verdicts[verdict_id]
+        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), table.names[slot]))
+        shown = slots if named is None else slots[:named]
+        answer.append(
+            {
+                "plugin": plugin,
+                "code": verdict.code.label,
+                "count": len(slots),
+                "reasons": [_text_of_group(decision, reason) for reason in verdict.reasons],
+                "nodes": [_rejected(decision, table, slot) for slot in shown],
+                "nodesOmitted": len(slots) - len(shown),
+            }
+        )
+    return sorted(
+        answer, key=lambda g: (-g["count"], order[g["plugin"]], g["reasons"][0]["sentence"] if g["reasons"] else "")
+    )
+
+
+def _text_of_group(decision: Decision, reason: Reason) -> Json:
+    """A reason without a node's numbers: what all nodes of a group have in common."""
+    resource = _resource(reason)
+    requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
+    return {
+        "code": reason.code,
+        "sentence": reasons.sentence(reason),
+        "params": dict(reason.params),
+        "text": _asks(resource, requested) if resource else _text(reason),
+        "resource": resource or None,
+    }
+
+
+def _rejected(decision: Decision, table: NodeTable, slot: int) -> Json:
+    rejected = rejections(decision, slot)
+    return {
+        "node": table.names[slot],
+        "reasons": [detail(decision, table, slot, reason) for reason in rejected[0][1].reasons],
+        "alsoRejectedBy": [plugin for plugin, _ in rejected[1:]],
+    }
+
+
+def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
+    if decision.path is Path.ERROR:
+        return f"The attempt ended in an error: {decision.message}"
+    if not decision.nodes_total:
+        return "No node fits: the cluster has no nodes."
+    if decision.pre_filters:
+        v = decision.pre_filters[-1]
+        why = ", ".join(reasons.sentence(reason) for reason in v.verdict.reasons)
+        return f"No node fits: {v.plugin} turned the pod away before looking at nodes: {why}."
+    groups = rejection_groups(decision, table, named=1)
+    if not groups:
+        return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
+    top = groups[0]
+    nearest = top["nodes"][0]
+    parts = [d["text"] + (f" on {nearest['node']}" if "free" in d else "") for d in nearest["reasons"]]
+    lead = f"{top['count']} of {decision.nodes_total} nodes fail {top['plugin']}"
+    return (
+        f"No node fits. {lead}: {', '.join(parts)}{', the nearest' if top['count'] > 1 and _numeric(nearest) else ''}."
+    )
+
+
+def _numeric(row: Json) -> bool:
+    return any("free" in d for d in row["reasons"])
+
+
+def _resource(reason: Reason) -> str:
+    """The resource that a reason is about; "" where it is about none."""
+    return "pods" if reason.code == "too-many-pods" else reason.params.get("resource", "")
+
+
+def _asks(resource: str, requested: int) -> str:
+    return f"{resource}: requests {quantity(resource, requested)}"
+
+
+def _text(reason: Reason) -> str:
+    p = reason.params
+    match reason.code:
+        case "untolerated-taint":
+            return f"taint {_taint(p)} not tolerated"
+        case "unschedulable":
+            return "cordoned (spec.unschedulable)"
+        case "node-affinity" if p.get("wants"):
+            return f"does not match {p['wants']}"
+        case "ports" if p.get("ports"):
+            return f"host port {p['ports']} is taken"
+        case _:
+            return reasons.sentence(reason)
+
+
+def _taint(p: Any) -> str:
+    return f"{p.get('key', '')}{'=' + p['value'] if p.get('value') else ''}:{p.get('effect', '')}"
+
+
+def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
+    resource = _resource(reason)
+    if resource:
+        requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
+        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+        short = quantity(resource, requested - free)
+        if requested > allocatable:
+            whole = quantity(resource, allocatable)
+            return f"request at most {whole} {resource} (the whole node), or add a larger node instead"
+        if resource == "pods":
+            return "remove a pod (the node's pod limit is reached)"
+        return f"free {short} {resource}"
+    match reason.code:
+        case "untolerated-taint":
+            return f"tolerate {_taint(reason.params)}"
+        case "unschedulable":
+            return "uncordon it"
+        case "node-affinity":
+            return f"match {reason.params.get('wants', 'the node affinity')}"
+        case "ports":
+            return f"free host port {reason.params.get('ports', '')}".rstrip()
+        case _:
+            return f"resolve: {reasons.sentence(reason)}"
+
+
+def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:
+    """How far the node is from holding the pod: the largest missing share of what it requests; 0 when it has room."""
+    return max(
+        (
+            (requested - table.free(slot, resource)) / requested
+            for resource, requested in decision.pod.requests.items()
+            if requested > 0
+        ),
+        default=0.0,
+    )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,99 @@
+"""Reason codes and kube-scheduler's sentences: the only place with those sentences.
+
+Owns: the catalogue, `sentence` (code to words) and `parse` (words to code). Does not own: which plugin gives which
+reason. Source of the sentences: kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and framework/types.go for the
+message that sums them up.
+
+Invariant: `parse(sentence(r)) == r` for every reason whose parameters the sentence shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from herodotus_record.model import Reason
+
+# {name} shows a parameter; parameters that a sentence does not show are for our own screens.
+CATALOGUE: Final[Mapping[str, str]] = {
+    # NodeUnschedulable, NodeName, TaintToleration
+    "unschedulable": "node(s) were unschedulable",
+    "node-name": "node(s) didn't match the requested node name",
+    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect: the first one not tolerated
+    # NodeAffinity
+    "node-affinity": "node(s) didn't match Pod's node affinity/selector",
+    "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",
+    "affinity-conflict": "pod affinity terms conflict",
+    # NodePorts
+    "ports": "node(s) didn't have free ports for the requested pod ports",  # ports: those that are taken
+    # NodeResourcesFit
+    "too-many-pods": "Too many pods",
+    "insufficient": "Insufficient {resource}",
+    # the framework itself
+    "narrowed": "node(s) didn't satisfy plugin(s) {plugins}",
+    "narrowed-empty": "node(s) didn't satisfy plugin {plugin}",
+    "narrowed-disjoint": "node(s) didn't satisfy plugin(s) {plugins} simultaneously",
+    "gated": "waiting for scheduling gates: {gates}",
+    "no-nodes": "no nodes available to schedule pods",
+    # DynamicResources and DefaultPreemption (PostFilter)
+    "no-claims": "no new claims to deallocate",
+    "state-not-found": "not found",
+    "no-victims": "No preemption victims found for incoming pod",
+    "preemption-unhelpful": "Preemption is not helpful for scheduling",
+    "preemption": "preemption: {message}",
+    "preemption-never": "not eligible due to preemptionPolicy=Never.",
+    # Herodotus' own: a feature that this version does not schedule, so the pod is not placed as if it were absent
+    "not-built": "Herodotus does not support {feature} yet (plugin {plugin})",
+    # a plugin that raised, or one that speaks for itself (out-of-tree)
+    "text": "{text}",
+}
+
+
+def sentence(reason: Reason) -> str:
+    """The reason in kube-scheduler's words. KeyError names a code or parameter that is not in the catalogue."""
+    return CATALOGUE[reason.code].format_map(dict(reason.params))
+
+
+def parse(words: str) -> Reason:
+    """The reason behind a sentence of kube-scheduler; one of code `text` when the catalogue does not have it."""
+    for code, pattern in _PATTERNS:
+        match = pattern.fullmatch(words)
+        if match:
+            return Reason(code, match.groupdict())
+    return Reason("text", {"text": words})
+
+
+def fit_error(
+    nodes_total: int, per_node: Iterable[tuple[str, int]], pre_filter: str = "", post_filter: str = ""
+) -> str:
+    """The message of a pod that fits nowhere, as kube-scheduler's FitError prints it.
+
+    `per_node`: sentences with the number of nodes that gave them (a node with several reasons counts under each);
+    ignored when PreFilter rejected the pod as a whole with the words `pre_filter`.
+    """
+    message = f"0/{nodes_total} nodes are available:"
+    if pre_filter:
+        message += f" {pre_filter}."
+    else:
+        histogram: Counter[str] = Counter()
+        for words, count in per_node:
+            histogram[words] += count
+        # sorted as whole strings, "10 x" before "2 y", as kube-scheduler does
+        parts = sorted(f"{count} {words}" for words, count in histogram.items())
+        if parts:
+            message += f" {', '.join(parts)}."
+    return f"{message} {post_filter}" if post_filter else message
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template)))
+
+
+# the most specific sentence first: one with fewer parameters, then the longer one
+_PATTERNS: Final = [
+    (code, _pattern(template))
+    for code, template in sorted(CATALOGUE.items(), key=lambda item: (item[1].count("{"), -len(item[1])))
+    if code != "text"
+]

@@ -1,0 +1,40 @@
+"""Amounts and times as people read them: `500m`, `1.5Gi`, `2026-03-01T12:00:00.000000+00:00`.
+
+Owns: formatting only. Amounts are in base units (cpu in milli, bytes, counts); exact numbers stay in the JSON answers.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def quantity(resource: str, amount: int) -> str:
+    """An amount of a resource. Bytes are cut, not rounded up, to one decimal: what is free is never overstated."""
+    if resource == "cpu":
+        return f"{amount}m" if amount else "0"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return _bytes(amount)
+    return str(amount)
+
+
+def quantities(amounts: dict[str, int]) -> dict[str, str]:
+    """Every amount of a resource list as `quantity` writes it."""
+    return {resource: quantity(resource, amount) for resource, amount in amounts.items()}
+
+
+def timestamp(microseconds: int) -> str:
+    """Microseconds since the epoch as RFC 3339 in UTC."""
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
+
+
+def _bytes(amount: int) -> str:
+    sign, rest = ("-", -amount) if amount < 0 else ("", amount)
+    unit = 0
+    while rest >= 1 << (10 * (unit + 1)) and unit + 1 < len(_BINARY):
+        unit += 1
+    whole, part = divmod(rest, 1 << (10 * unit))
+    tenth = part * 10 >> (10 * unit)
+    return f"{sign}{whole}.{tenth}{_BINARY[unit]}" if tenth else f"{sign}{whole}{_BINARY[unit]}"
