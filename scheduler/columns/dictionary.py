@@ -1,0 +1,46 @@
+"""A column of values that repeat: each distinct value is stored once, the column holds its number.
+
+A filter asks each distinct value once and spreads the answers with one `take`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T", bound=Hashable)
+
+Ids = NDArray[np.int32]
+
+
+class DictionaryColumn(Generic[T]):
+    """Slots' values by number. `values[0]` is what a slot holds before it is set."""
+
+    def __init__(self, default: T, capacity: int) -> None:
+        self.values: list[T] = [default]
+        self._numbers: dict[T, int] = {default: 0}
+        self._ids: Ids = np.zeros(capacity, np.int32)
+
+    def set(self, slot: int, value: T) -> None:
+        """Put a slot's value."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        self._ids[slot] = number
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        self._ids = np.concatenate([self._ids, np.zeros(capacity - len(self._ids), np.int32)])
+
+    def ids(self, slots: int) -> Ids:
+        """The numbers of the first `slots` slots, without a copy."""
+        return self._ids[:slots]
+
+    def where(self, slots: int, holds: Callable[[T], bool]) -> NDArray[np.bool_]:
+        """Which slots' values hold, asking each distinct value once."""
+        answers = np.fromiter((holds(value) for value in self.values), np.bool_, len(self.values))
+        return answers.take(self._ids[:slots])

@@ -1,0 +1,268 @@
+"""Every node's state as columns.
+
+Owns: slots (stable numbers with tombstones), resources, taints, labels, ports, images, the pods on each node, and which
+rows changed. Does not own: the life of a pod between assumed and confirmed (`scheduler.cache`).
+
+Invariant: after any sequence of changes the columns equal those built from scratch from the same nodes and pods.
+A slot without a node (`live` False) holds zeros; pods may sit in it before their node appears (kube-scheduler's
+"ghost" node), and they count as soon as it does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.columns.dictionary import DictionaryColumn
+from scheduler.columns.images import Images
+from scheduler.columns.order import VisitOrder
+from scheduler.objects import requests
+from scheduler.objects.pod import HostPort, PodInfo
+from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
+from scheduler.objects.types import Node, Taint
+
+Amounts = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_FIRST_CAPACITY: Final = 64  # slots; doubles when full
+
+
+class StaleSnapshotError(RuntimeError):
+    """A snapshot was read after the columns had changed."""
+
+
+class NodeColumns:
+    """Nodes and the pods on them, by slot. Changed by one thread only; read through a `Snapshot`."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.slots = 0  # the high-water mark: columns are this long
+        self.names: list[str] = []
+        self.uids: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        self.index: dict[str, int] = {}
+        self.images = Images()
+        self.order = VisitOrder()
+        self._capacity = _FIRST_CAPACITY
+        self._free: list[int] = []
+        self._resource_rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
+        self._allocatable = np.zeros((8, self._capacity), np.int64)
+        self._requested = np.zeros((8, self._capacity), np.int64)
+        self._scoring = np.zeros((2, self._capacity), np.int64)
+        self._live = np.zeros(self._capacity, np.bool_)
+        self._unschedulable = np.zeros(self._capacity, np.bool_)
+        self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
+        self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
+        self._touched: set[int] = set()
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> Mask:
+        """Which slots hold a node."""
+        return self._live[: self.slots]
+
+    @property
+    def unschedulable(self) -> Mask:
+        """spec.unschedulable: cordoned."""
+        return self._unschedulable[: self.slots]
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that some node has or some pod requests."""
+        return tuple(self._resource_rows)
+
+    def allocatable(self, resource: str) -> Amounts:
+        """status.allocatable in base units; `pods` is the number of pods allowed."""
+        return self._row(self._allocatable, resource)
+
+    def requested(self, resource: str) -> Amounts:
+        """What the pods on each node request, in base units; `pods` is their number."""
+        return self._row(self._requested, resource)
+
+    def scoring_requested(self, resource: str) -> Amounts:
+        """As `requested`, for cpu and memory with kube-scheduler's defaults for containers that name none."""
+        if resource in (CPU, MEMORY):
+            return self._scoring[0 if resource == CPU else 1, : self.slots]
+        return self.requested(resource)
+
+    @property
+    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
+        """spec.taints, each distinct list once."""
+        return self._taints
+
+    def label(self, key: str) -> DictionaryColumn[str | None]:
+        """The values of a node label; None where a node does not have it. Kept up to date once it was asked for."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = DictionaryColumn(None, self._capacity)
+            for slot, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(slot, (node.metadata.labels or {}).get(key))
+        return column
+
+    def ports_taken(self, wanted: HostPort) -> Iterable[int]:
+        """The slots where a host port is taken."""
+        holders = self._ports.get((wanted.protocol, wanted.port), {})
+        return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> int:
+        """Add or replace a node; its slot."""
+        slot = self._slot(node.metadata.name)
+        self.uids[slot] = node.metadata.uid
+        self.nodes[slot] = node
+        self._live[slot] = True
+        self._unschedulable[slot] = node.spec.unschedulable
+        allocatable = requests.base_units(node.status.allocatable)
+        self._intern(allocatable)
+        self._allocatable[:, slot] = 0
+        for resource, amount in allocatable.items():
+            self._allocatable[self._resource_rows[resource], slot] = amount
+        self._taints.set(slot, tuple(node.spec.taints or ()))
+        labels = node.metadata.labels or {}
+        for key, column in self._labels.items():
+            column.set(slot, labels.get(key))
+        self.images.set(slot, node)
+        self.order.set(slot, node)
+        self._touch(slot)
+        return slot
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. Its slot stays while pods are still counted on it."""
+        slot = self.index.get(name)
+        if slot is None or self.nodes[slot] is None:
+            return
+        self.uids[slot] = ""
+        self.nodes[slot] = None
+        self._live[slot] = self._unschedulable[slot] = False
+        self._allocatable[:, slot] = 0
+        self._taints.set(slot, ())
+        for column in self._labels.values():
+            column.set(slot, None)
+        self.images.set(slot, None)
+        self.order.remove(slot)
+        self._touch(slot)
+        self._release_if_empty(slot)
+
+    def add_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Count a pod on a node, which need not be known yet."""
+        slot = self._slot(node_name)
+        self.pods[slot][pod.uid] = pod
+        self._count(slot, pod, +1)
+        for port in pod.host_ports:
+            self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
+
+    def remove_pod(self, uid: str, node_name: str) -> None:
+        """Stop counting a pod on a node. KeyError when it is not counted there."""
+        slot = self.index[node_name]
+        pod = self.pods[slot].pop(uid)
+        self._count(slot, pod, -1)
+        for port in pod.host_ports:
+            holders = self._ports[port.protocol, port.port]
+            holders[slot].remove(port)
+            if not holders[slot]:
+                del holders[slot]
+        self._release_if_empty(slot)
+
+    def take_touched(self) -> list[int]:
+        """The slots that changed since the last call, ascending."""
+        touched, self._touched = sorted(self._touched), set()
+        return touched
+
+    # --- slots and rows -------------------------------------------------------------------------------------------
+
+    def _row(self, matrix: Amounts, resource: str) -> Amounts:
+        row = self._resource_rows.get(resource)
+        return np.zeros(self.slots, np.int64) if row is None else matrix[row, : self.slots]
+
+    def _slot(self, name: str) -> int:
+        slot = self.index.get(name)
+        if slot is not None:
+            return slot
+        if self._free:
+            slot = heapq.heappop(self._free)
+            self.names[slot] = name
+        else:
+            slot = self.slots
+            self.slots += 1
+            self.names.append(name)
+            self.uids.append("")
+            self.nodes.append(None)
+            self.pods.append({})
+            if self.slots > self._capacity:
+                self._grow()
+        self.index[name] = slot
+        return slot
+
+    def _release_if_empty(self, slot: int) -> None:
+        if self.nodes[slot] is None and not self.pods[slot]:
+            del self.index[self.names[slot]]
+            self.names[slot] = ""
+            heapq.heappush(self._free, slot)
+
+    def _grow(self) -> None:
+        more = self._capacity
+        self._capacity *= 2
+        self._allocatable, self._requested, self._scoring = (
+            np.pad(m, ((0, 0), (0, more))) for m in (self._allocatable, self._requested, self._scoring)
+        )
+        self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
+        for column in (self._taints, *self._labels.values()):
+            column.grow(self._capacity)
+
+    def _intern(self, resources: Iterable[str]) -> None:
+        for resource in resources:
+            self._resource_rows.setdefault(resource, len(self._resource_rows))
+        missing = len(self._resource_rows) - len(self._allocatable)
+        if missing > 0:
+            more = max(missing, len(self._allocatable))
+            self._allocatable, self._requested = (
+                np.pad(m, ((0, more), (0, 0))) for m in (self._allocatable, self._requested)
+            )
+
+    def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
+        self._intern(pod.requests)
+        for resource, amount in pod.requests.items():
+            self._requested[self._resource_rows[resource], slot] += sign * amount
+        self._requested[self._resource_rows[PODS], slot] += sign
+        cpu, memory = pod.scoring_requests
+        self._scoring[0, slot] += sign * cpu
+        self._scoring[1, slot] += sign * memory
+        self._touch(slot)
+
+    def _touch(self, slot: int) -> None:
+        self.generation += 1
+        self._touched.add(slot)
+
+    def node_row(self, slot: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """(allocatable, requested) of one slot, of the resources that either knows."""
+        rows = self._resource_rows.items()
+        allocatable = {r: int(a) for r, row in rows if (a := self._allocatable[row, slot])}
+        requested = {r: int(q) for r, row in rows if (q := self._requested[row, slot])}
+        return allocatable, requested
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The columns as of a generation, without a copy; reading it after a change raises `StaleSnapshotError`."""
+
+    columns: NodeColumns
+    generation: int
+
+    @property
+    def nodes(self) -> NodeColumns:
+        """The columns, if they have not changed since."""
+        if self.columns.generation != self.generation:
+            raise StaleSnapshotError(
+                f"generation {self.generation} is over, the columns are at {self.columns.generation}"
+            )
+        return self.columns

@@ -1,0 +1,107 @@
+"""A pod prepared once for everything that reads it: amounts in base units, host ports, affinity at hand.
+
+Invariant: derived from the Pod alone and immutable; a changed pod is a new `PodInfo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from scheduler.objects import requests
+from scheduler.objects.types import Container, Pod
+
+
+class HostPort(NamedTuple):
+    """A port on the node. An empty address on the wire is 0.0.0.0: all of them."""
+
+    ip: str
+    protocol: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether both cannot be had on one node. Addresses compare as text, as kube-scheduler does."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return "0.0.0.0" in (self.ip, other.ip) or self.ip == other.ip
+
+    def __str__(self) -> str:
+        where = "" if self.ip == "0.0.0.0" else f"{self.ip}:"
+        return f"{where}{self.port}/{self.protocol}"
+
+
+@dataclass(frozen=True, eq=False)
+class PodInfo:
+    """A Pod and what follows from it. `running`: it is on a node, so a resize in progress counts (see `requests`)."""
+
+    pod: Pod
+    running: bool = False
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace."""
+        return self.pod.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        return self.pod.metadata.name
+
+    @property
+    def full_name(self) -> str:
+        """NAMESPACE/NAME, as logs and events write it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """metadata.labels."""
+        return self.pod.metadata.labels or {}
+
+    @property
+    def priority(self) -> int:
+        """spec.priority; 0 where unset."""
+        return self.pod.spec.priority or 0
+
+    @property
+    def terminating(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def requests(self) -> Mapping[str, int]:
+        """Effective requests in base units."""
+        return requests.pod_requests(self.pod, running=self.running)
+
+    @cached_property
+    def scoring_requests(self) -> tuple[int, int]:
+        """(cpu, memory) with defaults for containers that name none, as a node counts the pod."""
+        return requests.scoring_requests(self.pod, running=self.running)
+
+    @cached_property
+    def incoming_scoring_requests(self) -> tuple[int, int]:
+        """The same without pod-level resources: how NodeResourcesFit scores the incoming pod."""
+        return requests.scoring_requests(self.pod, pod_level=False)
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Host ports of the containers and sidecars."""
+        spec = self.pod.spec
+        sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+        return tuple(
+            HostPort(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port)
+            for c in [*sidecars, *(spec.containers or ())]
+            for p in c.ports or ()
+            if p.host_port > 0
+        )
+
+    @property
+    def containers(self) -> list[Container]:
+        """Init containers, then containers."""
+        return [*(self.pod.spec.init_containers or ()), *(self.pod.spec.containers or ())]

@@ -1,0 +1,137 @@
+"""What a pod requests, and which resources scheduling counts.
+
+Source: k8s.io/component-helpers/resource PodRequests, and pkg/scheduler/framework/types.go Resource.Add. Amounts are
+summed exactly and rounded up once a pod and resource: two containers of 0.5m cpu request 1m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.objects import quantity
+from scheduler.objects.types import Amounts, Container, ContainerStatus, Pod
+
+CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+DEFAULT_MILLI_CPU = 100  # what scoring assumes of a container that requests no cpu
+DEFAULT_MEMORY = 200 << 20  # and of one that requests no memory
+
+_DEFAULTS = {CPU: DEFAULT_MILLI_CPU * 10**6, MEMORY: DEFAULT_MEMORY * quantity.NANO}
+
+Nanos = dict[str, int]
+
+
+def counted(resource: str) -> bool:
+    """Whether scheduling counts the resource: cpu, memory, ephemeral-storage, and everything "scalar"."""
+    return resource in (CPU, MEMORY, STORAGE) or is_scalar(resource)
+
+
+def is_scalar(resource: str) -> bool:
+    """Extended resources, huge pages, prefixed native resources and attachable volumes."""
+    return (
+        is_extended(resource)
+        or resource.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in resource
+    )
+
+
+def is_extended(resource: str) -> bool:
+    """A qualified name outside kubernetes.io, and none that quota writes with the prefix `requests.`."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+
+
+def pod_requests(pod: Pod, *, running: bool = False) -> dict[str, int]:
+    """The pod's effective requests in base units (cpu in milli), of the resources that count.
+
+    `running`: for a pod on a node, a resize in progress counts with the larger of what was asked, allotted and given.
+    """
+    return _base_units(_total(pod, defaults={}, pod_level=True, running=running))
+
+
+def scoring_requests(pod: Pod, *, running: bool = False, pod_level: bool = True) -> tuple[int, int]:
+    """(cpu in milli, memory in bytes) with kube-scheduler's defaults for containers that name none: "non-zero".
+
+    `pod_level=False` leaves spec.resources out, as kube-scheduler's NodeResourcesFit does when it *scores* the incoming
+    pod (though not when it filters).
+    """
+    total = _total(pod, defaults=_DEFAULTS, pod_level=pod_level, running=running)
+    return quantity.milli(total.get(CPU, 0)), quantity.value(total.get(MEMORY, 0))
+
+
+def base_units(amounts: Amounts | None) -> dict[str, int]:
+    """A node's allocatable in base units, of the resources that count, `pods` among them."""
+    nanos = {resource: quantity.parse(text) for resource, text in (amounts or {}).items()}
+    return _base_units(nanos) | {PODS: quantity.value(nanos.get(PODS, 0))}
+
+
+def _base_units(nanos: Mapping[str, int]) -> dict[str, int]:
+    return {
+        resource: quantity.milli(amount) if resource == CPU else quantity.value(amount)
+        for resource, amount in nanos.items()
+        if counted(resource)
+    }
+
+
+def _total(pod: Pod, *, defaults: Mapping[str, int], pod_level: bool, running: bool) -> Nanos:
+    spec = pod.spec
+    at_pod_level = _nanos(spec.resources.requests) if pod_level and spec.resources else {}
+    # a default stands in only for what neither the container nor the pod names
+    missing = {r: amount for r, amount in defaults.items() if r not in at_pod_level}
+    statuses = _statuses(pod) if running else {}
+    total: Nanos = {}
+    for container in spec.containers or ():
+        _add(total, _container(container, missing, statuses, pod))
+    sidecars: Nanos = {}
+    init: Nanos = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            asked = _container(container, missing, statuses, pod)
+            _add(total, asked)
+            _add(sidecars, asked)
+            _maximum(init, sidecars)
+        else:
+            asked = _container(container, missing, {}, pod)
+            _add(asked, sidecars)
+            _maximum(init, asked)
+    _maximum(total, init)
+    total |= {r: amount for r, amount in at_pod_level.items() if r in (CPU, MEMORY) or r.startswith("hugepages-")}
+    _add(total, _nanos(spec.overhead))
+    return total
+
+
+def _container(
+    container: Container, defaults: Mapping[str, int], statuses: Mapping[str, ContainerStatus], pod: Pod
+) -> Nanos:
+    asked = _nanos(container.resources.requests if container.resources else None)
+    status = statuses.get(container.name)
+    if status is not None and status.resources is not None:
+        given = _nanos(status.resources.requests)
+        _maximum(given, _nanos(status.allocated_resources))
+        if not _resize_infeasible(pod):
+            _maximum(given, asked)
+        asked = given
+    for resource, amount in defaults.items():
+        asked.setdefault(resource, amount)
+    return asked
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    status = pod.status
+    return {s.name: s for group in (status.container_statuses, status.init_container_statuses) for s in group or ()}
+
+
+def _resize_infeasible(pod: Pod) -> bool:
+    return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions or ())
+
+
+def _nanos(amounts: Amounts | None) -> Nanos:
+    return {resource: quantity.parse(text) for resource, text in (amounts or {}).items()}
+
+
+def _add(to: Nanos, amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        to[resource] = to.get(resource, 0) + amount
+
+
+def _maximum(to: Nanos, amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        to[resource] = max(to.get(resource, amount), amount)

@@ -1,0 +1,33 @@
+"""Taints and tolerations: does one tolerate the other.
+
+Source: k8s.io/component-helpers/scheduling/corev1 and core/v1 ToleratesTaint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.objects.types import Taint, Toleration
+
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint. An empty key covers every key; Lt and Gt are an alpha gate that is off."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Whether any of the tolerations covers the taint."""
+    return any(tolerates(t, taint) for t in tolerations)
