@@ -113,6 +113,13 @@ class NodeColumns:
         holders = self._ports.get((wanted.protocol, wanted.port), {})
         return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
 
+    def node_row(self, slot: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """(allocatable, requested) of one slot, of the resources that either knows."""
+        rows = self._resource_rows.items()
+        allocatable = {r: int(a) for r, row in rows if (a := self._allocatable[row, slot])}
+        requested = {r: int(q) for r, row in rows if (q := self._requested[row, slot])}
+        return allocatable, requested
+
     # --- changing -------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:
@@ -216,7 +223,8 @@ class NodeColumns:
             np.pad(m, ((0, 0), (0, more))) for m in (self._allocatable, self._requested, self._scoring)
         )
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
-        for column in (self._taints, *self._labels.values()):
+        self._taints.grow(self._capacity)
+        for column in self._labels.values():
             column.grow(self._capacity)
 
     def _intern(self, resources: Iterable[str]) -> None:
@@ -242,13 +250,6 @@ class NodeColumns:
     def _touch(self, slot: int) -> None:
         self.generation += 1
         self._touched.add(slot)
-
-    def node_row(self, slot: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """(allocatable, requested) of one slot, of the resources that either knows."""
-        rows = self._resource_rows.items()
-        allocatable = {r: int(a) for r, row in rows if (a := self._allocatable[row, slot])}
-        requested = {r: int(q) for r, row in rows if (q := self._requested[row, slot])}
-        return allocatable, requested
 
 
 @dataclass(frozen=True)

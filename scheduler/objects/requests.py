@@ -12,6 +12,7 @@ from scheduler.objects import quantity
 from scheduler.objects.types import Amounts, Container, ContainerStatus, Pod
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+INT64_MAX = (1 << 63) - 1  # amounts are Go int64; larger quantities are cut to it there too
 DEFAULT_MILLI_CPU = 100  # what scoring assumes of a container that requests no cpu
 DEFAULT_MEMORY = 200 << 20  # and of one that requests no memory
 
@@ -65,7 +66,7 @@ def base_units(amounts: Amounts | None) -> dict[str, int]:
 
 def _base_units(nanos: Mapping[str, int]) -> dict[str, int]:
     return {
-        resource: quantity.milli(amount) if resource == CPU else quantity.value(amount)
+        resource: min(quantity.milli(amount) if resource == CPU else quantity.value(amount), INT64_MAX)
         for resource, amount in nanos.items()
         if counted(resource)
     }

@@ -1,0 +1,157 @@
+"""One scheduling cycle: one pod against one snapshot.
+
+Pure: no client, no queue, no wall clock; the seed that draws among equals and where the search starts are passed in.
+All that was seen is in the trace of the result. Source: pkg/scheduler/schedule_one.go v1.36 schedulePod.
+
+    PreFilter -> Filter -> the nominated node, or PostFilter, or the only node, or PreScore -> Score -> draw
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record import reasons
+from herodotus_record.model import Evaluation, Path, Reason
+from scheduler.columns import NodeColumns, Snapshot
+from scheduler.framework.runtime import Framework, PluginError, PreFilterOutcome, message_of
+from scheduler.framework.sampling import nodes_to_find, visited
+from scheduler.framework.state import CycleState
+from scheduler.framework.trace import Trace
+from scheduler.objects.pod import PodInfo
+
+
+@dataclass(frozen=True)
+class CycleResult:
+    """What a cycle came to. `chosen` is a slot; `next_start` is where the next cycle's search starts."""
+
+    path: Path
+    trace: Trace
+    state: CycleState
+    chosen: int | None = None
+    ties: tuple[int, ...] = ()
+    message: str = ""  # of the FailedScheduling event
+    next_start: int = 0
+    rejectors: frozenset[str] = frozenset()  # the plugins that must change their mind before another try makes sense
+
+
+def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:
+    """Find a node for the pod. Never raises for what a plugin does: that is `Path.ERROR` with its message."""
+    nodes = snapshot.nodes
+    trace, state = Trace.start(nodes.live), CycleState()
+    if not nodes.live.any():
+        message = reasons.sentence(Reason("no-nodes"))
+        return CycleResult(Path.NONE, trace, state, message=message, next_start=start)
+    try:
+        return _schedule(framework, pod, nodes, trace, state, seed, start)
+    except PluginError as e:
+        return CycleResult(Path.ERROR, trace, state, message=str(e), next_start=start)
+
+
+def _schedule(
+    framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace, state: CycleState, seed: int, start: int
+) -> CycleResult:
+    outcome = framework.run_pre_filter(state, pod, nodes, trace)
+    if outcome.rejection is not None:
+        return _unplaced(framework, pod, nodes, trace, state, start, message_of(outcome.rejection.verdict))
+    order = _narrow(nodes, outcome, trace)
+    framework.run_filters(state, pod, nodes, outcome.skip, trace)
+    nominated = _nominated(pod, nodes, trace)
+    if nominated is not None:
+        trace.evaluation[order] = Evaluation.NOT_NEEDED
+        trace.evaluation[nominated] = Evaluation.EVALUATED
+        return CycleResult(Path.NOMINATED, trace, state, chosen=nominated, next_start=start)
+    start = _visit(framework, nodes, order, trace, start)
+    error = framework.first_error(trace)
+    if error is not None:
+        return CycleResult(Path.ERROR, trace, state, message=error, next_start=start)
+    feasible = trace.feasible
+    count = int(feasible.sum())
+    if count == 0:
+        return _unplaced(framework, pod, nodes, trace, state, start)
+    if count == 1:
+        return CycleResult(Path.ONLY_FEASIBLE, trace, state, chosen=int(feasible.argmax()), next_start=start)
+    framework.run_scores(state, pod, nodes, feasible, trace)
+    chosen, ties = _draw(trace, feasible, seed)
+    return CycleResult(Path.SCORED, trace, state, chosen=chosen, ties=ties, next_start=start)
+
+
+def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDArray[np.intp]:
+    """The slots that are left to look at, in visiting order; marks the others."""
+    order = nodes.order.slots()
+    if outcome.names is None:
+        return order
+    left = np.array([nodes.names[slot] in outcome.names for slot in order], np.bool_)
+    trace.evaluation[order[~left]] = Evaluation.NARROWED
+    return order[left]
+
+
+def _nominated(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> int | None:
+    """The slot of status.nominatedNodeName where it passes every filter; it is taken without looking further."""
+    name = pod.pod.status.nominated_node_name
+    slot = nodes.index.get(name) if name else None
+    if slot is None or not nodes.live[slot] or trace.codes[slot] != 0:
+        return None
+    return slot
+
+
+def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], trace: Trace, start: int) -> int:
+    """Mark which nodes are evaluated, where sampling ends the search early; where the next search starts."""
+    profile = framework.profile
+    enough = nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
+    if not profile.score:
+        enough = 1
+    turned = visited(order, start % len(order) if len(order) else 0, trace.codes == 0, enough)
+    trace.evaluation[order] = Evaluation.NOT_SAMPLED
+    trace.evaluation[turned] = Evaluation.EVALUATED
+    return (start + len(turned)) % int(nodes.live.sum())
+
+
+def _unplaced(
+    framework: Framework,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    trace: Trace,
+    state: CycleState,
+    start: int,
+    pre_filter_message: str = "",
+) -> CycleResult:
+    total = int(nodes.live.sum())
+    post_filter_message = framework.run_post_filter(state, pod, nodes, trace)
+    message = reasons.fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
+    rejectors = {trace.filters[i].plugin for i in np.unique(trace.first[trace.evaluated]) if i >= 0}
+    rejectors |= {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by)
+    return CycleResult(Path.NONE, trace, state, message=message, next_start=start, rejectors=frozenset(rejectors))
+
+
+def _histogram(trace: Trace) -> Counter[str]:
+    """How many nodes gave each reason: an evaluated node's first rejection, a narrowed one's only one."""
+    counts: Counter[str] = Counter()
+    evaluated = trace.evaluated
+    for i, run in enumerate(trace.filters):
+        if run.verdicts.ids is None:
+            continue
+        ids = run.verdicts.ids[evaluated & (trace.first == i)]
+        for number, count in enumerate(np.bincount(ids, minlength=len(run.verdicts.table))):
+            if count:
+                for reason in run.verdicts.table[number].reasons:
+                    counts[reasons.sentence(reason)] += int(count)
+    narrowed = int((trace.evaluation == Evaluation.NARROWED).sum())
+    if narrowed:
+        plugins = f"[{' '.join(trace.narrowed_by)}]"
+        counts[reasons.sentence(Reason("narrowed", {"plugins": plugins}))] += narrowed
+    return counts
+
+
+def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> tuple[int, tuple[int, ...]]:
+    """One of the slots with the best total, and all of them where there are several."""
+    assert trace.totals is not None
+    best = np.where(feasible, trace.totals, np.iinfo(np.int64).min)
+    ties = tuple(int(slot) for slot in np.flatnonzero(best == best.max()))
+    if len(ties) == 1:
+        return ties[0], ()
+    return random.Random(seed).choice(ties), ties

@@ -1,0 +1,158 @@
+"""The extension points, as plugins implement them.
+
+A plugin is an object with a `name` and the methods of the points it extends; the runtime finds them by these protocols.
+Nodes come as columns: a filter returns one verdict a slot, a score plugin one int64 a slot. What a plugin says of a
+slot without a node (`nodes.live` False) is ignored.
+
+Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (interface.go).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Verdict
+from scheduler.columns import NodeColumns
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import PreFilterResult, Verdicts
+from scheduler.objects.pod import PodInfo
+
+Scores = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MAX_NODE_SCORE = 100
+
+
+class Plugin(Protocol):
+    """Anything that extends a point."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name, as configurations and records write it."""
+
+
+@runtime_checkable
+class PreEnqueue(Plugin, Protocol):
+    """May hold a pod back before it enters the active queue."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """Success lets it in; anything else keeps it out."""
+
+
+@runtime_checkable
+class QueueSort(Plugin, Protocol):
+    """Orders the active queue."""
+
+    def sort_key(self, pod: PodInfo, queued_s: float) -> Any:
+        """Smaller is scheduled earlier. `queued_s`: when the pod was last put into a queue, monotonic."""
+
+
+@runtime_checkable
+class PreFilter(Plugin, Protocol):
+    """Looks at the pod and the cluster once, before any node."""
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Success, Skip (this plugin's Filter is not run), or a rejection of the pod as a whole."""
+
+
+@runtime_checkable
+class Filter(Plugin, Protocol):
+    """Says of every node whether the pod may run there."""
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """One verdict a slot."""
+
+
+@runtime_checkable
+class PostFilter(Plugin, Protocol):
+    """Runs when no node was left."""
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> Verdict:
+        """`codes`: each slot's first failing code, `ABSENT_CODE` where there is no node."""
+
+
+@runtime_checkable
+class PreScore(Plugin, Protocol):
+    """Looks at the feasible nodes once, before they are scored."""
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Success, or Skip: the plugin gives no points for this pod."""
+
+
+@runtime_checkable
+class Score(Plugin, Protocol):
+    """Gives every feasible node points."""
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Raw points a slot; only feasible slots count."""
+
+
+@runtime_checkable
+class NormalizeScore(Plugin, Protocol):
+    """Brings a score plugin's raw points to 0..100. Without it raw points must be in that range already."""
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """Points from 0 to `MAX_NODE_SCORE` a slot; only feasible slots count."""
+
+
+@runtime_checkable
+class Reserve(Plugin, Protocol):
+    """Keeps something for the pod on the chosen node."""
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Anything but Success undoes the reservation of every plugin, in reverse order."""
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Give back what was kept. Must not fail, and may be called without a reservation."""
+
+
+@runtime_checkable
+class Permit(Plugin, Protocol):
+    """The last say before binding."""
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Success or a rejection."""
+
+
+@runtime_checkable
+class PreBind(Plugin, Protocol):
+    """What must be done before the pod is bound."""
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Runs in a binding thread; may take long."""
+
+
+@runtime_checkable
+class Bind(Plugin, Protocol):
+    """Binds the pod to the node."""
+
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Runs in a binding thread. Skip leaves it to the next Bind plugin."""
+
+
+@runtime_checkable
+class PostBind(Plugin, Protocol):
+    """Is told of a bound pod."""
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Runs in a binding thread."""
+
+
+# Configuration name -> protocol, in the order of a cycle.
+EXTENSION_POINTS: dict[str, type[Any]] = {
+    "preEnqueue": PreEnqueue,
+    "queueSort": QueueSort,
+    "preFilter": PreFilter,
+    "filter": Filter,
+    "postFilter": PostFilter,
+    "preScore": PreScore,
+    "score": Score,
+    "reserve": Reserve,
+    "permit": Permit,
+    "preBind": PreBind,
+    "bind": Bind,
+    "postBind": PostBind,
+}

@@ -1,0 +1,32 @@
+"""A profile: which plugins run at each extension point, in which order, with which weights.
+
+Invariant: plugins are constructed once a profile; one that extends several points is the same object at each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.framework import interface
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a scheduler name stands for."""
+
+    scheduler_name: str
+    weights: dict[str, int] = field(default_factory=dict)  # of the score plugins, by name
+    percentage_of_nodes_to_score: int = 0  # 0: every node
+    pre_enqueue: tuple[interface.PreEnqueue, ...] = ()
+    queue_sort: tuple[interface.QueueSort, ...] = ()
+    pre_filter: tuple[interface.PreFilter, ...] = ()
+    filter: tuple[interface.Filter, ...] = ()
+    post_filter: tuple[interface.PostFilter, ...] = ()
+    pre_score: tuple[interface.PreScore, ...] = ()
+    score: tuple[interface.Score, ...] = ()
+    reserve: tuple[interface.Reserve, ...] = ()
+    permit: tuple[interface.Permit, ...] = ()
+    pre_bind: tuple[interface.PreBind, ...] = ()
+    bind: tuple[interface.Bind, ...] = ()
+    post_bind: tuple[interface.PostBind, ...] = ()
+    marks: tuple[str, ...] = ()  # what this profile's plugins do not do: into every record

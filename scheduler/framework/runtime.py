@@ -1,0 +1,264 @@
+"""Runs a profile's plugins at each extension point and writes what they said into the trace.
+
+Owns: order, Skip, normalising and weighing, the rules of which verdict ends a phase. Does not own: sampling, choosing,
+assuming (`cycle`, `loop`). Source: pkg/scheduler/framework/runtime/framework.go v1.36.
+
+Invariant: every filter is run on every node (the trace holds all verdicts), yet the outcome is that of stopping at each
+node's first failure: a later filter's Error on a node that an earlier one rejected has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from herodotus_record import reasons
+from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Scores
+from scheduler.framework.profile import Profile
+from scheduler.framework.state import CycleState
+from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
+from scheduler.framework.verdicts import PASS, Verdicts
+from scheduler.objects.pod import PodInfo
+
+
+class PluginError(Exception):
+    """A plugin raised, or answered what its extension point does not allow: the attempt fails, the process goes on."""
+
+
+class Framework:
+    """One profile, ready to run."""
+
+    def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
+        """`clock`: monotonic seconds, for the durations of phases."""
+        self.profile = profile
+        self._clock = clock
+
+    # --- before nodes ---------------------------------------------------------------------------------------------
+
+    def run_pre_enqueue(self, pod: PodInfo) -> PluginVerdict | None:
+        """The first plugin that keeps the pod out of the active queue; None when it may enter."""
+        for plugin in self.profile.pre_enqueue:
+            verdict = plugin.pre_enqueue(pod)
+            if verdict.code is not Code.SUCCESS:
+                return PluginVerdict(plugin.name, verdict)
+        return None
+
+    def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> PreFilterOutcome:
+        """Every PreFilter in order. UnschedulableAndUnresolvable ends the phase, Unschedulable only decides it."""
+        outcome = PreFilterOutcome()
+        with self._timed(trace, "PreFilter"):
+            for plugin in self.profile.pre_filter:
+                with _blaming(f'running PreFilter plugin "{plugin.name}"'):
+                    result = plugin.pre_filter(state, pod, nodes)
+                verdict = result.verdict
+                if verdict.code is Code.SKIP:
+                    outcome.skip.add(plugin.name)
+                elif verdict.code is Code.SUCCESS:
+                    if result.node_names is not None:
+                        outcome.narrow(plugin.name, result.node_names)
+                else:
+                    if not verdict.code.rejected:
+                        raise PluginError(f'running PreFilter plugin "{plugin.name}": {message_of(verdict)}')
+                    outcome.rejection = PluginVerdict(plugin.name, verdict)
+                    trace.pre_filters.append(outcome.rejection)
+                    if verdict.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                        break
+                if outcome.rejection is None and outcome.names is not None and not outcome.names:
+                    outcome.rejection = outcome.disjoint()
+                    trace.pre_filters.append(outcome.rejection)
+                    break
+        trace.narrowed_by = tuple(sorted(outcome.narrowed_by))
+        return outcome
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def run_filters(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace) -> None:
+        """Every filter on every node: fills `trace.filters`, and `codes` and `first` for all slots."""
+        codes = np.zeros(trace.slots, np.uint8)
+        with self._timed(trace, "Filter"):
+            for i, plugin in enumerate(self.profile.filter):
+                if plugin.name in skip:
+                    trace.filters.append(FilterRun(plugin.name, True, PASS))
+                    continue
+                with _blaming(f'running "{plugin.name}" filter plugin'):
+                    verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
+                trace.filters.append(FilterRun(plugin.name, False, verdicts))
+                if verdicts.ids is not None:
+                    said = verdicts.codes(trace.slots)
+                    newly = (codes == 0) & (said != 0)
+                    codes[newly] = said[newly]
+                    trace.first[newly] = i
+        trace.codes = codes
+
+    def first_error(self, trace: Trace) -> str | None:
+        """The error of an evaluated node whose first verdict that is not Success is Error; None where there is none."""
+        failed = np.flatnonzero(trace.evaluated & (trace.codes == Code.ERROR))
+        if not len(failed):
+            return None
+        run = trace.filters[int(trace.first[failed[0]])]
+        return f'running "{run.plugin}" filter plugin: {message_of(run.verdicts.at(int(failed[0])))}'
+
+    # --- scores ---------------------------------------------------------------------------------------------------
+
+    def run_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> None:
+        """PreScore, Score, NormalizeScore and weights over the feasible nodes: fills `scores` and `totals`."""
+        skip = set()
+        with self._timed(trace, "PreScore"):
+            for plugin in self.profile.pre_score:
+                with _blaming(f'running PreScore plugin "{plugin.name}"'):
+                    verdict = plugin.pre_score(state, pod, nodes, feasible)
+                if verdict.code is Code.SKIP:
+                    skip.add(plugin.name)
+                elif verdict.code is not Code.SUCCESS:
+                    raise PluginError(f'running PreScore plugin "{plugin.name}": {message_of(verdict)}')
+        totals = np.zeros(trace.slots, np.int64)
+        with self._timed(trace, "Score"):
+            for scorer in self.profile.score:
+                weight = self.profile.weights[scorer.name]
+                if scorer.name in skip:
+                    trace.scores.append(ScoreRun(scorer.name, weight))
+                    continue
+                with _blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
+                    raw = np.where(feasible, scorer.score(state, pod, nodes, feasible), 0)
+                with _blaming("running Normalize on Score plugins"):
+                    normalized = self._normalized(scorer, state, pod, raw, feasible)
+                totals += normalized * weight
+                trace.scores.append(ScoreRun(scorer.name, weight, raw, normalized))
+        trace.totals = totals
+
+    @staticmethod
+    def _normalized(scorer: Any, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        points: Scores = raw
+        if isinstance(scorer, NormalizeScore):
+            points = np.where(feasible, scorer.normalize(state, pod, raw, feasible), 0)
+        low, high = int(points.min(initial=0)), int(points.max(initial=0))
+        if low < 0 or high > MAX_NODE_SCORE:
+            wrong = low if low < 0 else high
+            raise PluginError(
+                f'plugin "{scorer.name}" returns an invalid score {wrong},'
+                f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+            )
+        return points
+
+    # --- no node left ---------------------------------------------------------------------------------------------
+
+    def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> str:
+        """Every PostFilter until one succeeds or gives up for good; their message for the pod's event."""
+        said: list[Reason] = []
+        with self._timed(trace, "PostFilter"):
+            for plugin in self.profile.post_filter:
+                with _blaming(f'running PostFilter plugin "{plugin.name}"'):
+                    codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
+                    verdict = plugin.post_filter(state, pod, nodes, codes)
+                trace.post_filters.append(PluginVerdict(plugin.name, verdict))
+                if verdict.code is not Code.UNSCHEDULABLE:
+                    return message_of(verdict)
+                said.extend(verdict.reasons)
+        return ", ".join(reasons.sentence(reason) for reason in said)
+
+    # --- after the choice -----------------------------------------------------------------------------------------
+
+    def run_reserve(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
+        """Every Reserve in order; the first that fails, or None. What was reserved stays: see `run_unreserve`."""
+        return self._until_failure(self.profile.reserve, lambda p: p.reserve(state, pod, node))
+
+    def run_unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Undo every reservation, in reverse order."""
+        for plugin in reversed(self.profile.reserve):
+            plugin.unreserve(state, pod, node)
+
+    def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
+        """Every Permit in order; the first that refuses, or None."""
+        return self._until_failure(self.profile.permit, lambda p: p.permit(state, pod, node))
+
+    def run_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
+        """Every PreBind in order; the first that fails, or None."""
+        return self._until_failure(self.profile.pre_bind, lambda p: p.pre_bind(state, pod, node))
+
+    def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
+        """Bind plugins until one does not Skip; its failure, or None when the pod is bound."""
+        for plugin in self.profile.bind:
+            verdict = _safely(lambda plugin=plugin: plugin.bind(state, pod, node))  # type: ignore[misc]
+            if verdict.code is not Code.SKIP:
+                return None if verdict.code is Code.SUCCESS else PluginVerdict(plugin.name, verdict)
+        raise PluginError("no Bind plugin took the pod")
+
+    def run_post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Every PostBind."""
+        for plugin in self.profile.post_bind:
+            plugin.post_bind(state, pod, node)
+
+    @staticmethod
+    def _until_failure(plugins: tuple[Any, ...], call: Callable[[Any], Verdict]) -> PluginVerdict | None:
+        for plugin in plugins:
+            verdict = _safely(lambda plugin=plugin: call(plugin))  # type: ignore[misc]
+            if verdict.code is not Code.SUCCESS:
+                return PluginVerdict(plugin.name, verdict)
+        return None
+
+    @contextmanager
+    def _timed(self, trace: Trace, phase: str) -> Iterator[None]:
+        start = self._clock()
+        try:
+            yield
+        finally:
+            trace.phases_s[phase] = trace.phases_s.get(phase, 0.0) + self._clock() - start
+
+
+class PreFilterOutcome:
+    """What the PreFilter phase came to: a rejection, plugins to skip, and the nodes that are left (None: all)."""
+
+    def __init__(self) -> None:
+        self.rejection: PluginVerdict | None = None
+        self.skip: set[str] = set()
+        self.names: frozenset[str] | None = None
+        self.narrowed_by: list[str] = []
+
+    def narrow(self, plugin: str, names: frozenset[str]) -> None:
+        """Keep only the nodes that this plugin names too."""
+        self.narrowed_by.append(plugin)
+        self.names = names if self.names is None else self.names & names
+
+    def disjoint(self) -> PluginVerdict:
+        """The rejection when no node is left."""
+        plugins = sorted(self.narrowed_by)
+        if len(plugins) == 1:
+            reason = Reason("narrowed-empty", {"plugin": plugins[0]})
+        else:
+            reason = Reason("narrowed-disjoint", {"plugins": f"[{' '.join(plugins)}]"})
+        return PluginVerdict(plugins[-1], Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,)))
+
+
+def message_of(verdict: Verdict) -> str:
+    """A status's message: its reasons joined as kube-scheduler joins them."""
+    return ", ".join(reasons.sentence(reason) for reason in verdict.reasons)
+
+
+@contextmanager
+def _blaming(what: str) -> Iterator[None]:
+    """Turn whatever a plugin raises into a PluginError that names it."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except Exception as e:
+        raise PluginError(f"{what}: {e}") from e
+
+
+def _safely(call: Callable[[], Verdict]) -> Verdict:
+    """A verdict even where the plugin raises."""
+    try:
+        return call()
+    except Exception as e:
+        return Verdict(Code.ERROR, (Reason("text", {"text": str(e)}),))
+
+
+def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
+    if verdicts.ids is not None and len(verdicts.ids) != slots:
+        raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
+    return verdicts

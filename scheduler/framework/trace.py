@@ -1,0 +1,73 @@
+"""What one cycle saw, as it is seen: the runtime writes it, the recorder reads it, no plugin touches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Evaluation, PluginVerdict
+from scheduler.framework.interface import Scores
+from scheduler.framework.verdicts import Verdicts
+
+ABSENT_CODE = 255  # in `Trace.codes`: no verdict, the node was not evaluated
+
+
+@dataclass(frozen=True)
+class FilterRun:
+    """One filter's column."""
+
+    plugin: str
+    skipped: bool
+    verdicts: Verdicts
+
+
+@dataclass(frozen=True)
+class ScoreRun:
+    """One score plugin's columns; None where it was skipped."""
+
+    plugin: str
+    weight: int
+    raw: Scores | None = None
+    normalized: Scores | None = None
+
+
+@dataclass
+class Trace:
+    """Filled phase by phase; what a phase did not reach stays as it is here."""
+
+    slots: int
+    evaluation: NDArray[np.uint8]
+    codes: NDArray[np.uint8]  # the first code that is not Success of every slot; 0 passed them all
+    first: NDArray[np.int16]  # index in `filters` of the filter that gave it; -1 where none did
+    pre_filters: list[PluginVerdict] = field(default_factory=list)  # those that did not succeed, Skip left out
+    narrowed_by: tuple[str, ...] = ()
+    filters: list[FilterRun] = field(default_factory=list)
+    scores: list[ScoreRun] = field(default_factory=list)
+    totals: Scores | None = None
+    post_filters: list[PluginVerdict] = field(default_factory=list)
+    phases_s: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, live: NDArray[np.bool_]) -> Trace:
+        """Before any phase: every node is still to be reached."""
+        slots = len(live)
+        return cls(
+            slots=slots,
+            evaluation=np.where(live, Evaluation.NOT_REACHED, Evaluation.ABSENT).astype(np.uint8),
+            codes=np.full(slots, ABSENT_CODE, np.uint8),
+            first=np.full(slots, -1, np.int16),
+        )
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """Which slots' nodes went through the filters."""
+        evaluated: NDArray[np.bool_] = self.evaluation == Evaluation.EVALUATED
+        return evaluated
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Which slots' nodes passed them all."""
+        feasible: NDArray[np.bool_] = self.evaluated & (self.codes == 0)
+        return feasible

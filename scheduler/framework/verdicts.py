@@ -1,0 +1,85 @@
+"""What a filter says of all nodes: one verdict a slot, each distinct verdict once.
+
+Invariant: `table[0]` is Success; `ids` is None where every node passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.integer]
+
+
+def unschedulable(*reasons: Reason) -> Verdict:
+    """Rejected, but preemption on that node might help."""
+    return Verdict(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: Reason) -> Verdict:
+    """Rejected, and preemption would not help."""
+    return Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error(text: str) -> Verdict:
+    """Something went wrong that is not the node's fault."""
+    return Verdict(Code.ERROR, (Reason("text", {"text": text}),))
+
+
+SKIP = Verdict(Code.SKIP)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One filter's verdict column."""
+
+    table: tuple[Verdict, ...] = (SUCCESS,)
+    ids: Ids | None = None
+
+    @classmethod
+    def reject(cls, where: Mask, verdict: Verdict) -> Verdicts:
+        """`verdict` for the slots of the mask, Success for the others."""
+        return cls((SUCCESS, verdict), where.view(np.uint8)) if where.any() else PASS
+
+    @classmethod
+    def each(cls, ids: NDArray[np.integer], distinct: int, verdict: Callable[[int], Verdict]) -> Verdicts:
+        """One verdict for each of `distinct` numbers in `ids` (a dictionary column's, or bit masks).
+
+        `verdict` is asked once for each number that occurs.
+        """
+        occurring = np.flatnonzero(np.bincount(ids, minlength=distinct))
+        table = [SUCCESS]
+        numbers = np.zeros(int(occurring[-1]) + 1 if len(occurring) else 1, np.uint16)
+        for number in occurring:
+            said = verdict(int(number))
+            if said not in table:
+                table.append(said)
+            numbers[number] = table.index(said)
+        return cls(tuple(table), numbers.take(ids)) if len(table) > 1 else PASS
+
+    def codes(self, slots: int) -> NDArray[np.uint8]:
+        """The status code of every slot."""
+        if self.ids is None:
+            return np.zeros(slots, np.uint8)
+        return np.array([v.code for v in self.table], np.uint8).take(self.ids)
+
+    def at(self, slot: int) -> Verdict:
+        """The verdict of one slot."""
+        return self.table[0 if self.ids is None else int(self.ids[slot])]
+
+
+PASS = Verdicts()
+
+
+@dataclass(frozen=True)
+class PreFilterResult:
+    """What a PreFilter plugin says of the pod, and, where it names nodes, the only ones to look at."""
+
+    verdict: Verdict = SUCCESS
+    node_names: frozenset[str] | None = field(default=None)

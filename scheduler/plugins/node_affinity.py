@@ -1,0 +1,192 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and the affinity a profile adds to all its pods.
+
+Source: pkg/scheduler/framework/plugins/nodeaffinity v1.36, and k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.formulas.allocation import default_normalize
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
+from scheduler.objects import selectors
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.objects.types import NodeAffinity as Affinity
+from scheduler.objects.types import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
+
+ENFORCED = unresolvable(Reason("enforced-node-affinity"))
+CONFLICT = unresolvable(Reason("affinity-conflict"))
+
+
+class NodeAffinityArgs(Args, frozen=True):
+    """`addedAffinity` holds for every pod of the profile, besides its own."""
+
+    added_affinity: Affinity | None = None
+
+    def problems(self) -> list[tuple[str, object, str]]:
+        """Terms must parse."""
+        found: list[tuple[str, object, str]] = []
+        if self.added_affinity is None:
+            return found
+        required = self.added_affinity.required
+        for i, term in enumerate(required.node_selector_terms or () if required else ()):
+            try:
+                selectors.validated(term)
+            except InvalidSelectorError as e:
+                path = f"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
+                found.append((path, term, str(e)))
+        return found
+
+
+class NodeAffinity(InTreePlugin):
+    """Each requirement is asked once of each distinct value of its label."""
+
+    name = "NodeAffinity"
+    args_type = NodeAffinityArgs
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""
+        required, added = _required(pod), self._added_required
+        if required is None and not pod.pod.spec.node_selector and added is None:
+            return PreFilterResult(SKIP)
+        names = _named(required)
+        if names is None:
+            return PreFilterResult()
+        return PreFilterResult(SUCCESS, names) if names else PreFilterResult(CONFLICT)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The profile's affinity first, then the pod's."""
+        ids = np.zeros(nodes.slots, np.uint8)
+        ids[~required_matches(pod, nodes)] = 2
+        if self._added_required is not None:
+            ids[~_any_term(self._added_required.node_selector_terms or (), nodes)] = 1
+        mismatch = unresolvable(Reason("node-affinity", {"wants": _wants(pod)}))
+        return Verdicts((SUCCESS, ENFORCED, mismatch), ids) if ids.any() else Verdicts()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Nothing preferred, no points."""
+        affinity = pod.pod.spec.affinity
+        own = affinity.node_affinity.preferred if affinity and affinity.node_affinity else None
+        return SUCCESS if own or self._added_preferred else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The weights of the preferred terms that match."""
+        affinity = pod.pod.spec.affinity
+        own = affinity.node_affinity.preferred if affinity and affinity.node_affinity else None
+        total = np.zeros(nodes.slots, np.int64)
+        for preferred in own or ():
+            if _counts(preferred):
+                total += preferred.weight * _term(selectors.validated(preferred.preference), nodes)
+        for preferred in self._added_preferred:
+            if _counts(preferred):
+                total += preferred.weight * _valid_term(preferred.preference, nodes)
+        return total
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """The most is best."""
+        return default_normalize(raw, feasible)
+
+    @property
+    def _added_required(self) -> NodeSelector | None:
+        added: Affinity | None = self.args.added_affinity
+        return added.required if added else None
+
+    @property
+    def _added_preferred(self) -> Iterable[PreferredSchedulingTerm]:
+        added: Affinity | None = self.args.added_affinity
+        return (added.preferred if added else None) or ()
+
+
+def required_matches(pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Which nodes the pod's nodeSelector and required node affinity accept."""
+    matches = np.ones(nodes.slots, np.bool_)
+    for key, value in (pod.pod.spec.node_selector or {}).items():
+        matches &= nodes.label(key).where(nodes.slots, lambda v, value=value: v == value)  # type: ignore[misc]
+    required = _required(pod)
+    if required is not None:
+        matches &= _any_term(required.node_selector_terms or (), nodes)
+    return matches
+
+
+def _required(pod: PodInfo) -> NodeSelector | None:
+    affinity = pod.pod.spec.affinity
+    return affinity.node_affinity.required if affinity and affinity.node_affinity else None
+
+
+def _named(required: NodeSelector | None) -> frozenset[str] | None:
+    """The nodes that the terms name; None when a term names none, so that every node must be looked at."""
+    if required is None or not required.node_selector_terms:
+        return None
+    names: set[str] = set()
+    for term in required.node_selector_terms:
+        in_names = [
+            set(f.values or ()) for f in term.match_fields or () if f.key == selectors.NAME_FIELD and f.operator == "In"
+        ]
+        if not in_names:
+            return None
+        names |= set.intersection(*in_names)
+    return frozenset(names)
+
+
+def _counts(preferred: PreferredSchedulingTerm) -> bool:
+    return preferred.weight != 0 and not selectors.empty(preferred.preference)
+
+
+def _any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Mask:
+    matches = np.zeros(nodes.slots, np.bool_)
+    for term in terms:
+        matches |= _valid_term(term, nodes)
+    return matches
+
+
+def _valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+    """A term that is empty or malformed matches nothing; the others still count."""
+    nothing = np.zeros(nodes.slots, np.bool_)
+    if selectors.empty(term):
+        return nothing
+    try:
+        return _term(selectors.validated(term), nodes)
+    except InvalidSelectorError:
+        return nothing
+
+
+def _term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+    matches = np.ones(nodes.slots, np.bool_)
+    for r in term.match_expressions or ():
+        matches &= nodes.label(r.key).where(
+            nodes.slots,
+            lambda v, r=r: selectors.requirement_matches(r, v),  # type: ignore[misc]
+        )
+    for f in term.match_fields or ():
+        matches &= _names(f, nodes)
+    return matches
+
+
+def _names(field: Requirement, nodes: NodeColumns) -> Mask:
+    named = np.zeros(nodes.slots, np.bool_)
+    for name in field.values or ():
+        slot = nodes.index.get(name)
+        if slot is not None:
+            named[slot] = True
+    return named if field.operator == "In" else ~named
+
+
+def _wants(pod: PodInfo) -> str:
+    """What the pod asks of a node's labels, as people write it."""
+    wanted = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
+    required = _required(pod)
+    terms = [
+        " and ".join(selectors.describe(r) for r in [*(t.match_expressions or ()), *(t.match_fields or ())])
+        for t in (required.node_selector_terms or () if required else ())
+    ]
+    if terms:
+        wanted.append(" or ".join(terms))
+    return ", ".join(wanted) or "its node affinity (which matches nothing)"

@@ -1,0 +1,31 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herodotus_record.model import Reason
+from scheduler.columns import NodeColumns
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
+from scheduler.objects.pod import PodInfo
+
+OTHER_NODE = unresolvable(Reason("node-name"))
+
+
+class NodeName(InTreePlugin):
+    """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
+
+    name = "NodeName"
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """All pass where the pod names none."""
+        wanted = pod.pod.spec.node_name
+        if not wanted:
+            return PASS
+        others = np.ones(nodes.slots, np.bool_)
+        slot = nodes.index.get(wanted)
+        if slot is not None:
+            others[slot] = False
+        return Verdicts.reject(others, OTHER_NODE)

@@ -1,0 +1,39 @@
+"""NodePorts: a host port is given out once a node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
+from scheduler.objects.pod import PodInfo
+
+
+class NodePorts(InTreePlugin):
+    """Rejects nodes where a host port of the pod is taken."""
+
+    name = "NodePorts"
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Most pods want none."""
+        return PreFilterResult() if pod.host_ports else PreFilterResult(SKIP)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The reason names the ports that are taken on that node."""
+        taken: dict[int, list[str]] = {}
+        for wanted in pod.host_ports:
+            for slot in nodes.ports_taken(wanted):
+                taken.setdefault(slot, []).append(str(wanted))
+        table: list[Verdict] = [SUCCESS]
+        ids = np.zeros(nodes.slots, np.uint16)
+        numbers: dict[str, int] = {}
+        for slot, ports in taken.items():
+            text = ", ".join(dict.fromkeys(ports))
+            if text not in numbers:
+                numbers[text] = len(table)
+                table.append(unschedulable(Reason("ports", {"ports": text})))
+            ids[slot] = numbers[text]
+        return Verdicts(tuple(table), ids) if taken else Verdicts()

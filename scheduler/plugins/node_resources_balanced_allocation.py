@@ -1,0 +1,56 @@
+"""NodeResourcesBalancedAllocation: prefers nodes that the pod makes more evenly used.
+
+Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go v1.36, which rewards the gain in balance
+(before 1.36: the balance itself).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.formulas.allocation import balance_gain
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import SKIP
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.requests import CPU, MEMORY, STORAGE
+from scheduler.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
+
+
+class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
+    """Which resources should be used evenly. Their weights must be 1."""
+
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+
+    def problems(self) -> list[tuple[str, object, str]]:
+        """Weights and repetitions."""
+        found: list[tuple[str, object, str]] = []
+        names = [spec.name for spec in self.resources]
+        for i, spec in enumerate(self.resources):
+            if spec.weight not in (0, 1):
+                found.append((f"resources[{i}].weight", spec.weight, "must be 1"))
+            if spec.name in names[:i]:
+                found.append((f"resources[{i}].name", spec.name, "duplicate"))
+        return found
+
+
+class NodeResourcesBalancedAllocation(InTreePlugin):
+    """Real requests, no defaults."""
+
+    name = "NodeResourcesBalancedAllocation"
+    args_type = NodeResourcesBalancedAllocationArgs
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """A pod that requests none of the resources changes no balance."""
+        return SUCCESS if any(pod.requests.get(s.name, 0) for s in self.args.resources) else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Balance with the pod against balance without it. A scalar that the pod does not request is left out."""
+        names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
+        allocatable = np.stack([nodes.allocatable(name) for name in names])
+        before = np.stack([nodes.requested(name) for name in names])
+        asked = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
+        return balance_gain(allocatable, before, before + asked)

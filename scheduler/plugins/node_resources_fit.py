@@ -1,0 +1,168 @@
+"""NodeResourcesFit: the pod must fit into what a node has left, and, as configured, fill nodes or spread over them.
+
+Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strategies, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.formulas import allocation
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import PASS, Verdicts
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE, is_extended, is_scalar
+from scheduler.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
+
+LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
+RATIO_SCALE = 10  # a shape's points go to 10, scores to 100
+
+
+class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A point of the function from utilization (0..100) to score (0..10)."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+class RatioParam(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """`requestedToCapacityRatio`."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How nodes are scored, and by which resources."""
+
+    type: str = LEAST
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+    requested_to_capacity_ratio: RatioParam | None = None
+
+
+class NodeResourcesFitArgs(Args, frozen=True):
+    """What to leave out of the filter, and how to score."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    def problems(self) -> list[tuple[str, object, str]]:
+        """What kube-scheduler refuses when it builds the plugin."""
+        found: list[tuple[str, object, str]] = []
+        for i, group in enumerate(self.ignored_resource_groups):
+            if "/" in group:
+                found.append((f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'"))
+        strategy = self.scoring_strategy
+        if strategy.type not in (LEAST, MOST, RATIO):
+            supported = ", ".join(f'"{t}"' for t in (LEAST, MOST, RATIO))
+            found.append(("scoringStrategy.type", strategy.type, f"supported values: {supported}"))
+        for i, spec in enumerate(strategy.resources):
+            if not 0 < (spec.weight or 1) <= 100:
+                detail = f"resource weight of {spec.name} not in valid range (0, 100]"
+                found.append((f"scoringStrategy.resources[{i}].weight", spec.weight, detail))
+        return found + _shape_problems(strategy)
+
+
+class NodeResourcesFit(InTreePlugin):
+    """Filter by what is requested, score by the non-zero amounts (containers without requests count a little)."""
+
+    name = "NodeResourcesFit"
+    args_type = NodeResourcesFitArgs
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
+        asked = [(r, q) for r, q in _in_filter_order(pod) if q > 0 and not self._ignored(r)]
+        # one bit a reason, the lowest first in the message; the bit above them: larger than the whole node
+        failing = (nodes.requested(PODS) + 1 > nodes.allocatable(PODS)).astype(np.int64)
+        too_large = 1 << (1 + len(asked))
+        for i, (resource, amount) in enumerate(asked):
+            allocatable = nodes.allocatable(resource)
+            short = amount > allocatable - nodes.requested(resource)
+            failing |= short.astype(np.int64) << (1 + i)
+            failing |= np.where(short & (amount > allocatable), too_large, 0)
+        failing *= nodes.live
+        if not failing.any():
+            return PASS
+        reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in asked)]
+        distinct, ids = np.unique(failing, return_inverse=True)
+
+        def verdict(number: int) -> Verdict:
+            bits = int(distinct[number])
+            if not bits:
+                return SUCCESS
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & too_large else Code.UNSCHEDULABLE
+            return Verdict(code, tuple(reason for i, reason in enumerate(reasons) if bits >> i & 1))
+
+        return Verdicts.each(ids, len(distinct), verdict)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The strategy's score of each resource, averaged by weight over those the node has."""
+        strategy: ScoringStrategy = self.args.scoring_strategy
+        specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
+        if not specs:
+            return np.zeros(nodes.slots, np.int64)
+        cpu, memory = pod.incoming_scoring_requests
+        asked = {**pod.requests, CPU: cpu, MEMORY: memory}
+        allocatable = np.stack([nodes.allocatable(s.name) for s in specs])
+        requested = np.stack([nodes.scoring_requested(s.name) + asked.get(s.name, 0) for s in specs])
+        scores = self._strategy()(allocatable, requested)
+        mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
+        return mean(scores, allocatable > 0, [s.weight or 1 for s in specs])
+
+    def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
+        strategy: ScoringStrategy = self.args.scoring_strategy
+        if strategy.type == LEAST:
+            return allocation.least_allocated
+        if strategy.type == MOST:
+            return allocation.most_allocated
+        ratio = strategy.requested_to_capacity_ratio
+        shape = [(p.utilization, p.score * RATIO_SCALE) for p in (ratio.shape if ratio else ())]
+        return partial(_by_shape, shape)
+
+    def _ignored(self, resource: str) -> bool:
+        if not is_extended(resource):
+            return False
+        args: NodeResourcesFitArgs = self.args
+        return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
+
+
+def _in_filter_order(pod: PodInfo) -> list[tuple[str, int]]:
+    """The pod's requests in the order of the message: cpu, memory, storage, then the scalars by name."""
+    first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
+    return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
+
+
+def _by_shape(
+    shape: list[tuple[int, int]], allocatable: NDArray[np.int64], requested: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    return allocation.broken_linear(shape, allocation.utilization(allocatable, requested))
+
+
+def _shape_problems(strategy: ScoringStrategy) -> list[tuple[str, object, str]]:
+    ratio = strategy.requested_to_capacity_ratio
+    path = "scoringStrategy.requestedToCapacityRatio"
+    if strategy.type != RATIO:
+        return [] if ratio is None else [(path, None, f"must be nil when type is not {RATIO}")]
+    if ratio is None:
+        return [(path, None, f"must be specified when type is {RATIO}")]
+    found: list[tuple[str, object, str]] = []
+    points, path = ratio.shape, "scoringStrategy.shape"
+    if not points:
+        return [(path, None, "at least one point must be specified")]
+    for i, point in enumerate(points):
+        if i and point.utilization <= points[i - 1].utilization:
+            found.append((f"{path}[{i}].utilization", point.utilization, "values must be sorted in increasing order"))
+        if not 0 <= point.utilization <= 100:
+            found.append((f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]"))
+        if not 0 <= point.score <= RATIO_SCALE:
+            found.append((f"{path}[{i}].score", point.score, "not in valid range [0, 10]"))
+    return found

@@ -1,0 +1,17 @@
+"""The resource list that NodeResourcesFit and NodeResourcesBalancedAllocation are configured with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.objects.requests import CPU, MEMORY
+
+
+class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A resource and its weight; 0 or absent means 1."""
+
+    name: str
+    weight: int = 0
+
+
+DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))

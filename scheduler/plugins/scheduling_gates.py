@@ -1,0 +1,19 @@
+"""SchedulingGates: a pod with scheduling gates waits until they are lifted."""
+
+from __future__ import annotations
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.verdicts import unresolvable
+from scheduler.objects.pod import PodInfo
+
+
+class SchedulingGates(InTreePlugin):
+    """Keeps gated pods out of the active queue."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """The reason names the gates."""
+        gates = [gate.name for gate in pod.pod.spec.scheduling_gates or ()]
+        return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
