@@ -1,0 +1,12 @@
+"""KubeSchedulerConfiguration: the file, its defaults, its errors, and the profiles it stands for.
+
+Owns: reading (`load`), the types (`types`), and expanding profiles into plugin objects (`profiles`). Does not own: what
+plugins do with their arguments.
+"""
+
+from scheduler.config.errors import ConfigError
+from scheduler.config.load import load, read
+from scheduler.config.profiles import build_profile
+from scheduler.config.types import Configuration, ProfileConfig
+
+__all__ = ["ConfigError", "Configuration", "ProfileConfig", "build_profile", "load", "read"]

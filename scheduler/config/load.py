@@ -1,0 +1,157 @@
+"""From a file to a Configuration, or to one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from scheduler.config import durations
+from scheduler.config.errors import ConfigError, duplicate, invalid, required
+from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, ProfileConfig
+
+
+def load(path: Path, *, default_name: str = DEFAULT_NAME) -> Configuration:
+    """The configuration in a file. ConfigError (one line, naming the file) when there is none to be had."""
+    try:
+        text = path.read_text()
+    except OSError as e:
+        raise ConfigError(f"{path}: {e.strerror or e}") from e
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{path}: not UTF-8 text: {e}") from e
+    try:
+        return read(text, default_name=default_name)
+    except ConfigError as e:
+        raise ConfigError(f"{path}: {e}") from e
+
+
+def read(text: str, *, default_name: str = DEFAULT_NAME) -> Configuration:
+    """The configuration in a text. ConfigError when it is malformed or says what it may not."""
+    document = _parse(text)
+    if not isinstance(document, dict):
+        raise ConfigError("expected a mapping with apiVersion and kind")
+    if document.get("apiVersion") != API_VERSION or document.get("kind") != KIND:
+        found = f"{document.get('apiVersion')} {document.get('kind')}"
+        raise ConfigError(f"expected apiVersion {API_VERSION} and kind {KIND}, found {found}")
+    try:
+        config = msgspec.convert(document, Configuration)
+    except msgspec.ValidationError as e:
+        raise ConfigError(_in_field_order(str(e))) from e
+    config = _named(config, default_name)
+    problems = list(_problems(config))
+    if problems:
+        raise ConfigError.all_of(problems)
+    return config
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that is set twice, as kube-scheduler's strict decoding does."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise ConfigError(f'line {line}: key "{key}" already set in map')
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _parse(text: str) -> Any:
+    try:
+        return yaml.load(text, _StrictLoader)
+    except yaml.MarkedYAMLError as e:
+        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
+        raise ConfigError(f"{line}{e.problem or 'not YAML'}") from e
+    except (yaml.YAMLError, TypeError) as e:
+        raise ConfigError(f"not YAML: {' '.join(str(e).split())}") from e
+
+
+def _in_field_order(message: str) -> str:
+    """msgspec's `DETAIL - at `$.PATH`` as `PATH: DETAIL`."""
+    match = re.fullmatch(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`", message)
+    detail, path = (match[1], match[2]) if match else (message, "")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", detail)
+    if unknown:
+        return f'unknown field "{path + "." if path else ""}{unknown[1]}"'
+    missing = re.fullmatch(r"Object missing required field `(.*)`", detail)
+    if missing:
+        return required(f"{path + '.' if path else ''}{missing[1]}")
+    return f"{path}: {detail}" if path else detail
+
+
+def _named(config: Configuration, default_name: str) -> Configuration:
+    """A single profile without a name gets the default one."""
+    if len(config.profiles) == 1 and not config.profiles[0].scheduler_name:
+        only = msgspec.structs.replace(config.profiles[0], scheduler_name=default_name)
+        return msgspec.structs.replace(config, profiles=(only,))
+    return config
+
+
+def _problems(config: Configuration) -> Iterator[str]:
+    if config.parallelism <= 0:
+        yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
+    yield from _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    if config.pod_initial_backoff_seconds <= 0:
+        yield invalid("podInitialBackoffSeconds", config.pod_initial_backoff_seconds, "must be greater than 0")
+    if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid("podMaxBackoffSeconds", config.pod_max_backoff_seconds, detail)
+    if config.client_connection.burst < 0:
+        yield invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
+    if config.leader_election.leader_elect:
+        yield from _leader_election(config)
+    if config.extenders:
+        yield invalid("extenders", None, "HTTP extenders are not supported yet (docs/limits.md)")
+    yield from _profiles(config.profiles)
+
+
+def _percentage(path: str, value: int | None) -> Iterator[str]:
+    if value is not None and not 0 <= value <= 100:
+        yield invalid(path, value, "not in valid range [0-100]")
+
+
+def _leader_election(config: Configuration) -> Iterator[str]:
+    election, parsed = config.leader_election, {}
+    for field in ("lease_duration", "renew_deadline", "retry_period"):
+        path = "leaderElection." + re.sub(r"_(.)", lambda m: m[1].upper(), field)
+        text = getattr(election, field)
+        try:
+            parsed[field] = durations.seconds(text)
+        except ValueError as e:
+            yield invalid(path, text, str(e))
+            continue
+        if parsed[field] <= 0:
+            yield invalid(path, text, "must be greater than zero")
+    if len(parsed) == 3 and parsed["lease_duration"] <= parsed["renew_deadline"]:
+        yield invalid("leaderElection.leaseDuration", election.lease_duration, "must be greater than `RenewDeadline`")
+    if election.resource_lock != "leases":
+        yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
+    if not election.resource_name:
+        yield required("leaderElection.resourceName")
+    if not election.resource_namespace:
+        yield required("leaderElection.resourceNamespace")
+
+
+def _profiles(profiles: tuple[ProfileConfig, ...]) -> Iterator[str]:
+    if not profiles:
+        yield required("profiles")
+    seen: dict[str, int] = {}
+    for i, profile in enumerate(profiles):
+        path = f"profiles[{i}]"
+        yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+        if not profile.scheduler_name:
+            yield required(f"{path}.schedulerName")
+        elif profile.scheduler_name in seen:
+            yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
+        seen.setdefault(profile.scheduler_name, i)
+        configured: set[str] = set()
+        for j, plugin in enumerate(profile.plugin_config):
+            if plugin.name in configured:
+                yield duplicate(f"{path}.pluginConfig[{j}]", plugin.name)
+            configured.add(plugin.name)

@@ -1,0 +1,149 @@
+"""From a profile's plugin sets to plugin objects in order: kube-scheduler's merge rules.
+
+Source: pkg/scheduler/apis/config/v1/default_plugins.go (mergePluginSet) and framework/runtime/framework.go
+(expandMultiPointPlugins, NewFramework) v1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.config.errors import ConfigError, invalid
+from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
+from scheduler.framework.interface import EXTENSION_POINTS
+from scheduler.framework.plugin import Args, Handle, InTreePlugin, NoArgs
+from scheduler.framework.profile import Profile
+from scheduler.plugins import DEFAULT, MARKS, NOT_BUILT
+
+_DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAULT)
+_NOT_BUILT = {plugin.name for plugin in NOT_BUILT}
+_MAX_TOTAL = (1 << 63) - 1
+
+
+def build_profile(
+    config: Configuration, index: int, registry: Mapping[str, type[InTreePlugin]], handle: Handle
+) -> Profile:
+    """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
+    profile = config.profiles[index]
+    path = f"profiles[{index}]"
+    multi_point = _merge(profile.plugins.multi_point)
+    args = _arguments(profile, path, registry)
+    objects: dict[str, Any] = {}
+
+    def plugin(name: str, point: str) -> Any:
+        if name not in objects:
+            factory = registry.get(name)
+            if factory is None:
+                raise ConfigError(f'{path}: {_interface(point)} "{name}" does not exist')
+            objects[name] = factory(args.get(name, factory.args_type()), handle)
+        return objects[name]
+
+    points: dict[str, tuple[Any, ...]] = {}
+    for point, protocol in EXTENSION_POINTS.items():
+        explicit: PluginSet = getattr(profile.plugins, _snake(point))
+        for ref in explicit.enabled:
+            if not isinstance(plugin(ref.name, point), protocol):
+                raise ConfigError(f'{path}: plugin "{ref.name}" does not extend {_interface(point)} plugin')
+        available = [r.name for r in multi_point if isinstance(plugin(r.name, "multiPoint"), protocol)]
+        names = _expand(path, point, explicit, available)
+        points[_snake(point)] = tuple(plugin(name, point) for name in names)
+    _check_cardinality(path, profile, points)
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = config.percentage_of_nodes_to_score or 0
+    return Profile(
+        scheduler_name=profile.scheduler_name,
+        weights=_weights(path, profile.plugins, multi_point, points["score"]),
+        percentage_of_nodes_to_score=0 if percentage == 100 else percentage,
+        marks=tuple(mark for name, mark in MARKS.items() if name in objects),
+        **points,
+    )
+
+
+def _merge(user: PluginSet) -> tuple[PluginRef, ...]:
+    """The default MultiPoint list with the user's changes: replaced in place, removed, appended."""
+    disabled = {ref.name for ref in user.disabled}
+    enabled = {ref.name: ref for ref in user.enabled}
+    kept = [ref for ref in _DEFAULTS if "*" not in disabled and ref.name not in disabled]
+    replaced = [enabled.get(ref.name, ref) for ref in kept]
+    known = {ref.name for ref in kept}
+    return (*replaced, *(ref for ref in user.enabled if ref.name not in known))
+
+
+def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) -> list[str]:
+    """The order at one point: overrides of MultiPoint, the rest of MultiPoint, then what is only named here."""
+    disabled = {ref.name for ref in explicit.disabled}
+    multi = [] if "*" in disabled else [name for name in available if name not in disabled]
+    named = [ref.name for ref in explicit.enabled]
+    for names in (named, multi):
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise ConfigError(f'{path}: plugin "{twice}" already registered as "{_interface(point)}"')
+    overrides = [name for name in named if name in multi]
+    return [*overrides, *(n for n in multi if n not in overrides), *(n for n in named if n not in overrides)]
+
+
+def _weights(
+    path: str, plugins: Plugins, multi_point: tuple[PluginRef, ...], scorers: tuple[Any, ...]
+) -> dict[str, int]:
+    """A weight given at `score` wins over MultiPoint's; 0 means 1."""
+    weights: dict[str, int] = {}
+    for ref in (*plugins.score.enabled, *multi_point):
+        weights.setdefault(ref.name, ref.weight or 1)
+    ours = {plugin.name: weights[plugin.name] for plugin in scorers}
+    if sum(ours.values()) * 100 > _MAX_TOTAL:
+        raise ConfigError(f"{path}: total score of Score plugins could overflow")
+    return ours
+
+
+def _check_cardinality(path: str, profile: ProfileConfig, points: dict[str, tuple[Any, ...]]) -> None:
+    name = profile.scheduler_name
+    if len(points["queue_sort"]) != 1:
+        got = len(points["queue_sort"])
+        raise ConfigError(
+            f'{path}: only one queue sort plugin required for profile with scheduler name "{name}", but got {got}'
+        )
+    if not points["bind"]:
+        raise ConfigError(f'{path}: at least one bind plugin is needed for profile with scheduler name "{name}"')
+
+
+def _arguments(profile: ProfileConfig, path: str, registry: Mapping[str, type[InTreePlugin]]) -> dict[str, Args]:
+    """Each configured plugin's arguments, decoded and checked."""
+    decoded: dict[str, Args] = {}
+    for j, entry in enumerate(profile.plugin_config):
+        where = f"{path}.pluginConfig[{j}]"
+        factory = registry.get(entry.name)
+        if factory is None:
+            raise ConfigError(f'{where}.name: Invalid value: "{entry.name}": no such plugin')
+        if entry.name in _NOT_BUILT:
+            raise ConfigError(f"{where}: arguments of {entry.name} are not supported yet (docs/limits.md)")
+        if entry.args and factory.args_type is NoArgs:
+            raise ConfigError(f"{where}: plugin {entry.name} takes no arguments")
+        kind = (entry.args or {}).get("kind", f"{entry.name}Args")
+        if kind != f"{entry.name}Args":
+            raise ConfigError(
+                f"decoding .{where}: args for plugin {entry.name} were not of type"
+                f" {entry.name}Args.kubescheduler.config.k8s.io, got {kind}"
+            )
+        try:
+            args = msgspec.convert(entry.args or {}, factory.args_type)
+        except msgspec.ValidationError as e:
+            raise ConfigError(f"decoding .{where}: decoding args for plugin {entry.name}: {e}") from e
+        problems = [invalid(f"{where}.args.{field}", value, detail) for field, value, detail in args.problems()]
+        if problems:
+            raise ConfigError.all_of(problems)
+        decoded[entry.name] = args
+    return decoded
+
+
+def _snake(camel: str) -> str:
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda m: "_" + m[1].lower(), camel)
+
+
+def _interface(point: str) -> str:
+    """The Go interface's name, as kube-scheduler's errors have it."""
+    return point[0].upper() + point[1:] + ("Plugin" if point != "multiPoint" else "")

@@ -1,0 +1,107 @@
+"""The fields of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with kube-scheduler's defaults.
+
+Ours differ in three places, on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
+`percentageOfNodesToScore: 0` means every node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_NAME = "herodotus-scheduler"
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of all: unknown keys are errors."""
+
+
+class LeaderElection(Struct, frozen=True):
+    """The Lease that only one replica holds. Durations as Go writes them (15s, 1m30s)."""
+
+    leader_elect: bool = True
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = DEFAULT_NAME
+    resource_namespace: str = "kube-system"
+
+
+class ClientConnection(Struct, frozen=True):
+    """How to reach the API server; command line flags win."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = "application/json"
+    qps: float = 50
+    burst: int = 100
+
+
+class PluginRef(Struct, frozen=True):
+    """An enabled or disabled plugin; `weight` matters for score plugins."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(Struct, frozen=True):
+    """What a profile enables and disables at one extension point."""
+
+    enabled: tuple[PluginRef, ...] = ()
+    disabled: tuple[PluginRef, ...] = ()
+
+
+class Plugins(Struct, frozen=True):
+    """A profile's plugin sets by extension point."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+
+class PluginConfig(Struct, frozen=True):
+    """Arguments of one plugin, undecoded: each plugin knows its own."""
+
+    name: str
+    args: dict[str, Any] | None = None
+
+
+class ProfileConfig(Struct, frozen=True):
+    """One scheduler name and its plugins."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: int | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class Configuration(Struct, frozen=True):
+    """The whole file."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    parallelism: int = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: tuple[ProfileConfig, ...] = (ProfileConfig(scheduler_name=DEFAULT_NAME),)
+    extenders: tuple[dict[str, Any], ...] = ()
+    delay_cache_until_active: bool = False

@@ -1,0 +1,146 @@
+"""`evaluate`: decide recorded cases, one JSON object a line in and one out, with the engine of the live scheduler.
+
+Owns: the form of a case and of its outcome (tests/golden/README.md). Does not own: any decision; that is `cycle`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from herodotus_record import reasons
+from herodotus_record.model import Code, Path, Verdict
+from scheduler.columns import NodeColumns, Snapshot
+from scheduler.config import ConfigError, Configuration, build_profile, read
+from scheduler.cycle import CycleResult, schedule
+from scheduler.framework.runtime import Framework
+from scheduler.framework.trace import FilterRun, ScoreRun
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Node, Pod
+from scheduler.plugins import IN_TREE
+
+Json = dict[str, Any]
+
+
+class CaseError(ValueError):
+    """A case that cannot be decided: its id and the field that is wrong."""
+
+
+class _NoCluster:
+    """The plugins' handle where there is nothing to bind to."""
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        raise RuntimeError("evaluate binds nothing")
+
+
+def evaluate_lines(lines: Iterable[str], config: Configuration | None) -> Iterator[Json | CaseError]:
+    """The outcome of each case, or what is wrong with it. `config`: for cases that bring none of their own."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            case = json.loads(line)
+            if not isinstance(case, dict):
+                raise CaseError(f"line {number}: a case is a JSON object")
+            yield evaluate(case, config)
+        except json.JSONDecodeError as e:
+            yield CaseError(f"line {number}: not JSON: {e}")
+        except CaseError as e:
+            yield e
+
+
+def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Json:
+    """One case's outcome: {"id", "expect"}. CaseError when the case is malformed."""
+    name = str(case.get("id", "?"))
+    try:
+        if case.get("config"):
+            config = read(json.dumps(case["config"]), default_name="default-scheduler")
+        framework = Framework(build_profile(config or Configuration(), 0, IN_TREE, _NoCluster()), time.monotonic)
+        nodes = load_objects(case.get("objects") or ())
+        pod = PodInfo(msgspec.convert(case.get("pod"), Pod))
+    except (ConfigError, msgspec.ValidationError, ValueError) as e:
+        raise CaseError(f"case {name}: {e}") from e
+    result = schedule(framework, pod, Snapshot(nodes, nodes.generation), seed=0)
+    if result.path is Path.ONLY_FEASIBLE:  # kube-scheduler would not score; the recordings do
+        framework.run_scores(result.state, pod, nodes, result.trace.feasible, result.trace)
+    return {"id": name, "expect": _expect(framework, nodes, result)}
+
+
+def load_objects(objects: Iterable[Mapping[str, Any]]) -> NodeColumns:
+    """A cluster from its objects: nodes, then the pods bound to them. Other kinds are read by plugins to come."""
+    nodes, pods = NodeColumns(), []
+    for i, obj in enumerate(objects):
+        try:
+            if obj.get("kind") == "Node":
+                nodes.set_node(msgspec.convert(obj, Node))
+            elif obj.get("kind") == "Pod":
+                pods.append(PodInfo(msgspec.convert(obj, Pod), running=True))
+        except msgspec.ValidationError as e:
+            raise ValueError(f"objects[{i}] ({obj.get('kind')}): {e}") from e
+    for pod in pods:
+        if pod.pod.spec.node_name and pod.pod.status.phase not in ("Succeeded", "Failed"):
+            nodes.add_pod(pod, pod.pod.spec.node_name)
+    return nodes
+
+
+def _expect(framework: Framework, nodes: NodeColumns, result: CycleResult) -> Json:
+    trace = result.trace
+    name = nodes.names
+    evaluated, feasible = np.flatnonzero(trace.evaluated).tolist(), np.flatnonzero(trace.feasible).tolist()
+    outcome: Json = {
+        "preFilter": {"code": "Success"},
+        "filterOrder": [plugin.name for plugin in framework.profile.filter],
+        "scoreOrder": [plugin.name for plugin in framework.profile.score],
+        "skippedFilters": [run.plugin for run in trace.filters if run.skipped],
+        "skippedScores": [run.plugin for run in trace.scores if run.normalized is None],
+        "feasible": [name[slot] for slot in feasible] or None,
+        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(trace.filters, slot))},
+        "firstFailure": {
+            name[slot]: {
+                "plugin": (run := trace.filters[int(trace.first[slot])]).plugin,
+                **_said(run.verdicts.at(slot)),
+            }
+            for slot in evaluated
+            if trace.first[slot] >= 0
+        },
+        "scores": {run.plugin: _points(run, name, feasible) for run in trace.scores if run.normalized is not None},
+    }
+    if trace.pre_filters:
+        last = trace.pre_filters[-1]
+        outcome["preFilter"] = {"plugin": last.plugin, **_said(last.verdict)}
+    if trace.narrowed_by:
+        outcome["preFilterNodes"] = [name[slot] for slot in evaluated]
+    if trace.totals is not None:
+        outcome["totals"] = {name[slot]: int(trace.totals[slot]) for slot in feasible}
+    if result.message:
+        outcome["fitError"] = result.message
+    if trace.post_filters:
+        last = trace.post_filters[-1]
+        outcome["preemption"] = {
+            "code": last.verdict.code.label,
+            "message": _said(last.verdict).get("reasons", [""])[0],
+        }
+    return outcome
+
+
+def _verdicts(filters: Iterable[FilterRun], slot: int) -> Json:
+    return {run.plugin: _said(v) for run in filters if (v := run.verdicts.at(slot)).code is not Code.SUCCESS}
+
+
+def _said(verdict: Verdict) -> Json:
+    return {"code": verdict.code.label, "reasons": [reasons.sentence(r) for r in verdict.reasons]}
+
+
+def _points(run: ScoreRun, names: list[str], feasible: Iterable[int]) -> Json:
+    assert run.raw is not None
+    assert run.normalized is not None
+    return {
+        "raw": {names[slot]: int(run.raw[slot]) for slot in feasible},
+        "normalized": {names[slot]: int(run.normalized[slot]) for slot in feasible},
+        "weight": run.weight,
+    }

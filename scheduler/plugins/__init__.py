@@ -1,0 +1,82 @@
+"""The in-tree plugins, one file each, and their order.
+
+Adding one touches four files: the plugin, its line in `IN_TREE` (and in `DEFAULT` where kube-scheduler enables it), its
+test, and its row in docs/parity.md.
+"""
+
+from __future__ import annotations
+
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.plugins import not_built as missing
+from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.not_built import not_built
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.plugins.taint_toleration import TaintToleration
+
+NOT_BUILT: tuple[type[InTreePlugin], ...] = (
+    not_built("VolumeRestrictions", "volumes that exclude each other", missing.uses_disks),
+    not_built("NodeVolumeLimits", "volumes with a limit per node", missing.uses_limited_volumes),
+    not_built("VolumeBinding", "persistent volume claims", missing.uses_claims),
+    not_built("VolumeZone", "persistent volume claims", missing.uses_claims),
+    not_built("PodTopologySpread", "topology spread constraints", missing.uses_spread),
+    not_built("InterPodAffinity", "pod affinity and anti-affinity", missing.uses_pod_affinity),
+)
+
+_ALL: tuple[type[InTreePlugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DynamicResources,
+    DefaultPreemption,
+    DefaultBinder,
+    *NOT_BUILT,
+)
+
+IN_TREE: dict[str, type[InTreePlugin]] = {plugin.name: plugin for plugin in _ALL}
+
+# kube-scheduler's default MultiPoint list: (name, weight), weight 0 meaning 1. The order is significant.
+DEFAULT: tuple[tuple[str, int], ...] = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+)
+
+# What every record of a profile says of enabled plugins whose points are missing from its totals.
+MARKS: dict[str, str] = {
+    "PodTopologySpread": "not built: PodTopologySpread gives no points for the default constraints",
+    "InterPodAffinity": "not built: InterPodAffinity gives no points for other pods' preferred terms",
+    "DefaultPreemption": "not built: DefaultPreemption evicts no pods",
+}

@@ -1,0 +1,52 @@
+"""DynamicResources: resource claims are not allocated yet; a pod that has any is refused rather than misplaced.
+
+What is built is what pods without claims see of the plugin: no verdict, no points, and its PostFilter's words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, error, unresolvable, unschedulable
+from scheduler.objects.pod import PodInfo
+
+REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
+NO_CLAIMS = unschedulable(Reason("no-claims"))
+
+
+@dataclass(frozen=True)
+class _Claims:
+    """PreFilter's note: it was reached, and found none."""
+
+
+class DynamicResources(InTreePlugin):
+    """Skips pods without claims, refuses the others."""
+
+    name = "DynamicResources"
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Refuse what cannot be allocated."""
+        if pod.pod.spec.resource_claims:
+            return PreFilterResult(REFUSED)
+        state.write(_Claims())
+        return PreFilterResult(SKIP)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Never reached: PreFilter skips or refuses."""
+        return Verdicts()
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> Verdict:
+        """kube-scheduler's words, its error included where an earlier PreFilter ended the phase before this plugin."""
+        return NO_CLAIMS if state.find(_Claims) else error("not found")
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """0 everywhere: a claim that prefers devices would give points."""
+        return np.zeros(nodes.slots, np.int64)
