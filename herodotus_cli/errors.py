@@ -1,0 +1,64 @@
+"""What the plugin says when it cannot answer: one clear line on stderr, hints below it, exit 1.
+
+Owns: the shape of a failure and how a Status of the decisions service becomes one. Does not own: usage errors (click,
+exit 2).
+
+Invariant: every failure that a user can cause ends here, never in a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class Failure(Exception):
+    """One line that says what went wrong, and lines that say what to try."""
+
+    def __init__(self, message: str, hints: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hints = tuple(hints)
+
+    @property
+    def text(self) -> str:
+        """What stands on stderr."""
+        return "\n".join([self.message, *(f"  {hint}" for hint in self.hints)])
+
+
+class ServerError(Failure):
+    """A server's answer that is an error, worded as kubectl words it."""
+
+    def __init__(self, reason: str, message: str, details: Json | None = None, hints: Sequence[str] = ()) -> None:
+        self.reason, self.details = reason, details or {}
+        first, *more = message.splitlines() or [""]
+        super().__init__(f"Error from server ({reason}): {first}", [*(line.strip() for line in more), *hints])
+
+    def with_hints(self, hints: Sequence[str]) -> ServerError:
+        """The same error with more to try."""
+        return ServerError(self.reason, self._words(), self.details, [*self.hints, *hints])
+
+    def _words(self) -> str:
+        return self.message.partition("): ")[2]
+
+
+def is_status(document: Json) -> bool:
+    """Whether a document is Kubernetes' envelope for an error."""
+    return document.get("kind") == "Status"
+
+
+def from_status(document: Json) -> ServerError:
+    """The error that a Status envelope stands for."""
+    details = document.get("details")
+    return ServerError(
+        str(document.get("reason") or f"code {document.get('code', 'unknown')}"),
+        str(document.get("message") or "no message"),
+        details if isinstance(details, dict) else None,
+    )
+
+
+def unreachable(why: str, hints: Sequence[str]) -> Failure:
+    """The decisions service cannot be asked at all."""
+    return Failure(f"error: the decisions service did not answer ({why})", hints)

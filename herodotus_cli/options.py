@@ -1,0 +1,189 @@
+"""The options that commands share, and the values they become.
+
+Owns: names, help texts and parsing of shared options; where an option of the group and one of the command meet. Does
+not own: what a command does with them.
+
+Invariant: a connection option means the same before and after the command's name; the later one wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
+REQUEST_TIMEOUT_S = 30.0
+SERVICE = "herodotus/http:herodotus-endpoint:8000"
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True)
+class Service:
+    """The Service of the decisions service, behind the API server's proxy."""
+
+    namespace: str
+    scheme: str
+    name: str
+    port: str
+
+    @property
+    def proxy_path(self) -> str:
+        """Where the API server forwards to it."""
+        return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Whom to ask. `endpoint` empty: through the API server, with the user's kubeconfig."""
+
+    context: str
+    kubeconfig: str
+    endpoint: str
+    service: Service
+    request_timeout_s: float
+
+
+@dataclass(frozen=True)
+class Output:
+    """How to print the answer. `format`: empty (a screen), wide, json, yaml or name."""
+
+    format: str
+    headers: bool
+    color: str  # auto, always, never
+
+
+class Duration(click.ParamType):
+    """A number of seconds, written `30s`, `5m`, `24h`, `7d`, `1h30m` or as a plain number."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; a usage error for anything else."""
+        text = str(value)
+        if text.replace(".", "", 1).isdigit():
+            return float(text)
+        if not re.fullmatch(rf"(?:{_DURATION.pattern})+", text):
+            self.fail(f"{text!r} is not a duration: write 30s, 5m, 24h or 7d", param, ctx)
+        return sum(int(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
+
+
+class ServiceName(click.ParamType):
+    """`NAMESPACE/NAME:PORT`, with `https:` before the name where the Service speaks TLS."""
+
+    name = "service"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Service:
+        """The parts; a usage error for anything else."""
+        if isinstance(value, Service):
+            return value
+        match = re.fullmatch(r"([a-z0-9.-]+)/(?:(https?):)?([a-z0-9.-]+):([a-z0-9-]+)", str(value))
+        if not match:
+            self.fail(f"{value!r} is not NAMESPACE/NAME:PORT", param, ctx)
+        return Service(match[1], match[2] or "http", match[3], match[4])
+
+
+def _endpoint(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value and not re.match(r"https?://[^/]", value):
+        raise click.BadParameter(f"{value!r} is not a URL: write http://HOST:PORT or https://HOST:PORT", ctx, param)
+    return value.rstrip("/") if value else value
+
+
+_CONNECTION = (
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config."),
+    click.option(
+        "--endpoint",
+        metavar="URL",
+        callback=_endpoint,
+        help="Ask the decisions service at this URL, not through the API server [$HERODOTUS_ENDPOINT].",
+    ),
+    click.option(
+        "--service",
+        type=ServiceName(),
+        metavar="NS/NAME:PORT",
+        help="Service to reach through the API server [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
+    ),
+    click.option(
+        "--request-timeout", type=Duration(), metavar="DURATION", help="Give up after this long; 0: never [30s]."
+    ),
+)
+_NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of the pod [the context's].")
+_OUTPUT = (
+    click.option(
+        "-o",
+        "--output",
+        "format_",
+        type=click.Choice(["wide", "json", "yaml", "name"]),
+        default=None,
+        help="wide: more columns; json, yaml: the answer as a document; name: KIND/NAME.",
+    ),
+    click.option("--no-headers", is_flag=True, help="Leave out the header rows of tables."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set [auto].",
+    ),
+)
+_CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_timeout")
+
+
+def connection_options(command: Command) -> Command:
+    """Adds the options that say whom to ask."""
+    return _add(command, _CONNECTION)
+
+
+def namespace_option(command: Command) -> Command:
+    """Adds -n; only to commands about things that live in a namespace."""
+    return _add(command, (_NAMESPACE,))
+
+
+def output_options(command: Command) -> Command:
+    """Adds the options that say how to print."""
+    return _add(command, _OUTPUT)
+
+
+def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
+    """The connection of a command: its own options, then the group's, then the environment, then the defaults."""
+    own = {**(ctx.obj or {}), **{n: ctx.params[n] for n in _CONNECTION_NAMES if ctx.params.get(n) is not None}}
+    service = own.get("service") or ServiceName().convert(environ.get("HERODOTUS_SERVICE") or SERVICE, None, ctx)
+    endpoint = own.get("endpoint")
+    if endpoint is None:
+        endpoint = _endpoint(ctx, ctx.command.params[0], environ.get("HERODOTUS_ENDPOINT")) or ""
+    timeout = own.get("request_timeout")
+    return Connection(
+        context=own.get("context") or "",
+        kubeconfig=own.get("kubeconfig") or "",
+        endpoint=endpoint,
+        service=service,
+        request_timeout_s=REQUEST_TIMEOUT_S if timeout is None else timeout,
+    )
+
+
+def namespace(ctx: click.Context) -> str:
+    """The namespace given before or after the command; empty where none was."""
+    return ctx.params.get("namespace") or (ctx.obj or {}).get("namespace") or ""
+
+
+def name_of(kind: str, given: str) -> str:
+    """`NAME` or `kind/NAME` -> NAME; a usage error for another kind."""
+    prefix, slash, name = given.rpartition("/")
+    if slash and prefix not in (kind, f"{kind}s", {"pod": "po", "node": "no"}.get(kind)):
+        raise click.UsageError(f"{given!r} is not a {kind}: write NAME or {kind}/NAME")
+    if not name:
+        raise click.UsageError(f"{given!r} names no {kind}")
+    return name
+
+
+def _add(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,30 @@
+"""How a question reaches the decisions service: through kubectl and the API server, or straight to a URL.
+
+Owns: the interface and the choice. Does not own: either way (`kubectl`, `http`), or what is asked (`questions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from herodotus_cli.options import Connection
+
+
+class Transport(Protocol):
+    """Asks the decisions service."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The document at a path with its query. `Failure` for everything else."""
+        ...
+
+
+def connect(connection: Connection, environ: Mapping[str, str]) -> Transport:
+    """The way that the connection names."""
+    if connection.endpoint:
+        from herodotus_cli.transport.http import HttpTransport
+
+        return HttpTransport(connection.endpoint, connection.request_timeout_s)
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    return KubectlTransport(connection, environ)

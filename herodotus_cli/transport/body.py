@@ -1,0 +1,30 @@
+"""A response body as a document.
+
+Owns: JSON decoding and its errors. Does not own: how the body came here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from herodotus_cli.errors import Failure, from_status, is_status
+
+
+def document(body: bytes, source: str) -> dict[str, Any]:
+    """The JSON object in a body; the error when it is a Status, or when it is no JSON object at all."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Failure(f"error: {source} answered with something that is not a JSON document", [_start(body)])
+    if is_status(found):
+        raise from_status(found)
+    return found
+
+
+def _start(body: bytes) -> str:
+    """The first words of a body, to recognise a proxy's page by."""
+    words = " ".join(body[:400].decode("utf-8", "replace").split())
+    return f"it begins: {words[:70]}" if words else "it was empty"

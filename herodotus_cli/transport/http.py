@@ -1,0 +1,65 @@
+"""Straight to a URL (`--endpoint`): the only door to httpx.
+
+Owns: the request, its time limit, and what its failures are called. Does not own: what is asked.
+
+Invariant: follows no redirect, and sends no credentials.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+from herodotus_cli.errors import Failure, unreachable
+from herodotus_cli.transport.body import document
+
+# httpx imports its own command line, with pygments and more of Rich than we use: half of its start-up time.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
+import httpx  # noqa: E402
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class HttpTransport:
+    """GET requests to one base URL."""
+
+    def __init__(self, endpoint: str, timeout_s: float) -> None:
+        self.endpoint = endpoint
+        self.timeout_s = timeout_s
+        url = urlsplit(endpoint)
+        # Proxies from the environment are for hosts elsewhere; without TLS no certificates need to be loaded (30 ms).
+        self._settings: dict[str, Any] = {
+            "timeout": timeout_s or None,
+            "trust_env": url.hostname not in _LOOPBACK,
+            "verify": url.scheme == "https",
+            "follow_redirects": False,
+        }
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The document at a path."""
+        try:
+            with httpx.Client(**self._settings) as client:
+                response = client.get(self.endpoint + path, headers={"Accept": "application/json"})
+        except httpx.TimeoutException:
+            raise unreachable(f"{self.endpoint}: nothing within {self.timeout_s:g}s", self._hints()) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints()) from None
+        if response.is_redirect:
+            raise Failure(
+                f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
+                ["give that URL with --endpoint, if you trust it"],
+            )
+        found = document(response.content, self.endpoint)  # raises what a Status says
+        if response.status_code != httpx.codes.OK:
+            raise Failure(f"error: {self.endpoint} answered HTTP {response.status_code}")
+        return found
+
+    def _hints(self) -> list[str]:
+        return [f"is it running there?  curl {self.endpoint}/livez"]
+
+
+def _words(error: Exception) -> str:
+    """An httpx error in a few words: `Connection refused`, not `[Errno 111] Connection refused`."""
+    return str(error).partition("] ")[2] or str(error) or type(error).__name__

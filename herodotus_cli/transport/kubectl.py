@@ -1,0 +1,95 @@
+"""Through the API server's service proxy, with kubectl as the client: it knows every kind of credential.
+
+Owns: kubectl's command line, and the meaning of what kubectl prints when it fails. Does not own: what is asked.
+
+kubectl prints a Status as `Error from server (Reason): message`. What else a Status holds (`details`) it drops, so
+questions carry `errors=body`: the decisions service then answers 200 with the Status as its body.
+
+Invariant: kubectl gets its arguments as a list, never through a shell.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from herodotus_cli.errors import Failure, ServerError, unreachable
+from herodotus_cli.options import Connection
+from herodotus_cli.transport.body import document
+
+_SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
+_ROUTE_UNKNOWN = "the server could not find the requested resource"
+
+
+class KubectlTransport:
+    """`kubectl get --raw` per question."""
+
+    def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._kubectl = environ.get("KUBECTL_PATH") or shutil.which("kubectl", path=environ.get("PATH"))
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The document at a path, through the proxy."""
+        separator = "&" if "?" in path else "?"
+        run = self._run(self._connection.service.proxy_path + path + separator + "errors=body")
+        if run.returncode:
+            raise self._failure(run.stderr.decode("utf-8", "replace").strip())
+        return document(run.stdout, "the decisions service")
+
+    def _run(self, path: str) -> subprocess.CompletedProcess[bytes]:
+        if not self._kubectl:
+            raise Failure("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
+        c = self._connection
+        command = [self._kubectl, "get", "--raw", path, f"--request-timeout={_seconds(c.request_timeout_s)}"]
+        command += [f"--context={c.context}"] * bool(c.context) + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
+        try:
+            return subprocess.run(command, capture_output=True, check=False)
+        except OSError as e:
+            raise Failure(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
+
+    def _failure(self, said: str) -> Failure:
+        """What kubectl's words mean."""
+        service = self._connection.service
+        is_it_running = f"is it running?  kubectl -n {service.namespace} get pods"
+        match = _SERVER_ERROR.search(said)
+        if not match:
+            return self._not_from_a_server(said)
+        reason, words = match[1] or "Unknown", match[2].strip()
+        if reason == "NotFound" and re.match(r'(services|namespaces) "', words):
+            return unreachable(
+                f"kubectl: {words}",
+                [is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
+            )
+        if reason == "NotFound" and words == _ROUTE_UNKNOWN:
+            return Failure(
+                "error: the decisions service does not know this question",
+                ["is it of another version?  kubectl herodotus version"],
+            )
+        if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
+            return unreachable(f"kubectl: {words}", [is_it_running])
+        if reason == "Forbidden" and "services" in words:
+            needs = f"needed: get on services/proxy, {service.scheme}:{service.name}:{service.port}"
+            return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
+        return ServerError(reason, words)
+
+    def _not_from_a_server(self, said: str) -> Failure:
+        last = said.splitlines()[-1] if said else "kubectl failed without a word"
+        if last.startswith("error: "):
+            return Failure(last)
+        return Failure(f"error: the API server did not answer (kubectl: {last})")
+
+
+def _from_proxy(words: str) -> bool:
+    """Whether an error is the API server's about the service, not the service's own."""
+    return any(
+        sign in words
+        for sign in ("no endpoints available", "error trying to reach service", "currently unable to handle", "EOF")
+    )
+
+
+def _seconds(timeout_s: float) -> str:
+    """As kubectl reads it; whole milliseconds, because it takes no fractions of a second below that."""
+    return "0" if not timeout_s else f"{max(1, round(timeout_s * 1000))}ms"

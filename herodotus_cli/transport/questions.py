@@ -1,0 +1,42 @@
+"""The questions that the decisions service answers, as paths.
+
+Owns: paths and their escaping. Does not own: sending them, or the documents that come back.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+_API = "/apis/herodotus.dev/v1alpha1"
+
+
+def pod_explanation(
+    namespace: str, pod: str, *, attempt: int | None = None, every_node: bool = False, node: str = ""
+) -> str:
+    """What happened to a pod, in its last attempt or in a given one."""
+    query = {"attempt": attempt, "all": "true" if every_node else None, "node": node or None}
+    return f"{_API}/namespaces/{_part(namespace)}/podexplanations/{_part(pod)}{_query(query)}"
+
+
+def decision(namespace: str, pod: str, *, attempt: int | None = None) -> str:
+    """The whole record of an attempt."""
+    return f"{_API}/namespaces/{_part(namespace)}/decisions/{_part(pod)}{_query({'attempt': attempt})}"
+
+
+def node_history(node: str, *, since_s: float) -> str:
+    """What a node was considered for, and how it fared."""
+    return f"{_API}/nodehistories/{_part(node)}{_query({'since': round(since_s)})}"
+
+
+def version() -> str:
+    """The version of the decisions service."""
+    return "/version"
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _query(parameters: dict[str, object]) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
