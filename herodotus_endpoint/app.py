@@ -1,0 +1,80 @@
+"""The Flask application: every route put together over one store.
+
+Owns: which routes there are, what holds for all of them. Does not own: the server (`server`), what a route does.
+
+Invariant: every answer carries `Cache-Control: no-store`; only GET and HEAD, and POST on ingest.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from flask import Flask, Response, g, request
+
+from herodotus_endpoint import __version__, errors, ingest, queries
+from herodotus_endpoint.errors import json_response
+from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.store import Store
+from herodotus_record import codec
+from herodotus_record.model import API_VERSION
+
+_log: Final = logging.getLogger(__name__)
+
+
+def create_app(store: Store, settings: Settings, metrics: Metrics | None = None) -> Flask:
+    """The WSGI application."""
+    metrics = metrics or Metrics()
+    app = Flask("herodotus_endpoint", static_folder=None)
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.url_map.strict_slashes = True
+    errors.install(app)
+    _measure(app, metrics)
+    app.register_blueprint(ingest.blueprint(store, settings, metrics))
+    app.register_blueprint(queries.blueprint(store, settings))
+    _service_routes(app, store, metrics)
+    return app
+
+
+def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
+    """Probes, metrics, version, index."""
+
+    @app.get("/livez")
+    def livez() -> Response:
+        return Response("ok", content_type="text/plain; charset=utf-8")
+
+    @app.get("/readyz")
+    def readyz() -> Response:
+        store.reader.check()
+        return Response("ok", content_type="text/plain; charset=utf-8")
+
+    @app.get("/metrics")
+    def exposition() -> Response:
+        metrics.observe(store.reader.sizes(), store.file_bytes())
+        return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/version")
+    def version() -> Response:
+        return json_response({"version": __version__, "apiVersion": API_VERSION, "frameVersion": codec.VERSION})
+
+    @app.get("/")
+    def index() -> Response:
+        rules = sorted(rule.rule for rule in app.url_map.iter_rules())
+        return json_response({"service": "herodotus", "version": __version__, "paths": rules})
+
+
+def _measure(app: Flask, metrics: Metrics) -> None:
+    """Headers and latency of every answer."""
+
+    @app.before_request
+    def begin() -> None:
+        g.began = time.perf_counter()
+
+    @app.after_request
+    def end(response: Response) -> Response:
+        response.headers["Cache-Control"] = "no-store"
+        route = request.url_rule.rule if request.url_rule else "(none)"
+        metrics.request_seconds.labels(route, str(response.status_code)).observe(time.perf_counter() - g.began)
+        return response

@@ -1,0 +1,93 @@
+"""Documents that the endpoint makes up itself: what it knows of a decision beyond the record, and lists.
+
+Owns: the facts that it adds to an answer (attempts, lost results), list items. Does not own: `PodExplanation` and
+`Decision` (`herodotus_record`), HTTP. Pure.
+
+Invariant: what is added is told from the store, never guessed: a result is called lost only where a later incarnation
+took over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from herodotus_endpoint.store import KnownIncarnation, Stored
+from herodotus_record.answers import pod_explanation
+from herodotus_record.document import decision_document
+from herodotus_record.explain import Json, state
+from herodotus_record.model import API_VERSION
+from herodotus_record.units import timestamp
+
+LOST = "result not recorded: the scheduler was restarted"
+
+
+def explanation(stored: Stored, *, every_node: bool = False, node: str = "") -> Json:
+    """The answer document with the endpoint's facts. KeyError when `node` was not in the cluster."""
+    answer = pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
+    answer["attempt"] |= {"attempts": stored.attempts, "failedBefore": stored.failed_before}
+    if _lost(stored):
+        answer["outcome"] |= {"lost": True, "message": LOST}
+    return answer
+
+
+def record(stored: Stored) -> Json:
+    """The whole record."""
+    document = decision_document(stored.decision, stored.outcomes, stored.table)
+    if _lost(stored):
+        document["status"] |= {"lost": True}
+    return document
+
+
+def item(row: Any) -> Json:
+    """A decision in a list."""
+    return {
+        "metadata": {
+            "name": row.decision_id,
+            "namespace": row.namespace,
+            "creationTimestamp": timestamp(row.started_us),
+        },
+        "pod": row.pod,
+        "podUID": row.pod_uid,
+        "attempt": row.attempt,
+        "owner": row.owner,
+        "profile": row.profile,
+        "cluster": row.cluster,
+        "source": row.source,
+        "state": row.state,
+        "path": row.path,
+        "node": row.node,
+        "nodes": {"total": row.nodes_total, "evaluated": row.nodes_evaluated, "feasible": row.nodes_feasible},
+        "startedAt": timestamp(row.started_us),
+        "message": row.message,
+    }
+
+
+def listing(kind: str, items: list[Json], more: str = "") -> Json:
+    """A list; `more` is the cursor of the next page."""
+    metadata = {"continue": more} if more else {}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "items": items}
+
+
+def _lost(stored: Stored) -> bool:
+    return stored.replaced and state(stored.decision, stored.outcomes) == "Binding"
+
+
+def incarnations(known: Sequence[KnownIncarnation]) -> list[Json]:
+    """The scheduler processes heard of, newest first."""
+    return [
+        {
+            "metadata": {"name": i.incarnation, "creationTimestamp": timestamp(i.first_us)},
+            "cluster": i.cluster or None,
+            "identity": i.identity or None,
+            "profiles": list(i.profiles),
+            "lastSeenAt": timestamp(i.last_us),
+            "nodeTableGeneration": i.rows_generation if i.rows_generation >= 0 else None,
+            "highestSequence": i.highest if i.highest >= 0 else None,
+            "missing": i.missing,
+            "explainedByGaps": i.explained,
+            "holes": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
+            "holesOmitted": i.holes_omitted,
+        }
+        for i in known
+    ]

@@ -1,0 +1,109 @@
+"""The one error envelope: a Kubernetes `Status`, for every route and every way to fail.
+
+Owns: the envelope, how exceptions become it. Does not own: what is an error.
+
+Invariant: no answer with a code of 400 or above has another body, and none shows a traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from flask import Flask, Response
+from werkzeug.exceptions import HTTPException
+
+from herodotus_endpoint.store import StoreUnavailableError
+
+RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of them; a full disk does not care
+
+_REASONS: Final[Mapping[int, str]] = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+_log: Final = logging.getLogger(__name__)
+
+
+class ApiError(Exception):
+    """An answer that is an error: code, message, and what helps with it."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = reason or _REASONS.get(code, "Unknown")
+        self.details = dict(details or {})
+        self.headers = dict(headers or {})
+
+
+def busy(code: int, message: str) -> ApiError:
+    """The service cannot do it now and says when to come again."""
+    return ApiError(
+        code,
+        message,
+        details={"retryAfterSeconds": RETRY_AFTER_S},
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )
+
+
+def json_response(document: object, code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Compact JSON in the document's own order."""
+    return Response(msgspec.json.encode(document), code, headers, content_type="application/json")
+
+
+def install(app: Flask) -> None:
+    """Make every failure of the app an envelope."""
+    app.register_error_handler(ApiError, _envelope)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(StoreUnavailableError, _unavailable)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def _envelope(error: ApiError) -> Response:
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+        "details": error.details,
+        "code": error.code,
+    }
+    return json_response(status, error.code, error.headers)
+
+
+def _http(error: HTTPException) -> Response:
+    """What Flask refuses by itself: unknown routes, methods, bodies that break off."""
+    code = error.code or 500
+    allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
+    message = "the server could not find the requested resource" if code == 404 else error.description or error.name
+    return _envelope(ApiError(code, message, headers=dict(allowed)))
+
+
+def _unavailable(error: StoreUnavailableError) -> Response:
+    _log.warning("the database refused: %s", error)
+    return _envelope(busy(503, f"the database cannot do this now: {error}"))
+
+
+def _unexpected(error: Exception) -> Response:
+    _log.exception("unexpected error", exc_info=error)
+    return _envelope(ApiError(500, "an unexpected error; the service's log has it"))

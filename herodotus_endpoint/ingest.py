@@ -1,0 +1,129 @@
+"""POST /ingest/v1/frames: the way in.
+
+Owns: who may send, limits, decoding, what each refusal looks like. Does not own: storing (`store`), the frames' form
+(`herodotus_record.codec`), when a shipper tries again.
+
+Invariant: 200 is sent after the commit and only then; with any other code nothing of the batch is stored.
+
+Without authentication a batch is taken only from a loopback peer: the scheduler in the same pod or on the same
+machine. Note that a port-forward into the pod is a loopback peer too.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from ipaddress import ip_address
+from typing import Final
+
+from flask import Blueprint, Response, request
+
+from herodotus_endpoint.checks import checked
+from herodotus_endpoint.errors import ApiError, busy, json_response
+from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store
+from herodotus_record import codec
+from herodotus_record.model import Frame
+
+PATH: Final = "/ingest/v1/frames"
+MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 uncompressible decisions of 5,000 nodes, fifty times a usual batch
+MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame must fit, and four such are 256 MiB
+MAX_FRAMES: Final = 20_000  # what the write lock is held for at most: some seconds
+MAX_CONCURRENT: Final = 4  # one writes, one is decoded, two wait; half of the default threads stay free for queries
+
+
+def blueprint(store: Store, settings: Settings, metrics: Metrics) -> Blueprint:
+    """The ingest route."""
+    routes = Blueprint("ingest", __name__)
+    places = threading.BoundedSemaphore(settings.max_concurrent_ingests)
+
+    @routes.post(PATH, provide_automatic_options=False)
+    def frames() -> Response:
+        _may_send(settings)
+        if not places.acquire(blocking=False):
+            metrics.refused.labels("busy").inc()
+            raise busy(429, f"{settings.max_concurrent_ingests} batches are being stored; send this one again")
+        try:
+            return _store(store, metrics)
+        finally:
+            places.release()
+
+    return routes
+
+
+def _store(store: Store, metrics: Metrics) -> Response:
+    body = _body()
+    batch = _decoded(body)
+    try:
+        with metrics.ingest_seconds.time():
+            receipt = store.writer.store(batch)
+    except NodeRowsMissingError as e:
+        metrics.refused.labels("node-rows-missing").inc()
+        raise ApiError(409, str(e), reason="NodeRowsMissing") from e
+    except BatchError as e:
+        metrics.refused.labels("contradiction").inc()
+        raise ApiError(400, str(e)) from e
+    metrics.count(receipt, len(body))
+    return json_response(
+        {
+            "accepted": receipt.accepted,
+            "duplicates": receipt.duplicates,
+            **{k.replace("node_rows", "nodeRows"): v for k, v in asdict(receipt).items() if v is not None},
+        }
+    )
+
+
+def _may_send(settings: Settings) -> None:
+    """403 unless the peer may send without authentication, here."""
+    listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
+    if settings.ingest_listeners and listener not in settings.ingest_listeners:
+        raise ApiError(403, "ingest is not served on this listener (--ingest-bind)")
+    peer = request.environ.get("REMOTE_ADDR", "")
+    if not settings.insecure and not _loopback(peer):
+        raise ApiError(
+            403,
+            f"unauthenticated ingest is accepted from loopback only, not from {peer or 'an unknown peer'};"
+            " start the service with --insecure to accept it from anywhere",
+        )
+
+
+def _loopback(peer: str) -> bool:
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _body() -> bytes:
+    """The batch, unpacked."""
+    if request.mimetype != codec.CONTENT_TYPE:
+        raise ApiError(415, f"Content-Type must be {codec.CONTENT_TYPE}")
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding not in ("identity", "zstd"):
+        raise ApiError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
+    body = request.stream.read(MAX_BODY_BYTES + 1)
+    if len(body) > MAX_BODY_BYTES:
+        raise ApiError(413, f"a batch must be at most {MAX_BODY_BYTES} bytes as sent")
+    if encoding == "identity":
+        return body
+    try:
+        return codec.decompress(body, MAX_UNPACKED_BYTES)
+    except codec.CodecError as e:
+        code = 413 if "unpacks to more" in str(e) else 400
+        raise ApiError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e
+
+
+def _decoded(body: bytes) -> list[tuple[Frame, bytes]]:
+    """Every frame with its bytes; 400 with the reason when one is not as it should be."""
+    batch: list[tuple[Frame, bytes]] = []
+    try:
+        for _, raw in codec.split(body):
+            if len(batch) == MAX_FRAMES:
+                raise ApiError(413, f"a batch must be at most {MAX_FRAMES} frames")
+            batch.append((checked(codec.decode(raw)), bytes(raw)))
+    except codec.CodecError as e:
+        raise ApiError(400, f"frame {len(batch) + 1} of the batch: {e}") from e
+    return batch

@@ -1,0 +1,77 @@
+"""Query parameters as values: what is known, how long a name may be, what a number or a time looks like.
+
+Owns: reading and refusing. Does not own: what a parameter does.
+
+Invariant: a parameter that a route does not know is refused by name, so that a misspelt one is never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Final
+
+from flask import request
+
+from herodotus_endpoint.errors import ApiError
+
+MAX_NAME: Final = 253  # a DNS subdomain, the longest name that Kubernetes gives
+MAX_INTEGER: Final = 2**63 - 1  # what a database column holds
+BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": False}
+
+
+def known(*names: str) -> None:
+    """400 naming the first parameter of the request that is not one of `names`, or that is given twice."""
+    for name in request.args:
+        if name not in names:
+            raise ApiError(400, f"unknown parameter {name[:MAX_NAME]!r}; known here: {', '.join(names) or 'none'}")
+        if len(request.args.getlist(name)) > 1:
+            raise ApiError(400, f"parameter {name!r} is given more than once")
+
+
+def name(value: str, what: str) -> str:
+    """A name from the path or the query. 400 when no Kubernetes object can have it."""
+    if len(value) > MAX_NAME:
+        raise ApiError(400, f"{what} is longer than {MAX_NAME} characters")
+    return value
+
+
+def text(parameter: str) -> str:
+    """A name parameter; "" when it is absent."""
+    return name(request.args.get(parameter, ""), parameter)
+
+
+def boolean(parameter: str) -> bool:
+    """`true`, `false`, or the bare parameter, which is true."""
+    value = request.args.get(parameter, "false")
+    if value not in BOOLEANS:
+        raise ApiError(400, f"{parameter} must be true or false, not {value[:MAX_NAME]!r}")
+    return BOOLEANS[value]
+
+
+def integer(parameter: str, *, least: int = 0, most: int = MAX_INTEGER) -> int | None:
+    """A whole number within bounds; None when it is absent."""
+    value = request.args.get(parameter)
+    if value is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,19}", value) or not least <= int(value) <= most:
+        raise ApiError(400, f"{parameter} must be a whole number from {least} to {most}, not {value[:MAX_NAME]!r}")
+    return int(value)
+
+
+def since(parameter: str, clock: Callable[[], float]) -> int | None:
+    """A time in microseconds since the epoch, given as seconds before now or as RFC 3339; None when it is absent."""
+    value = request.args.get(parameter)
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,12}", value):
+        return max(0, int((clock() - int(value)) * 1e6))
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            raise ValueError("no offset")
+        return max(0, int(moment.astimezone(timezone.utc).timestamp() * 1e6))
+    except (ValueError, OverflowError) as e:
+        wanted = "a number of seconds or a time as in 2026-03-01T12:00:00Z"
+        raise ApiError(400, f"{parameter} must be {wanted}, not {value[:MAX_NAME]!r}") from e

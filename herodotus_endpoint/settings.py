@@ -1,0 +1,17 @@
+"""What the service was started with. Owns: the values. Does not own: flags (`__main__`) or what they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`ingest_listeners`: the addresses (as the server knows them) that alone serve ingest; empty: all do."""
+
+    insecure: bool = False
+    ingest_listeners: tuple[str, ...] = ()
+    max_concurrent_ingests: int = 4
+    clock: Callable[[], float] = time.time

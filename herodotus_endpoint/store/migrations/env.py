@@ -1,0 +1,10 @@
+"""Alembic's entry: runs the revisions on the connection that `store.engine` hands over. No ini file, no logging."""
+
+from __future__ import annotations
+
+from alembic import context
+
+context.configure(
+    connection=context.config.attributes["connection"], render_as_batch=True, transaction_per_migration=False
+)
+context.run_migrations()

@@ -1,0 +1,205 @@
+"""The node tables of incarnations: rows in, the table at a generation out.
+
+Owns: the rows' statements, the store's own node ids, the check that no rows are missing. Does not own: which frames
+come (`writer`), what a table is used for.
+
+Invariant: rows are only added, so the table at a generation never changes once its rows are stored; a node id stands
+for one (cluster, name, UID) for ever, whatever slots it passes through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from herodotus_endpoint.store.counters import Ints
+from herodotus_endpoint.store.schema import NODE_ROWS, NODES
+from herodotus_record.model import NodeRows, NodeTable
+
+Amounts = dict[str, tuple[int, int]]
+
+
+class NodeRowsMissingError(Exception):
+    """Node rows before these were never stored: the sender must start again from a complete table."""
+
+
+@dataclass
+class SlotMap:
+    """Which node is in which slot, as of the latest rows of an incarnation. `node_ids` holds 0 for a free slot."""
+
+    generation: int
+    since: int  # the newest change of a slot's node: from here on `node_ids` holds
+    node_ids: Ints
+    row_since: Ints
+
+    def grow(self, slots: int) -> None:
+        """Make room for slots up to `slots`."""
+        more = max(0, slots - len(self.node_ids))
+        self.node_ids = np.pad(self.node_ids, (0, more))
+        self.row_since = np.pad(self.row_since, (0, more), constant_values=-1)
+
+
+class NodeRegistry:
+    """Node ids of a cluster's nodes, given out on first sight. Forget it when a transaction is rolled back."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, dict[tuple[str, str], int]] = {}
+        self._names: dict[int, str] = {}
+
+    def name(self, connection: sa.Connection, node_id: int) -> str | None:
+        """The name behind an id; None for 0, the id of no node."""
+        if node_id and node_id not in self._names:
+            self._names[node_id] = connection.scalar(sa.select(NODES.c.name).where(NODES.c.id == node_id)) or ""
+        return self._names.get(node_id)
+
+    def ids(self, connection: sa.Connection, cluster: str, nodes: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The ids of (name, UID) pairs; new ones are registered."""
+        known = self._ids.get(cluster, {})
+        if any(node not in known for node in nodes):  # another process may have registered them
+            known = self._ids[cluster] = self._load(connection, cluster)
+            fresh = [node for node in dict.fromkeys(nodes) if node not in known]
+            if fresh:
+                rows = [{"cluster": cluster, "name": name, "uid": uid, "considered": False} for name, uid in fresh]
+                connection.execute(NODES.insert(), rows)
+                known = self._ids[cluster] = self._load(connection, cluster)
+        return known
+
+    def _load(self, connection: sa.Connection, cluster: str) -> dict[tuple[str, str], int]:
+        rows = connection.execute(sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster))
+        found = {(row.name, row.uid): row.id for row in rows}
+        self._names |= {node_id: name for (name, _), node_id in found.items()}
+        return found
+
+
+def store_rows(
+    connection: sa.Connection, registry: NodeRegistry, incarnation_id: int, slot_map: SlotMap, rows: NodeRows
+) -> bool:
+    """Store a NodeRows frame and bring `slot_map` up to it. Whether it was new; NodeRowsMissingError otherwise."""
+    if rows.base > slot_map.generation:
+        raise NodeRowsMissingError(
+            f"node rows of incarnation {rows.incarnation} start after generation {rows.base},"
+            f" stored are those up to {slot_map.generation}: send a complete table"
+        )
+    pairs = [(name, uid) for name, uid in zip(rows.name, rows.uid, strict=True) if name]
+    ids = registry.ids(connection, rows.cluster, pairs)
+    node_ids = [ids[name, uid] if name else 0 for name, uid in zip(rows.name, rows.uid, strict=True)]
+    _insert(connection, incarnation_id, rows, node_ids)
+    _follow(slot_map, rows, node_ids)
+    new = rows.generation > slot_map.generation
+    slot_map.generation = max(slot_map.generation, rows.generation)
+    return new
+
+
+def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
+    """Which node was in which slot at a generation, from the stored rows."""
+    slots = connection.scalar(
+        sa.select(sa.func.max(NODE_ROWS.c.slot)).where(NODE_ROWS.c.incarnation_id == incarnation_id)
+    )
+    found = SlotMap(generation, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if slots is None:
+        return found
+    found.grow(slots + 1)
+    for row in connection.execute(_rows_at(incarnation_id, generation, slots + 1)):
+        found.node_ids[row.slot] = row.node_id or 0
+        found.row_since[row.slot] = row.since
+    found.since = int(found.row_since.max())
+    return found
+
+
+def table_at(connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> NodeTable:
+    """The node table as a decision of that generation saw it. A slot whose node is not on record is named so."""
+    table = NodeTable(
+        generation=generation,
+        names=[""] * slots,
+        uids=[""] * slots,
+        since=[-1] * slots,
+        allocatable=[{} for _ in range(slots)],
+        requested=[{} for _ in range(slots)],
+    )
+    if not slots:
+        return table
+    at = _rows_at(incarnation_id, generation, slots).subquery()
+    statement = sa.select(at, NODES.c.name, NODES.c.uid).join(NODES, NODES.c.id == at.c.node_id)
+    for row in connection.execute(statement):
+        amounts: Amounts = _amounts.decode(row.amounts)
+        table.names[row.slot], table.uids[row.slot], table.since[row.slot] = row.name, row.uid, row.since
+        table.allocatable[row.slot] = {resource: pair[0] for resource, pair in amounts.items()}
+        table.requested[row.slot] = {resource: pair[1] for resource, pair in amounts.items()}
+    return table
+
+
+def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
+    """The slot that a node was in at a generation; None when it was in none."""
+    rows = NODE_ROWS.alias()
+    mine = (
+        sa.select(rows.c.slot)
+        .where(rows.c.incarnation_id == incarnation_id, rows.c.node_id == node_id, rows.c.since <= generation)
+        .order_by(rows.c.since.desc())
+        .limit(1)
+    )
+    slot: int | None = connection.scalar(mine)
+    if slot is None:
+        return None
+    held = sa.select(rows.c.node_id).where(
+        rows.c.incarnation_id == incarnation_id, rows.c.slot == slot, rows.c.since <= generation
+    )
+    return slot if connection.scalar(held.order_by(rows.c.since.desc()).limit(1)) == node_id else None
+
+
+def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]:
+    """Each slot's row with the greatest `since` up to `generation`: two seeks a slot, however long the history is."""
+    numbers = sa.select(sa.literal(0).label("slot")).cte("numbers", recursive=True)
+    numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
+    rows, newest = NODE_ROWS, NODE_ROWS.alias()
+    latest = (
+        sa.select(sa.func.max(newest.c.since))
+        .where(
+            newest.c.incarnation_id == incarnation_id,
+            newest.c.slot == numbers.c.slot,
+            newest.c.since <= generation,
+        )
+        .correlate(numbers)
+        .scalar_subquery()
+    )
+    return (
+        sa.select(rows.c.slot, rows.c.since, rows.c.node_id, rows.c.amounts)
+        .select_from(numbers)
+        .join(rows, sa.and_(rows.c.incarnation_id == incarnation_id, rows.c.slot == numbers.c.slot))
+        .where(rows.c.since == latest)
+    )
+
+
+def _insert(connection: sa.Connection, incarnation_id: int, rows: NodeRows, node_ids: list[int]) -> None:
+    values = [
+        {
+            "incarnation_id": incarnation_id,
+            "slot": slot,
+            "since": rows.since[i],
+            "node_id": node_ids[i] or None,
+            "amounts": msgspec.msgpack.encode(
+                {r: (a[i], q[i]) for r, a, q in zip(rows.resources, rows.allocatable, rows.requested, strict=True)}
+            ),
+        }
+        for i, slot in enumerate(rows.slot)
+    ]
+    if values:
+        connection.execute(sqlite.insert(NODE_ROWS).on_conflict_do_nothing(), values)
+
+
+def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
+    slot_map.grow(max(rows.slot, default=-1) + 1)
+    for slot, since, node_id in zip(rows.slot, rows.since, node_ids, strict=True):
+        if since <= slot_map.row_since[slot]:
+            continue  # a row that was sent again
+        slot_map.row_since[slot] = since
+        if slot_map.node_ids[slot] != node_id:
+            slot_map.node_ids[slot] = node_id
+            slot_map.since = max(slot_map.since, since)
+
+
+_amounts = msgspec.msgpack.Decoder(Amounts)

@@ -1,0 +1,319 @@
+"""Questions to the store: one decision with what belongs to it, lists, the history of a node.
+
+Owns: the statements of queries and their bounds. Does not own: documents (`herodotus_record.answers`, `history`), HTTP.
+
+Invariant: whatever one call answers is of one snapshot; no statement reads more than a stated number of rows, except
+counts over an index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.engine import guarded, live_bytes
+from herodotus_endpoint.store.noderows import slot_at, table_at
+from herodotus_endpoint.store.rollups import Rollup
+from herodotus_endpoint.store.schema import (
+    DECISIONS,
+    GAPS,
+    HOLES,
+    INCARNATIONS,
+    NODES,
+    OUTCOMES,
+    PROFILES,
+    ROLLUPS,
+)
+from herodotus_endpoint.store.sequences import Hole
+from herodotus_endpoint.store.words import readable
+from herodotus_record import codec
+from herodotus_record.model import Decision, NodeTable, Outcome
+
+SIMILAR: Final = 3  # names suggested for one that is not there
+CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
+RECENT: Final = 10  # decisions told of a node
+LOOKED_AT: Final = 50  # newest decisions searched for those
+NAMESPACES: Final = 10  # other namespaces named for a pod
+INCARNATIONS_SHOWN: Final = 100  # newest first
+HOLES_SHOWN: Final = 20  # of each
+UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A decision with its outcomes and the node table that it saw."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    table: NodeTable
+    attempts: int  # stored for this pod UID
+    failed_before: int
+    replaced: bool  # a later incarnation decides for its profile now
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What the rollups hold of the nodes of one name."""
+
+    counters: Counter[Name]
+    workloads: Counter[str]
+    first_bucket: int | None
+
+
+@dataclass(frozen=True)
+class KnownIncarnation:
+    """A scheduler process and what arrived of its sequence. `holes`: the first of them."""
+
+    incarnation: str
+    cluster: str
+    identity: str
+    profiles: tuple[str, ...]
+    first_us: int
+    last_us: int
+    rows_generation: int
+    highest: int
+    missing: int
+    explained: int
+    holes: tuple[Hole, ...]
+    holes_omitted: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation."""
+
+    rows: Mapping[str, int]
+    missing: int
+    lost: int
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class Involved:
+    """A decision as one node saw it."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    slot: int
+
+
+class Reader:
+    """Answers questions. Every thread may ask."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def check(self) -> None:
+        """StoreUnavailableError when the database cannot be read."""
+        with self._snapshot() as connection:
+            connection.scalar(sa.select(INCARNATIONS.c.id).limit(1))
+
+    def decision_of_pod(
+        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
+    ) -> Stored | None:
+        """The latest decision of a pod, of its latest UID unless `uid` is given; or that of one attempt."""
+        at = [DECISIONS.c.pod == pod, DECISIONS.c.namespace == namespace]
+        if cluster:
+            at.append(DECISIONS.c.cluster == cluster)
+        newest = (DECISIONS.c.started_us.desc(), DECISIONS.c.id.desc())
+        with self._snapshot() as connection:
+            if not uid:
+                uid = connection.scalar(sa.select(DECISIONS.c.pod_uid).where(*at).order_by(*newest).limit(1)) or ""
+            at.append(DECISIONS.c.pod_uid == uid)
+            if attempt is not None:
+                at.append(DECISIONS.c.attempt == attempt)
+            row = connection.execute(sa.select(DECISIONS).where(*at).order_by(*newest).limit(1)).one_or_none()
+            return None if row is None else self._stored(connection, row)
+
+    def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
+        """The decision of that id, if it is of a pod in that namespace."""
+        at = (DECISIONS.c.decision_id == decision_id, DECISIONS.c.namespace == namespace)
+        with self._snapshot() as connection:
+            row = connection.execute(sa.select(DECISIONS).where(*at).order_by(DECISIONS.c.id).limit(1)).one_or_none()
+            return None if row is None else self._stored(connection, row)
+
+    def decisions(
+        self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
+    ) -> list[sa.Row[Any]]:
+        """Rows without frames, newest first by ingest, from below the id `before`."""
+        columns = [c for c in DECISIONS.c if c.name != "frame"]
+        statement = sa.select(*columns).order_by(DECISIONS.c.id.desc()).limit(limit)
+        wanted = {DECISIONS.c.namespace: namespace, DECISIONS.c.pod: pod, DECISIONS.c.cluster: cluster}
+        for column, value in wanted.items():
+            if value:
+                statement = statement.where(column == value)
+        if before is not None:
+            statement = statement.where(DECISIONS.c.id < before)
+        with self._snapshot() as connection:
+            return list(connection.execute(statement))
+
+    def similar_pods(self, namespace: str, pod: str) -> list[str]:
+        """Up to three pod names of the namespace that look like `pod`, of those that begin alike or came last."""
+        names = sa.select(DECISIONS.c.pod).where(DECISIONS.c.namespace == namespace)
+        return self._similar(pod, names, DECISIONS.c.pod, DECISIONS.c.id)
+
+    def other_namespaces(self, namespace: str, pod: str) -> list[str]:
+        """Other namespaces that have decisions for a pod of this name."""
+        statement = (
+            sa.select(DECISIONS.c.namespace)
+            .where(DECISIONS.c.pod == pod, DECISIONS.c.namespace != namespace)
+            .distinct()
+        )
+        with self._snapshot() as connection:
+            return list(connection.scalars(statement.order_by(DECISIONS.c.namespace).limit(NAMESPACES)))
+
+    def node_facts(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeFacts | None:
+        """What the nodes of this name went through since a bucket; None when no decision ever considered one."""
+        with self._snapshot() as connection:
+            ids = [n.id for n in self._nodes(connection, node, cluster) if n.considered]
+            if not ids:
+                return None
+            statement = sa.select(ROLLUPS.c.bucket, ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket)
+            if cluster:
+                statement = statement.where(ROLLUPS.c.cluster == cluster)
+            counters: Counter[Name] = Counter()
+            workloads: Counter[str] = Counter()
+            first: int | None = None
+            for row in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
+                rollup = Rollup.unpack(row.counters)
+                for node_id in ids:
+                    more, more_workloads = rollup.of(node_id)
+                    first = row.bucket if first is None and more else first
+                    for name, value in more.items():
+                        counters[name] += value
+                    workloads += more_workloads
+        return NodeFacts(counters, workloads, first)
+
+    def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:
+        """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT."""
+        found: list[Involved] = []
+        with self._snapshot() as connection:
+            nodes = self._nodes(connection, node, cluster)
+            clusters = sorted({n.cluster for n in nodes})
+            statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters))
+            for row in connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT)):
+                slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
+                slot = next((s for s in slots if s is not None), None)
+                if slot is not None:
+                    decision = _decode(row.frame)
+                    if slot < decision.slots:
+                        found.append(Involved(decision, self._outcomes(connection, row), slot))
+                if len(found) == RECENT:
+                    break
+        return found
+
+    def similar_nodes(self, node: str) -> list[str]:
+        """Up to three node names that look like `node`."""
+        return self._similar(node, sa.select(NODES.c.name), NODES.c.name, NODES.c.id)
+
+    def sizes(self) -> Sizes:
+        """Rows, holes and bytes, for metrics."""
+        counts = {t.name: sa.select(sa.func.count()).select_from(t) for t in (DECISIONS, OUTCOMES, GAPS, ROLLUPS)}
+        lengths = sa.func.coalesce(sa.func.sum(HOLES.c.last - HOLES.c.first + 1), 0)
+        with self._snapshot() as connection:
+            return Sizes(
+                {name: connection.scalar(count) or 0 for name, count in counts.items()},
+                connection.scalar(sa.select(lengths).where(~HOLES.c.explained)) or 0,
+                connection.scalar(sa.select(lengths).where(HOLES.c.explained)) or 0,
+                live_bytes(connection),
+            )
+
+    def incarnations(self) -> list[KnownIncarnation]:
+        """The newest incarnations."""
+        statement = sa.select(INCARNATIONS).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
+        with self._snapshot() as connection:
+            return [self._known(connection, row) for row in connection.execute(statement)]
+
+    def _known(self, connection: sa.Connection, row: sa.Row[Any]) -> KnownIncarnation:
+        of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id).order_by(HOLES.c.first)
+        holes = [Hole(h.first, h.last, h.explained) for h in connection.execute(of_it)]
+        profiles = sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id)
+        return KnownIncarnation(
+            row.incarnation,
+            row.cluster,
+            row.identity,
+            tuple(connection.scalars(profiles.order_by(PROFILES.c.profile))),
+            row.first_us,
+            row.last_us,
+            row.rows_generation,
+            row.highest,
+            sum(len(h) for h in holes if not h.explained),
+            sum(len(h) for h in holes if h.explained),
+            tuple(holes[:HOLES_SHOWN]),
+            len(holes[HOLES_SHOWN:]),
+        )
+
+    def _similar(self, name: str, names: sa.Select[str], column: sa.Column[str], age: sa.Column[int]) -> list[str]:
+        """Of `names`: those that begin with the name first, then by likeness."""
+        alike = names.where(column >= name[:3], column < name[:3] + "\U0010ffff")
+        with self._snapshot() as connection:
+            found = set(connection.scalars(alike.limit(CANDIDATES)))
+            found |= set(connection.scalars(names.order_by(age.desc()).limit(CANDIDATES)))
+        begins = sorted(n for n in found if n.startswith(name))[:SIMILAR]
+        close = get_close_matches(name, sorted(found - set(begins)), n=SIMILAR, cutoff=0.5)
+        return [*begins, *close][:SIMILAR]
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        with guarded(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    def _nodes(self, connection: sa.Connection, node: str, cluster: str) -> list[sa.Row[Any]]:
+        statement = sa.select(NODES).where(NODES.c.name == node)
+        if cluster:
+            statement = statement.where(NODES.c.cluster == cluster)
+        return list(connection.execute(statement))
+
+    def _stored(self, connection: sa.Connection, row: sa.Row[Any]) -> Stored:
+        decision = _decode(row.frame)
+        same_pod = (
+            DECISIONS.c.pod == row.pod,
+            DECISIONS.c.namespace == row.namespace,
+            DECISIONS.c.pod_uid == row.pod_uid,
+        )
+        attempts = connection.scalar(sa.select(sa.func.count()).where(*same_pod)) or 0
+        before = sa.and_(DECISIONS.c.started_us < row.started_us, DECISIONS.c.state.in_(UNSUCCESSFUL))
+        return Stored(
+            decision,
+            self._outcomes(connection, row),
+            table_at(connection, row.incarnation_id, row.generation, decision.slots),
+            attempts,
+            connection.scalar(sa.select(sa.func.count()).where(*same_pod, before)) or 0,
+            self._replaced(connection, row),
+        )
+
+    def _outcomes(self, connection: sa.Connection, row: sa.Row[Any]) -> tuple[Outcome, ...]:
+        statement = (
+            sa.select(OUTCOMES.c.frame)
+            .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
+            .order_by(OUTCOMES.c.sequence)
+        )
+        frames = (codec.decode(frame) for frame in connection.scalars(statement))
+        return tuple(f for f in frames if isinstance(f, Outcome))
+
+    def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
+        """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""
+        later = (
+            sa.select(PROFILES.c.incarnation_id)
+            .join(INCARNATIONS, INCARNATIONS.c.id == PROFILES.c.incarnation_id)
+            .where(
+                INCARNATIONS.c.cluster == row.cluster,
+                PROFILES.c.profile == row.profile,
+                PROFILES.c.incarnation_id > row.incarnation_id,
+                PROFILES.c.first_us > row.started_us,
+            )
+        )
+        return connection.scalar(later.limit(1)) is not None
+
+
+def _decode(frame: bytes) -> Decision:
+    decision = codec.decode(codec.decompress(frame, codec.MAX_FRAME_BYTES + 64))
+    assert isinstance(decision, Decision)
+    return readable(decision)

@@ -1,0 +1,111 @@
+"""Node histories at rest: one blob of counter columns for a cluster, a profile and an hour.
+
+Owns: the blob's layout, adding to it, reading one node out of it. Does not own: what is counted (`counters`), SQL.
+
+Layout: MessagePack, zstd-compressed: the dense node ids, each counter as a column in that order in the narrowest type
+that holds it, and per workload how often it went to a node.
+
+Invariant: a column has one entry a node of `nodes`; a node's entries are the sums over the decisions of the bucket.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_endpoint.store.counters import OTHER, Counted, Ints, Name
+from herodotus_record import codec
+
+BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
+MAX_COUNTERS: Final = 2_000  # a hundred plugins with a score of counters each; more is a plugin that makes names up
+MAX_WORKLOADS: Final = 1_000  # a bucket's workloads that are counted by name; the rest is counted as "other"
+MAX_BYTES: Final = 1 << 30  # unpacked; 20,000 nodes with every counter in its widest type are 320 MB
+
+
+class Packed(msgspec.Struct):
+    """The blob's outer form."""
+
+    nodes: bytes
+    counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
+    workloads: dict[str, dict[int, int]]
+
+
+@dataclass
+class Rollup:
+    """One bucket, unpacked as far as it was needed."""
+
+    nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    columns: dict[Name, NDArray[Any]] = field(default_factory=dict)
+    workloads: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def add(self, counted: Counted, node_ids: Ints) -> None:
+        """Add what was counted by slot. `node_ids`: the node in each slot, 0 where the slot is free."""
+        held = np.flatnonzero(node_ids[: counted.slots])
+        places = self._places(node_ids[held])
+        for name, values in counted.columns.items():
+            if name not in self.columns and len(self.columns) >= MAX_COUNTERS:
+                name = Name(name.counter, OTHER)
+            column = self._column(name)
+            np.add.at(column, places, values[held])
+        for (workload, slot), count in counted.workloads.items():
+            if slot < len(node_ids) and node_ids[slot]:
+                if workload not in self.workloads and len(self.workloads) >= MAX_WORKLOADS:
+                    workload = OTHER
+                nodes = self.workloads.setdefault(workload, {})
+                nodes[int(node_ids[slot])] = nodes.get(int(node_ids[slot]), 0) + count
+
+    def of(self, node_id: int) -> tuple[Counter[Name], Counter[str]]:
+        """One node's counters and workloads; empty when the bucket does not have it."""
+        place = np.flatnonzero(self.nodes == node_id)
+        if not len(place):
+            return Counter(), Counter()
+        counters = Counter({name: int(column[place[0]]) for name, column in self.columns.items()})
+        return counters, Counter({w: n[node_id] for w, n in self.workloads.items() if node_id in n})
+
+    def pack(self) -> bytes:
+        """The bucket as a blob."""
+        missing = {name: len(self.nodes) - len(values) for name, values in self.columns.items()}
+        columns = ((name, codec.column(np.pad(v, (0, missing[name])))) for name, v in self.columns.items())
+        packed = Packed(self.nodes.tobytes(), [(*name, c.typecode, c.tobytes()) for name, c in columns], self.workloads)
+        return codec.compress(msgspec.msgpack.encode(packed))
+
+    @classmethod
+    def unpack(cls, blob: bytes) -> Rollup:
+        """The bucket in a blob that `pack` made."""
+        packed = msgspec.msgpack.decode(codec.decompress(blob, MAX_BYTES), type=Packed)
+        columns: dict[Name, NDArray[Any]] = {
+            Name(counter, plugin, detail): np.frombuffer(raw, np.dtype(code))
+            for counter, plugin, detail, code, raw in packed.counters
+        }
+        return cls(np.frombuffer(packed.nodes, np.int32), columns, packed.workloads)
+
+    def _places(self, node_ids: Ints) -> Ints:
+        """Where each node stands in the columns; new ones are appended."""
+        if not len(node_ids):
+            return np.zeros(0, np.int64)
+        place_of = np.full(max(int(node_ids.max()), int(self.nodes.max(initial=0))) + 1, -1)
+        place_of[self.nodes] = np.arange(len(self.nodes))
+        fresh = np.unique(node_ids[place_of[node_ids] < 0])
+        place_of[fresh] = np.arange(len(self.nodes), len(self.nodes) + len(fresh))
+        self.nodes = np.concatenate([self.nodes, fresh.astype(np.int32)])
+        return place_of[node_ids]
+
+    def _column(self, name: Name) -> NDArray[Any]:
+        """The counter's column in full width, as long as `nodes`, ready to be added to."""
+        column = self.columns.get(name)
+        if column is None or len(column) < len(self.nodes) or column.dtype != np.int64 or not column.flags.writeable:
+            whole = np.zeros(len(self.nodes), np.int64)
+            if column is not None:
+                whole[: len(column)] = column
+            column = self.columns[name] = whole
+        return column
+
+
+def bucket_of(started_us: int) -> int:
+    """The bucket of a decision that started then."""
+    return started_us // BUCKET_US

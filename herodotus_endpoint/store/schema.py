@@ -1,0 +1,144 @@
+"""The tables, as SQLAlchemy Core sees them.
+
+Owns: table and column names, keys, indexes and what each is for. Does not own: how a database comes to have them
+(`migrations`, which a test compares with this file), or any statement.
+
+Invariant: nothing here is per node and decision. A decision is one row with its frame as a blob; what is asked per node
+over many decisions is in `rollups`, one blob a bucket.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+METADATA: Final = sa.MetaData()
+
+# One life of a scheduler process, and what of its contiguous sequence has arrived.
+INCARNATIONS: Final = sa.Table(
+    "incarnations",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),  # in order of first contact
+    sa.Column("incarnation", sa.String, nullable=False, unique=True),
+    sa.Column("cluster", sa.String, nullable=False),  # "" until a frame says it
+    sa.Column("identity", sa.String, nullable=False),
+    sa.Column("rows_generation", sa.BigInteger, nullable=False),  # -1: no complete node table yet
+    sa.Column("highest", sa.BigInteger, nullable=False),  # highest sequence seen; below it, all but `holes` arrived
+    sa.Column("first_us", sa.BigInteger, nullable=False),  # ingest of the first frame
+    sa.Column("last_us", sa.BigInteger, nullable=False),
+)
+
+# Which profiles an incarnation has decided for, and when: a later one for the same profile has replaced it.
+PROFILES: Final = sa.Table(
+    "incarnation_profiles",
+    METADATA,
+    sa.Column("incarnation_id", sa.Integer, primary_key=True),
+    sa.Column("profile", sa.String, primary_key=True),
+    sa.Column("first_us", sa.BigInteger, nullable=False),  # start of its first decision
+    sqlite_with_rowid=False,
+)
+
+# Sequences that were passed over: missing, or explained by a Gap frame.
+HOLES: Final = sa.Table(
+    "holes",
+    METADATA,
+    sa.Column("incarnation_id", sa.Integer, primary_key=True),
+    sa.Column("first", sa.BigInteger, primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("explained", sa.Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+GAPS: Final = sa.Table(
+    "gaps",
+    METADATA,
+    sa.Column("incarnation_id", sa.Integer, primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True),
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("reason", sa.String, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("ingested_us", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The store's own dense node ids: slots are reused, these are not.
+NODES: Final = sa.Table(
+    "nodes",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("cluster", sa.String, nullable=False),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("uid", sa.String, nullable=False),
+    sa.Column("considered", sa.Boolean, nullable=False),  # whether any decision had it in its table
+    sa.UniqueConstraint("name", "cluster", "uid"),
+)
+
+# The node table, append-only: at generation g a slot is as its row with the greatest `since` <= g says.
+NODE_ROWS: Final = sa.Table(
+    "node_rows",
+    METADATA,
+    sa.Column("incarnation_id", sa.Integer, primary_key=True),
+    sa.Column("slot", sa.Integer, primary_key=True),
+    sa.Column("since", sa.BigInteger, primary_key=True),
+    sa.Column("node_id", sa.Integer, nullable=True),  # null: the slot became free
+    sa.Column("amounts", sa.LargeBinary, nullable=False),  # MessagePack: resource -> [allocatable, requested]
+    sa.Index("node_rows_by_node", "incarnation_id", "node_id", "since"),
+    sqlite_with_rowid=False,
+)
+
+DECISIONS: Final = sa.Table(
+    "decisions",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),  # in order of ingest: pages and retention follow it
+    sa.Column("incarnation_id", sa.Integer, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("decision_id", sa.String, nullable=False),
+    sa.Column("cluster", sa.String, nullable=False),
+    sa.Column("source", sa.String, nullable=False),
+    sa.Column("profile", sa.String, nullable=False),
+    sa.Column("namespace", sa.String, nullable=False),
+    sa.Column("pod", sa.String, nullable=False),
+    sa.Column("pod_uid", sa.String, nullable=False),
+    sa.Column("attempt", sa.BigInteger, nullable=False),
+    sa.Column("owner", sa.String, nullable=True),  # Kind/name as recorded
+    sa.Column("started_us", sa.BigInteger, nullable=False),
+    sa.Column("ingested_us", sa.BigInteger, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("path", sa.String, nullable=False),
+    sa.Column("state", sa.String, nullable=False),  # as `explain.state` says, kept up by outcomes
+    sa.Column("node", sa.String, nullable=True),  # the chosen node
+    sa.Column("nodes_total", sa.Integer, nullable=False),
+    sa.Column("nodes_evaluated", sa.Integer, nullable=False),
+    sa.Column("nodes_feasible", sa.Integer, nullable=False),
+    sa.Column("message", sa.String, nullable=False),
+    sa.Column("frame", sa.LargeBinary, nullable=False),  # codec.compress of the frame as it came
+    sa.UniqueConstraint("incarnation_id", "sequence"),
+    sa.Index("decisions_by_pod", "pod", "namespace", "started_us"),  # also: a name in other namespaces, names alike
+    sa.Index("decisions_by_namespace", "namespace", "id"),
+    sa.Index("decisions_by_decision_id", "decision_id"),
+)
+
+OUTCOMES: Final = sa.Table(
+    "outcomes",
+    METADATA,
+    sa.Column("incarnation_id", sa.Integer, primary_key=True),
+    sa.Column("decision_sequence", sa.BigInteger, primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True),
+    sa.Column("state", sa.String, nullable=True),  # what it makes of its decision; null while others follow
+    sa.Column("ingested_us", sa.BigInteger, nullable=False),
+    sa.Column("frame", sa.LargeBinary, nullable=False),  # uncompressed: 200 bytes
+    sqlite_with_rowid=False,
+)
+
+# Counters per node, one columnar blob a key; see `rollups`.
+ROLLUPS: Final = sa.Table(
+    "rollups",
+    METADATA,
+    sa.Column("bucket", sa.BigInteger, primary_key=True),  # hours since the epoch, of the decisions' start
+    sa.Column("cluster", sa.String, primary_key=True),
+    sa.Column("profile", sa.String, primary_key=True),
+    sa.Column("ingested_us", sa.BigInteger, nullable=False),  # of the newest decision in it
+    sa.Column("counters", sa.LargeBinary, nullable=False),
+)

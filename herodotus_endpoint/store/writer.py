@@ -1,0 +1,308 @@
+"""The one writer: a batch of frames becomes rows, in one transaction.
+
+Owns: what of a batch is new, the transaction. Does not own: the bytes of a batch (`herodotus_endpoint.ingest`),
+queries, what is deleted later (`retention`).
+
+Invariant: a batch is stored whole or not at all, and each frame once, however often it is sent. What the writer
+remembers between batches follows from the database and is forgotten when a transaction fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from herodotus_endpoint.store import incarnations
+from herodotus_endpoint.store.counters import Counted, Ints, Name
+from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, StoreUnavailableError, guarded
+from herodotus_endpoint.store.incarnations import Incarnation
+from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows
+from herodotus_endpoint.store.rollups import Rollup, bucket_of
+from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.sequences import TooManyHolesError
+from herodotus_record import codec
+from herodotus_record.explain import state
+from herodotus_record.model import Code, Decision, Frame, Gap, NodeRows, Outcome
+
+MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
+REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
+
+Row = dict[str, Any]
+
+
+class BatchError(ValueError):
+    """A batch that contradicts what is stored. The message says how."""
+
+
+@dataclass
+class Receipt:
+    """What became of a batch's frames."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    decisions: int = 0
+    outcomes: int = 0
+    gaps: int = 0
+    node_rows: int = 0
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Decisions of a batch that belong to one rollup and saw one assignment of nodes to slots."""
+
+    bucket: int
+    cluster: str
+    profile: str
+    counted: Counted
+    node_ids: Ints
+
+
+@dataclass
+class _Batch:
+    """What a transaction has gathered and not yet written."""
+
+    now_us: int
+    receipt: Receipt = field(default_factory=Receipt)
+    touched: dict[str, Incarnation] = field(default_factory=dict)
+    decisions: list[Row] = field(default_factory=list)
+    outcomes: list[Row] = field(default_factory=list)
+    gaps: list[Row] = field(default_factory=list)
+    settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
+    shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
+
+
+class Writer:
+    """Stores batches, one at a time; others wait their turn as long as SQLite would let them."""
+
+    def __init__(self, engine: sa.Engine, clock: Callable[[], float] = time.time) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._forget()
+
+    def store(self, frames: Sequence[tuple[Frame, bytes]]) -> Receipt:
+        """Store decoded frames with their bytes, in order. On any exception nothing of them is stored.
+
+        NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
+        StoreUnavailableError: the database cannot do it now.
+        """
+        if not self._turn.acquire(timeout=BUSY_TIMEOUT_S):
+            raise StoreUnavailableError("other batches are being stored")
+        try:
+            with guarded(), self._engine.begin() as connection:
+                batch = _Batch(int(self._clock() * 1e6))
+                for frame, raw in frames:
+                    self._take(connection, batch, frame, raw)
+                self._write(connection, batch)
+            self._remember(batch)
+            return batch.receipt
+        except TooManyHolesError as e:
+            self._forget()
+            raise BatchError(str(e)) from e
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._turn.release()
+
+    def _forget(self) -> None:
+        self._registry = NodeRegistry()
+        self._incarnations: dict[str, Incarnation] = {}
+        self._considered: set[int] = set()
+
+    def _remember(self, batch: _Batch) -> None:
+        self._incarnations |= batch.touched
+        while len(self._incarnations) > REMEMBERED:
+            del self._incarnations[next(iter(self._incarnations))]
+
+    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame, raw: bytes) -> None:
+        """One frame: what is new of it goes into the batch (node rows: into the transaction at once)."""
+        match frame:
+            case Decision():
+                incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
+                new = self._decision(connection, batch, incarnation, frame, raw)
+            case Outcome():
+                incarnation = self._incarnation(connection, batch, frame.incarnation)
+                new = self._outcome(batch, incarnation, frame, raw)
+            case Gap():
+                incarnation = self._incarnation(connection, batch, frame.incarnation)
+                new = self._gap(batch, incarnation, frame)
+            case NodeRows():
+                incarnation = self._incarnation(connection, batch, frame.incarnation, frame.cluster)
+                new = store_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
+                batch.receipt.node_rows += new
+        batch.receipt.accepted += new
+        batch.receipt.duplicates += not new
+
+    def _incarnation(self, connection: sa.Connection, batch: _Batch, name: str, cluster: str = "") -> Incarnation:
+        incarnation = batch.touched.get(name)
+        if incarnation is None:
+            incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.now_us)
+            batch.touched[name] = incarnation
+        if cluster and incarnation.cluster not in ("", cluster):
+            raise BatchError(f"incarnation {name} belongs to cluster {incarnation.cluster}, not {cluster}")
+        incarnation.cluster = incarnation.cluster or cluster
+        return incarnation
+
+    def _decision(
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: bytes
+    ) -> bool:
+        late = decision.sequence <= incarnation.sequences.highest
+        if not incarnation.sequences.take(decision.sequence):
+            return False
+        slot_map = incarnation.slot_map
+        if decision.generation > slot_map.generation:
+            raise NodeRowsMissingError(
+                f"the decision of sequence {decision.sequence} saw generation {decision.generation} of the node table,"
+                f" stored are the rows up to {slot_map.generation}: send a complete table"
+            )
+        if decision.generation < slot_map.since:  # nodes came or went since
+            slot_map = slot_map_at(connection, incarnation.id, decision.generation)
+        node_ids = np.zeros(decision.slots, np.int64)
+        known = slot_map.node_ids[: decision.slots]
+        node_ids[: len(known)] = known
+        self._count(batch, decision, node_ids)
+        chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
+        batch.decisions.append(_decision_row(incarnation.id, decision, chosen, raw, batch.now_us))
+        if late:
+            _settle_late(connection, batch, incarnation.id, decision.sequence)
+        incarnation.identity = decision.scheduler.identity
+        incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
+        batch.receipt.decisions += 1
+        return True
+
+    def _count(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
+        where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
+        key = (*where, decision.key.incarnation, decision.slots, hash(node_ids.tobytes()))
+        share = batch.shares.get(key)
+        if share is None:
+            share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)
+        share.counted.count(decision)
+
+    def _outcome(self, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: bytes) -> bool:
+        if not incarnation.sequences.take(outcome.sequence):
+            return False
+        ended = ("Bound" if outcome.status is Code.SUCCESS else "Failed") if outcome.final else None
+        batch.outcomes.append(
+            {
+                "incarnation_id": incarnation.id,
+                "decision_sequence": outcome.decision_sequence,
+                "sequence": outcome.sequence,
+                "state": ended,
+                "ingested_us": batch.now_us,
+                "frame": raw,
+            }
+        )
+        if ended:
+            batch.settled.setdefault((incarnation.id, outcome.decision_sequence), ended)
+        batch.receipt.outcomes += 1
+        return True
+
+    def _gap(self, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
+        if not incarnation.sequences.take(gap.sequence):
+            return False
+        incarnation.sequences.explain(gap.first, gap.last)
+        fields = {f: getattr(gap, f) for f in ("sequence", "first", "last", "reason", "at_us")}
+        batch.gaps.append({"incarnation_id": incarnation.id, "ingested_us": batch.now_us, **fields})
+        batch.receipt.gaps += 1
+        return True
+
+    def _write(self, connection: sa.Connection, batch: _Batch) -> None:
+        for table, rows in ((DECISIONS, batch.decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
+            if rows:
+                connection.execute(table.insert(), rows)
+        if batch.settled:
+            settled = [
+                {"incarnation": incarnation_id, "of": sequence, "to": ended}
+                for (incarnation_id, sequence), ended in batch.settled.items()
+            ]
+            connection.execute(_SETTLE, settled)
+        self._write_rollups(connection, batch)
+        for incarnation in batch.touched.values():
+            incarnations.save(connection, incarnation, batch.now_us)
+
+    def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
+        """Each rollup that the batch touches is read, added to and written once."""
+        shares: dict[tuple[int, str, str], list[_Share]] = {}
+        for share in batch.shares.values():
+            shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
+        for (bucket, cluster, profile), parts in shares.items():
+            at = sa.and_(ROLLUPS.c.bucket == bucket, ROLLUPS.c.cluster == cluster, ROLLUPS.c.profile == profile)
+            blob = connection.scalar(sa.select(ROLLUPS.c.counters).where(at))
+            rollup = Rollup() if blob is None else Rollup.unpack(blob)
+            for part in parts:
+                rollup.add(part.counted, part.node_ids)
+                self._mark_considered(connection, part)
+            values = {"ingested_us": batch.now_us, "counters": rollup.pack()}
+            if blob is None:
+                connection.execute(ROLLUPS.insert().values(bucket=bucket, cluster=cluster, profile=profile, **values))
+            else:
+                connection.execute(ROLLUPS.update().where(at).values(**values))
+
+    def _mark_considered(self, connection: sa.Connection, share: _Share) -> None:
+        seen = share.counted.columns[Name("considered")] > 0
+        fresh = set(share.node_ids[seen].tolist()) - self._considered - {0}
+        if fresh:
+            connection.execute(_CONSIDERED, [{"node": node_id} for node_id in sorted(fresh)])
+            self._considered |= fresh
+
+
+def _decision_row(incarnation_id: int, d: Decision, node: str | None, raw: bytes, now_us: int) -> Row:
+    owner = d.pod.owner
+    return {
+        "incarnation_id": incarnation_id,
+        "sequence": d.sequence,
+        "decision_id": d.id,
+        "cluster": d.key.cluster,
+        "source": d.key.source.value,
+        "profile": d.scheduler.profile,
+        "namespace": d.pod.namespace,
+        "pod": d.pod.name,
+        "pod_uid": d.key.pod_uid,
+        "attempt": d.key.attempt,
+        "owner": f"{owner.kind}/{owner.name}" if owner else None,
+        "started_us": d.times.started_us,
+        "ingested_us": now_us,
+        "generation": d.generation,
+        "path": d.path.value,
+        "state": state(d, ()),
+        "node": node,
+        "nodes_total": d.nodes_total,
+        "nodes_evaluated": d.nodes_evaluated,
+        "nodes_feasible": d.nodes_feasible,
+        "message": d.message[:MESSAGE_CHARS],
+        "frame": codec.compress(raw),
+    }
+
+
+def _settle_late(connection: sa.Connection, batch: _Batch, incarnation_id: int, sequence: int) -> None:
+    """A decision that came after its outcomes takes its state from them."""
+    ended = connection.scalar(
+        sa.select(OUTCOMES.c.state)
+        .where(
+            OUTCOMES.c.incarnation_id == incarnation_id,
+            OUTCOMES.c.decision_sequence == sequence,
+            OUTCOMES.c.state.is_not(None),
+        )
+        .limit(1)
+    )
+    if ended:
+        batch.settled[incarnation_id, sequence] = ended
+
+
+_SETTLE: Final = (
+    DECISIONS.update()
+    .where(
+        DECISIONS.c.incarnation_id == sa.bindparam("incarnation"),
+        DECISIONS.c.sequence == sa.bindparam("of"),
+        DECISIONS.c.state == "Binding",
+    )
+    .values(state=sa.bindparam("to"))
+)
+_CONSIDERED: Final = NODES.update().where(NODES.c.id == sa.bindparam("node")).values(considered=True)
