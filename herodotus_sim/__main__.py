@@ -1,0 +1,73 @@
+"""Owns: the command line of the simulated API server. Never for production.
+
+Does not own: the cluster. Invariant: it prints one line when it listens, and ends promptly on SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from herodotus_sim.cluster import SimulatedCluster
+from herodotus_sim.errors import ApiError
+from herodotus_sim.files import FileError, read_files
+from herodotus_sim.options import Options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until told to stop. Returns the exit code."""
+    given = _parser().parse_args(arguments)
+    options = Options(
+        latency_s=given.latency_ms / 1000,
+        run_pods=given.run_pods,
+        bookmark_interval_s=given.bookmark_interval_s,
+        history_limit=given.history_limit,
+        expired_watch_as_http=given.expired_watch_as_http,
+        watch_list=not given.no_watch_list,
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        cluster = SimulatedCluster(read_files(given.files), given.host, given.port, options)
+        with cluster:
+            if given.write_kubeconfig:
+                cluster.write_kubeconfig(given.write_kubeconfig)
+            print(f"The simulated API server listens on {cluster.url}", flush=True)
+            stop.wait()
+    except (ApiError, FileError, OSError, ValueError) as error:
+        print(f"herodotus_sim: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m herodotus_sim",
+        description="A simulated Kubernetes API server, for the demo and for tests. Never for production.",
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="YAML files with objects to start with")
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--write-kubeconfig", type=Path, metavar="PATH", help="write a kubeconfig for this server")
+    parser.add_argument("--run-pods", action="store_true", help="bound pods become Running, as if there were kubelets")
+    parser.add_argument("--latency-ms", type=_not_negative, default=0, help="wait before each request is handled")
+    parser.add_argument("--bookmark-interval-s", type=_not_negative, default=Options.bookmark_interval_s)
+    parser.add_argument("--history-limit", type=int, default=Options.history_limit, help="changes kept per kind")
+    parser.add_argument("--expired-watch-as-http", action="store_true", help="HTTP 410 instead of an ERROR event")
+    parser.add_argument("--no-watch-list", action="store_true", help="refuse sendInitialEvents")
+    return parser
+
+
+def _not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Owns: the life of one simulated cluster, and the in-process door for tests and the demo.
+
+    with SimulatedCluster(objects=[...]) as sim:
+        sim.url, sim.create({...}), sim.get("Pod", "default", "web"), sim.list("Node")
+
+Does not own: HTTP (`server`), the verbs. Invariant: it listens on loopback only, for it has no authentication; leaving
+the `with` block ends every thread.
+"""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from herodotus_sim import views
+from herodotus_sim.defaults import complete_node, preset
+from herodotus_sim.kinds import NAMESPACE, NODE, Kind, kind_named, kind_of
+from herodotus_sim.kubelets import Kubelets
+from herodotus_sim.options import Options
+from herodotus_sim.patches import MERGE_PATCH, apply_patch
+from herodotus_sim.routes import Routes
+from herodotus_sim.selectors import selection
+from herodotus_sim.server import Server
+from herodotus_sim.store import Store
+from herodotus_sim.updates import replacement
+from herodotus_sim.wire import Object
+
+_CONTEXT = "herodotus-sim"
+
+
+class SimulatedCluster:
+    """A simulated API server with real HTTP on loopback."""
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+        options: Options | None = None,
+        **settings: Any,
+    ) -> None:
+        """`settings` are fields of Options, for one or two of them: `SimulatedCluster(run_pods=True)`."""
+        check_loopback(host)
+        self.options = replace(options or Options(), **settings)
+        self.store = Store(self.options.history_limit)
+        self._routes = Routes(self.store, self.options)
+        self._host, self._port = host, port
+        self._server: Server | None = None
+        self._threads: list[threading.Thread] = []
+        self._kubelets: Kubelets | None = None
+        for kind, obj in preset():
+            self._routes.verbs.insert(kind, "", obj)
+        self.load(objects)
+
+    def start(self) -> SimulatedCluster:
+        """Listen and serve."""
+        self._server = Server((self._host, self._port), self._routes)
+        accept = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="sim-accept", daemon=True
+        )
+        accept.start()
+        self._threads.append(accept)
+        if self.options.run_pods:
+            self._kubelets = Kubelets(self.store)
+            self._kubelets.start()
+        return self
+
+    def stop(self) -> None:
+        """Hang up on everyone and end all threads."""
+        if self._server is None:
+            return
+        self._server.close()
+        for thread in self._threads:
+            thread.join()
+        if self._kubelets is not None:
+            self._kubelets.join()
+        self._server = None
+
+    def __enter__(self) -> SimulatedCluster:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        if self._server is None:
+            raise RuntimeError("the simulated cluster is not started")
+        host, port = self._server.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def write_kubeconfig(self, path: str | Path) -> Path:
+        """Write a kubeconfig whose current context is this cluster."""
+        named = {"name": _CONTEXT}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": _CONTEXT,
+            "clusters": [{**named, "cluster": {"server": self.url}}],
+            "users": [{**named, "user": {}}],
+            "contexts": [{**named, "context": {"cluster": _CONTEXT, "user": _CONTEXT, "namespace": "default"}}],
+        }
+        target = Path(path)
+        target.write_text(yaml.safe_dump(config, sort_keys=False))
+        return target
+
+    def load(self, objects: Iterable[Object]) -> None:
+        """Create many objects: namespaces first, and those that are missing."""
+        given = list(objects)
+        for obj in sorted(given, key=lambda o: o.get("kind") != "Namespace"):
+            kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+            namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
+            if namespace and self.store.find(NAMESPACE, "", namespace) is None:
+                self._routes.verbs.insert(NAMESPACE, "", {"metadata": {"name": namespace}})
+            if kind is NAMESPACE and self.store.find(NAMESPACE, "", obj["metadata"]["name"]) is not None:
+                continue
+            self.create(obj)
+
+    def create(self, obj: Object) -> Object:
+        """Create an object. Unlike over HTTP its status is kept, and a node is completed to a Ready one."""
+        kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+        namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
+        given = copy.deepcopy(obj)
+        if kind is NODE:
+            given = complete_node(given)
+        return copy.deepcopy(self._routes.verbs.insert(kind, namespace, given, keep_status=True).view(kind))
+
+    def get(self, kind: str, namespace: str, name: str) -> Object:
+        """A copy of an object. Raises ApiError 404. `kind` may be any name kubectl takes."""
+        row = kind_named(kind)
+        return copy.deepcopy(self.store.get(row, namespace if row.namespaced else "", name).view(row))
+
+    def list(self, kind: str, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
+        """Copies of all objects of a kind that the selectors select."""
+        row = kind_named(kind)
+        selected = selection(row, namespace, "", labels, fields)
+        with self.store.lock:
+            found = [v for v in self.store.collection(row).ordered() if selected.matches(v.obj)]
+        return [copy.deepcopy(v.view(row)) for v in found]
+
+    def update(self, obj: Object) -> Object:
+        """Replace an object, spec and status at once."""
+        kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+        new = copy.deepcopy(obj)
+        return self._write(kind, new["metadata"].get("namespace", "default"), new["metadata"]["name"], lambda _: new)
+
+    def patch(self, kind: str, namespace: str, name: str, patch: Any, type_: str = MERGE_PATCH) -> Object:
+        """Patch an object, spec and status at once."""
+        given = copy.deepcopy(patch)
+        return self._write(kind_named(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object. Raises ApiError 404."""
+        row = kind_named(kind)
+        with self.store.lock:
+            self._routes.verbs.remove(row, self.store.get(row, namespace if row.namespaced else "", name))
+
+    def compact(self) -> None:
+        """Forget the history: a watch from any version before now is answered with 410."""
+        self.store.compact()
+
+    def _write(self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object]) -> Object:
+        def changed(old: Any) -> Object:
+            new = views.stored(kind, change(old.view(kind)))
+            after = replacement(kind, old, new, "")
+            return {**after, "status": new["status"]} if "status" in new else after
+
+        written = self.store.modify(kind, namespace if kind.namespaced else "", name, changed)
+        return copy.deepcopy(written.view(kind))
+
+
+def check_loopback(host: str) -> None:
+    """Raise ValueError for an address that others can reach."""
+    try:
+        safe = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        safe = False
+    if not safe:
+        raise ValueError(f"{host} is not a loopback address; the simulated API server has no authentication")

@@ -1,0 +1,206 @@
+"""Owns: what a new or replaced object gets: names, metadata, the few defaults and checks of kube-apiserver that a
+scheduler or kubectl can notice.
+
+Does not own: storing. Invariant: no admission but what is written here.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+from datetime import datetime, timezone
+from typing import Any
+
+from herodotus_sim import errors
+from herodotus_sim.kinds import EVENT, EVENT_V1, LEASE, NAMESPACE, POD, PRIORITY_CLASS, Kind
+from herodotus_sim.store import Store
+from herodotus_sim.wire import Object
+
+# Namespaces that exist from the start.
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes': no vowels, nothing that looks alike
+_MAX_GENERATED_BASE = 58  # 63 less the suffix of five
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_PATH_NAME = re.compile(r"[^/%]+")  # RBAC names may hold colons and capitals
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+
+
+def now() -> str:
+    """The time as `metav1.Time` writes it."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def preset() -> list[tuple[Kind, Object]]:
+    """What a new cluster holds."""
+    spaces: list[tuple[Kind, Object]] = [(NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES]
+    classes = [
+        (PRIORITY_CLASS, {"metadata": {"name": n}, "value": v, "preemptionPolicy": "PreemptLowerPriority"})
+        for n, v in _SYSTEM_CLASSES.items()
+    ]
+    return spaces + classes
+
+
+def prepare_new(store: Store, kind: Kind, namespace: str, obj: Object, keep_status: bool) -> Object:
+    """A complete object in storage form from what the caller sent (without type), but for its version."""
+    meta = dict(obj.get("metadata") or {})
+    if meta.get("resourceVersion"):
+        raise errors.ApiError(500, "", "resourceVersion should not be set on objects to be created")
+    if not meta.get("name") and meta.get("generateName"):
+        suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=5))
+        meta["name"] = meta["generateName"][:_MAX_GENERATED_BASE] + suffix
+    check_name(kind, meta.get("name", ""))
+    if kind.namespaced:
+        meta["namespace"] = namespace
+        if store.find(NAMESPACE, "", namespace) is None:
+            raise errors.not_found(NAMESPACE, namespace)
+    else:
+        meta.pop("namespace", None)
+    for field in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        meta.pop(field, None)
+    meta["uid"] = str(uuid.uuid4())
+    meta["creationTimestamp"] = now()
+    if kind.has_status and "spec" in obj:
+        meta["generation"] = 1
+    return complete(store, kind, {**obj, "metadata": meta}, keep_status)
+
+
+def check_name(kind: Kind, name: str) -> None:
+    """Raise 422 for a name that Kubernetes does not take."""
+    if not name:
+        message = "Required value: name or generateName is required"
+        raise errors.invalid(kind, "", "metadata.name", "FieldValueRequired", message)
+    pattern = _PATH_NAME if kind.group.startswith("rbac.") else _NAME
+    if len(name) > 253 or not pattern.fullmatch(name):
+        message = (
+            f'Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
+            "characters, '-' or '.', and must start and end with an alphanumeric character"
+        )
+        raise errors.invalid(kind, name, "metadata.name", "FieldValueInvalid", message)
+
+
+def complete(store: Store, kind: Kind, obj: Object, keep_status: bool) -> Object:
+    """The kind's own defaults for a new object."""
+    if kind is POD:
+        return _complete_pod(store, obj, keep_status)
+    check_times(kind, obj)
+    if kind is NAMESPACE:
+        labels = {"kubernetes.io/metadata.name": obj["metadata"]["name"], **(obj["metadata"].get("labels") or {})}
+        return {
+            **obj,
+            "metadata": {**obj["metadata"], "labels": labels},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+    if kind.kind in ("PersistentVolume", "PersistentVolumeClaim") and not (keep_status and obj.get("status")):
+        return {**obj, "status": {"phase": "Available" if kind.kind == "PersistentVolume" else "Pending"}}
+    if kind.kind == "StorageClass":
+        return {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj}
+    if kind is PRIORITY_CLASS:
+        return {"preemptionPolicy": "PreemptLowerPriority", **obj}
+    return obj
+
+
+def check_times(kind: Kind, obj: Object) -> None:
+    """Raise 400 for a MicroTime without six digits of fraction, as Go's parser does."""
+    if kind is LEASE:
+        spec = obj.get("spec") or {}
+        times = [spec.get("acquireTime"), spec.get("renewTime")]
+    elif kind in (EVENT, EVENT_V1):
+        times = [obj.get("eventTime"), (obj.get("series") or {}).get("lastObservedTime")]
+    else:
+        return
+    for value in times:
+        if value is not None and not _MICRO_TIME.fullmatch(str(value)):
+            layout = "2006-01-02T15:04:05.000000Z07:00"
+            raise errors.bad_request(
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+                f'parsing time "{value}" as "{layout}": cannot parse "{str(value)[19:]}" as ".000000"'
+            )
+
+
+def _complete_pod(store: Store, obj: Object, keep_status: bool) -> Object:
+    spec: Object = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+        **{k: v for k, v in (obj.get("spec") or {}).items() if v is not None},
+    }
+    name = obj["metadata"]["name"]
+    if not spec.get("containers"):
+        raise errors.invalid(POD, name, "spec.containers", "FieldValueRequired", "Required value")
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            spec[field] = [_complete_container(c) for c in spec[field]]
+    spec.update(_priority(store, name, spec))
+    status = dict(obj.get("status") or {}) if keep_status else {}
+    status.setdefault("phase", "Pending")
+    if spec.get("schedulingGates") and not status.get("conditions"):
+        status["conditions"] = [gated_condition()]
+    return {**obj, "spec": spec, "status": status}
+
+
+def _complete_container(container: Object) -> Object:
+    """Requests default to limits."""
+    resources = container.get("resources") or {}
+    limits = resources.get("limits")
+    if limits:
+        resources = {**resources, "requests": {**limits, **(resources.get("requests") or {})}}
+    ports = [{"protocol": "TCP", **port} for port in container.get("ports") or []]
+    return {**container, "resources": resources, **({"ports": ports} if ports else {})}
+
+
+def _priority(store: Store, pod: str, spec: Object) -> Object:
+    """The number behind the priority class, as the Priority admission plugin sets it."""
+    name = spec.get("priorityClassName")
+    if name:
+        found = store.find(PRIORITY_CLASS, "", name)
+        if found is None:
+            raise errors.forbidden(POD, pod, f"no PriorityClass with name {name} was found")
+        source: Object = found.obj
+    else:
+        classes = store.collection(PRIORITY_CLASS).ordered()
+        source = next((c.obj for c in classes if c.obj.get("globalDefault")), {})
+        name = source.get("metadata", {}).get("name")
+    policy = spec.get("preemptionPolicy") or source.get("preemptionPolicy", "PreemptLowerPriority")
+    named = {"priorityClassName": name} if name else {}
+    priority = source.get("value", spec.get("priority", 0))
+    return {**named, "priority": priority, "preemptionPolicy": policy}
+
+
+def gated_condition() -> Object:
+    """The condition of a pod that still has scheduling gates."""
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": None,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+
+
+def complete_node(obj: Object) -> Object:
+    """A node from a file: Ready unless it says otherwise, capacity from allocatable and the other way round."""
+    status: dict[str, Any] = dict(obj.get("status") or {})
+    capacity, allocatable = status.get("capacity"), status.get("allocatable")
+    if capacity or allocatable:
+        status["capacity"] = capacity or allocatable
+        status["allocatable"] = allocatable or capacity
+    conditions = status.get("conditions") or []
+    if not any(c.get("type") == "Ready" for c in conditions):
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "lastHeartbeatTime": now(),
+            "lastTransitionTime": now(),
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+        }
+        status["conditions"] = [*conditions, ready]
+    return {**obj, "status": status}

@@ -1,0 +1,131 @@
+"""Owns: what kubectl asks before it does anything: versions, groups, resources, OpenAPI, who am I and may I.
+
+Does not own: the table it is generated from (`kinds`). Invariant: discovery offers exactly the rows of the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from herodotus_sim import errors
+from herodotus_sim.kinds import KINDS, Kind
+from herodotus_sim.wire import Object, Request, Response, encode, json_response
+
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0-herodotus-sim",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+_USER = {"username": "herodotus-sim", "groups": ["system:masters", "system:authenticated"]}
+_GROUP_VERSIONS = sorted({(k.group, k.version) for k in KINDS})
+# kubectl validates on the server when a PATCH declares this parameter; without it, it would ask for full schemas.
+_FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+
+
+def answer(path: str, request: Request) -> Response:
+    """Answer a GET outside the resources. Raises 404."""
+    if path == "/openapi/v2":
+        # Only offered in protobuf's place; kubectl does without.
+        raise errors.not_acceptable(("application/com.github.proto-openapi.spec.v2@v1.0+protobuf",))
+    found = _DOCUMENTS.get(path)
+    if found is None:
+        raise errors.unknown_path()
+    if path == "/api":
+        host = request.headers.get("host", "")
+        return json_response({**found, "serverAddressByClientCIDRs": [_address(host)]})
+    return json_response(found)
+
+
+def review(kind: Kind, asked: Object) -> Object:
+    """Everyone may do everything, as one user."""
+    meta = {"metadata": {"creationTimestamp": None}}
+    if kind.kind == "SelfSubjectReview":
+        return {**kind.type_meta, **meta, "status": {"userInfo": _USER}}
+    status = {"allowed": True, "reason": "the simulated API server allows everything"}
+    return {**kind.type_meta, **meta, "spec": asked.get("spec", {}), "status": status}
+
+
+def _address(host: str) -> dict[str, str]:
+    return {"clientCIDR": "0.0.0.0/0", "serverAddress": host}
+
+
+def _documents() -> dict[str, Object]:
+    groups = [_group(group) for group in sorted({group for group, _ in _GROUP_VERSIONS if group})]
+    paths = {_base(group, version)[1:]: _openapi_link(group, version) for group, version in _GROUP_VERSIONS}
+    return {
+        "/version": VERSION,
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
+        "/openapi/v3": {"paths": paths},
+        "/": {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]},
+        **{f"/apis/{group['name']}": {"kind": "APIGroup", "apiVersion": "v1", **group} for group in groups},
+        **{_base(group, version): _resources(group, version) for group, version in _GROUP_VERSIONS},
+        **{f"/openapi/v3{_base(group, version)}": _openapi(group, version) for group, version in _GROUP_VERSIONS},
+    }
+
+
+def _base(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _group(group: str) -> Object:
+    versions = [
+        {"groupVersion": f"{group}/{version}", "version": version} for g, version in _GROUP_VERSIONS if g == group
+    ]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resources(group: str, version: str) -> Object:
+    resources: list[Object] = []
+    for kind in KINDS:
+        if (kind.group, kind.version) != (group, version):
+            continue
+        row: Object = {"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced}
+        row |= {"kind": kind.kind, "verbs": list(kind.verbs)}
+        row |= {"shortNames": list(kind.short_names)} if kind.short_names else {}
+        row |= {"categories": list(kind.categories)} if kind.categories else {}
+        resources.append(row)
+        resources += [_subresource(kind, name, verbs) for name, verbs in kind.subresources]
+    group_version = f"{group}/{version}" if group else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
+
+
+def _subresource(kind: Kind, name: str, verbs: tuple[str, ...]) -> Object:
+    row: Object = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
+    types = {
+        "binding": {"kind": "Binding"},
+        "eviction": {"kind": "Eviction", "group": "policy", "version": "v1"},
+        "proxy": {"kind": "ServiceProxyOptions"},
+    }
+    return row | types.get(name, {"kind": kind.kind}) | {"verbs": list(verbs)}
+
+
+def _openapi(group: str, version: str) -> Object:
+    """Of the schemas only what says that fields are validated by the server.
+
+    kubectl looks for that at a PATCH of the kind, also when it is going to create one that has no PATCH.
+    """
+    paths: dict[str, Any] = {}
+    for kind in KINDS:
+        if (kind.group, kind.version) == (group, version):
+            scope = "namespaces/{namespace}/" if kind.namespaced else ""
+            gvk = {"group": group, "version": version, "kind": kind.kind}
+            operation = {"x-kubernetes-group-version-kind": gvk, "parameters": [_FIELD_VALIDATION], "responses": {}}
+            paths[f"{_base(group, version)}/{scope}{kind.plural}/{{name}}"] = {"patch": operation}
+    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+
+
+def _openapi_link(group: str, version: str) -> dict[str, str]:
+    digest = hashlib.sha256(encode(_openapi(group, version))).hexdigest()[:32].upper()
+    return {"serverRelativeURL": f"/openapi/v3{_base(group, version)}?hash={digest}"}
+
+
+_DOCUMENTS = _documents()

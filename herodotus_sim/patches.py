@@ -1,0 +1,142 @@
+"""Owns: JSON patch (RFC 6902), JSON merge patch (RFC 7386), and the choice by content type.
+
+Does not own: strategic merge and apply (`strategic`). Invariant: no patch changes the object it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from herodotus_sim import errors
+from herodotus_sim.strategic import strategic_merge
+from herodotus_sim.wire import Object
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+# RFC 6902 patches can copy quadratically; this is kube-apiserver's limit.
+_MAX_OPERATIONS = 10_000
+
+
+def read_patch(content_type: str, body: bytes) -> Any:
+    """The patch document. Raises 415 for another type and 400 for what is not JSON (or YAML)."""
+    if content_type not in PATCH_TYPES:
+        raise errors.unsupported_media_type(PATCH_TYPES)
+    try:
+        patch = yaml.safe_load(body) if content_type == APPLY_PATCH else json.loads(body)
+    except (ValueError, yaml.YAMLError) as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None
+    if not isinstance(patch, list if content_type == JSON_PATCH else dict):
+        raise errors.bad_request(f"error decoding patch: unexpected {type(patch).__name__}")
+    return patch
+
+
+def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
+    """The object after a patch of the given type (apply is a strategic merge without directives)."""
+    if content_type == JSON_PATCH:
+        patched = json_patch(obj, patch)
+    elif content_type == MERGE_PATCH:
+        patched = merge_patch(obj, patch)
+    else:
+        patched = strategic_merge(obj, patch)
+    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+        raise errors.unprocessable("the patch leaves no object")
+    return patched
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386: null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def json_patch(target: Any, operations: list[Any]) -> Any:
+    """RFC 6902. Raises 422 when an operation cannot be carried out."""
+    if len(operations) > _MAX_OPERATIONS:
+        raise errors.ApiError(413, "RequestEntityTooLarge", f"more than {_MAX_OPERATIONS} operations in a JSON patch")
+    document = _clone(target)
+    for operation in operations:
+        try:
+            document = _operate(document, operation)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            raise errors.unprocessable(f"{operation}: {error}") from None
+    return document
+
+
+def _operate(document: Any, operation: Any) -> Any:
+    op, path = operation["op"], _pointer(operation["path"])
+    if op == "add":
+        return _add(document, path, _clone(operation["value"]))
+    if op == "remove":
+        return _remove(document, path)
+    if op == "replace":
+        _at(document, path)
+        return _add(_remove(document, path), path, _clone(operation["value"])) if path else operation["value"]
+    if op == "test":
+        if _at(document, path) != operation.get("value"):
+            raise ValueError(f"testing value {operation['path']} failed")
+        return document
+    source = _pointer(operation["from"])
+    value = _clone(_at(document, source))
+    if op == "copy":
+        return _add(document, path, value)
+    if op == "move":
+        return _add(_remove(document, source), path, value)
+    raise ValueError(f"unexpected operation {op}")
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise ValueError(f"{text} is no JSON pointer")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _at(document: Any, path: list[str]) -> Any:
+    for part in path:
+        document = document[_index(part, len(document) - 1)] if isinstance(document, list) else document[part]
+    return document
+
+
+def _index(part: str, last: int) -> int:
+    if not part.isdigit() or int(part) > last:
+        raise IndexError(f"no index {part}")
+    return int(part)
+
+
+def _add(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent = _at(document, path[:-1])
+    if isinstance(parent, list):
+        parent.insert(len(parent) if path[-1] == "-" else _index(path[-1], len(parent)), value)
+    else:
+        parent[path[-1]] = value
+    return document
+
+
+def _remove(document: Any, path: list[str]) -> Any:
+    parent = _at(document, path[:-1])
+    if isinstance(parent, list):
+        del parent[_index(path[-1], len(parent) - 1)]
+    else:
+        del parent[path[-1]]
+    return document
+
+
+def _clone(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _clone(v) for k, v in value.items()}
+    return [_clone(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,238 @@
+"""Owns: HTTP/1.1 on sockets: a thread per connection, keep-alive, chunked streams, limits, a prompt end.
+
+Does not own: what a request means (`routes`). The request head is parsed here by hand: the standard library's parser
+costs more than the handling of most requests.
+Invariant: every request gets exactly one answer or a closed connection; after `close` no thread of it is left.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from socketserver import StreamRequestHandler
+from typing import Any
+
+from herodotus_sim import errors
+from herodotus_sim.options import MAX_BODY_BYTES, MAX_CONNECTIONS
+from herodotus_sim.routes import Routes
+from herodotus_sim.wire import Request, Response, encode
+
+# A request line or header longer than this is refused; selectors of a thousand names fit.
+_MAX_LINE_BYTES = 64 * 1024
+_MAX_HEADERS = 100  # as http.client and http.server
+# A client that neither sends nor reads for this long is gone (kube-apiserver's idle timeout is longer, 90 s and up).
+_SOCKET_TIMEOUT_S = 120.0
+# How long `close` waits for threads that are in the middle of something, such as a proxied request.
+_JOIN_TIMEOUT_S = 5.0
+
+_PHRASES = {int(status): status.phrase for status in HTTPStatus}
+
+
+class Server(ThreadingHTTPServer):
+    """The listening socket and its connections."""
+
+    daemon_threads = True
+    block_on_close = False  # `close` does it, with a deadline
+    request_queue_size = 256
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], routes: Routes) -> None:
+        self.routes = routes
+        self.latency_s = routes.options.latency_s
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._lock = threading.Lock()
+        super().__init__(address, Connection)
+
+    def server_bind(self) -> None:
+        """Bind without looking up the host's name, which may wait for a name server."""
+        socket.socket.bind(self.socket, self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the connection's thread, or hang up over the limit."""
+        with self._lock:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                self.shutdown_request(request)
+                return
+            thread = threading.Thread(
+                target=self.process_request_thread, args=(request, client_address), name="sim-connection", daemon=True
+            )
+            self._connections[request] = thread
+            thread.start()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection's socket."""
+        super().shutdown_request(request)
+        with self._lock:
+            self._connections.pop(request, None)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that hangs up is no error; what a handler raises is answered in `Connection`."""
+
+    def close(self) -> None:
+        """Stop listening, hang up on everyone, wait for the threads."""
+        self.shutdown()
+        self.server_close()
+        self.routes.store.stop()
+        with self._lock:
+            connections = dict(self._connections)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+        deadline = time.monotonic() + _JOIN_TIMEOUT_S
+        for thread in connections.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+class Connection(StreamRequestHandler):
+    """One client, request after request."""
+
+    server: Server
+    connection: socket.socket
+    disable_nagle_algorithm = True
+    timeout = _SOCKET_TIMEOUT_S
+
+    def handle(self) -> None:
+        """Serve until the client or the server ends it."""
+        try:
+            while not self.server.routes.store.stopping and self._one():
+                pass
+        except OSError:
+            pass  # the peer hung up, or `faults` did
+
+    def _one(self) -> bool:
+        """Serve one request. Says whether another one may follow."""
+        try:
+            request = self._read()
+        except errors.ApiError as error:
+            self._send(_refusal(error), "GET", False)
+            return False
+        if request is None:
+            return False
+        keep = request.headers.get("connection", "").lower() != "close"
+        if self.server.latency_s:
+            time.sleep(self.server.latency_s)
+        try:
+            response = self.server.routes.handle(request)
+        except errors.ApiError as error:
+            response = _refusal(error)
+        except OSError:
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            response = _refusal(errors.internal(repr(error)))
+        self._send(response, request.method, keep)
+        return keep
+
+    def _read(self) -> Request | None:
+        """The next request, or None at the end of the connection."""
+        line = self.rfile.readline(_MAX_LINE_BYTES + 1)
+        while line in (b"\r\n", b"\n"):
+            line = self.rfile.readline(_MAX_LINE_BYTES + 1)
+        if not line:
+            return None
+        if len(line) > _MAX_LINE_BYTES:
+            raise errors.ApiError(414, "RequestURITooLong", "the request line is too long")
+        words = line.decode("latin-1").split()
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            raise errors.bad_request("no HTTP/1.1 request")
+        headers = self._headers()
+        if words[2] == "HTTP/1.0":
+            headers["connection"] = "close"
+        target = words[1]
+        if not target.startswith("/"):  # absolute form, as sent to a proxy
+            target = "/" + target.partition("://")[2].partition("/")[2]
+        path, _, query = target.partition("?")
+        if headers.get("expect", "").lower() == "100-continue":
+            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return Request(words[0], path, query, headers, self._body(headers), self._client_gone)
+
+    def _headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        while (line := self.rfile.readline(_MAX_LINE_BYTES + 1)) not in (b"\r\n", b"\n"):
+            if not line.endswith(b"\n") or len(headers) >= _MAX_HEADERS:
+                raise errors.ApiError(431, "BadRequest", "the request's headers are too large")
+            name, _, value = line.decode("latin-1").partition(":")
+            name, value = name.strip().lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return headers
+
+    def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunked_body()
+        length = headers.get("content-length", "0")
+        if not length.isdigit():
+            raise errors.bad_request("Content-Length is no number")
+        if int(length) > MAX_BODY_BYTES:
+            raise errors.too_large(MAX_BODY_BYTES)
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise ConnectionError("the body ended early")
+        return body
+
+    def _chunked_body(self) -> bytes:
+        chunks: list[bytes] = []
+        total = 0
+        while True:
+            try:
+                size = int(self.rfile.readline(_MAX_LINE_BYTES).partition(b";")[0], 16)
+            except ValueError:
+                raise errors.bad_request("a chunk has no size") from None
+            total += size
+            if total > MAX_BODY_BYTES:
+                raise errors.too_large(MAX_BODY_BYTES)
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline(_MAX_LINE_BYTES)
+            if size == 0:
+                return b"".join(chunks)
+
+    def _client_gone(self) -> bool:
+        """Whether the client has closed its side: readable, and nothing to read."""
+        poller = select.poll()
+        poller.register(self.connection, select.POLLIN)
+        try:
+            return bool(poller.poll(0)) and not self.connection.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
+    def _send(self, response: Response, method: str, keep: bool) -> None:
+        head = f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}\r\n"
+        head += f"Content-Type: {response.content_type}\r\n" if response.content_type else ""
+        head += "".join(f"{name}: {value}\r\n" for name, value in response.headers)
+        if not keep:
+            head += "Connection: close\r\n"
+        if response.stream is not None:
+            self._send_stream(head, response.stream, method)
+            return
+        head += f"Content-Length: {len(response.body)}\r\n\r\n"
+        body = b"" if method == "HEAD" else response.body
+        self.connection.sendall(head.encode("latin-1") + body)
+
+    def _send_stream(self, head: str, stream: Iterator[bytes], method: str) -> None:
+        try:
+            self.connection.sendall((head + "Transfer-Encoding: chunked\r\n\r\n").encode("latin-1"))
+            if method == "HEAD":
+                return
+            for chunk in stream:
+                self.connection.sendall(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            self.connection.sendall(b"0\r\n\r\n")
+        finally:
+            close = getattr(stream, "close", None)
+            if close is not None:
+                close()
+
+
+def _refusal(error: errors.ApiError) -> Response:
+    details = error.details or {}
+    wait_s = details.get("retryAfterSeconds") or (1 if error.code == 429 else None)
+    headers = (("Retry-After", str(wait_s)),) if wait_s else ()
+    return Response(error.code, encode(error.status()), headers=headers)

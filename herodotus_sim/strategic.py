@@ -1,0 +1,134 @@
+"""Owns: strategic merge patch: which lists merge by which key, and the `$` directives.
+
+Does not own: the other patch types. Invariant: a list that is not in the table is atomic: it is replaced whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from herodotus_sim import errors
+from herodotus_sim.wire import Object
+
+# Field -> merge key. A field means the same in every kind served here, except `ports` (see _merge_key).
+MERGE_KEYS = {
+    "addresses": "type",
+    "conditions": "type",
+    "containers": "name",
+    "env": "name",
+    "ephemeralContainers": "name",
+    "hostAliases": "ip",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "ownerReferences": "uid",
+    "podIPs": "ip",
+    "resourceClaims": "name",
+    "schedulingGates": "name",
+    "secrets": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+# Lists of plain values that merge as sets.
+PRIMITIVE_LISTS = frozenset({"finalizers", "podCIDRs"})
+# A pod's lists that have one of the names above and are atomic all the same.
+_ATOMIC = frozenset({("endpoints", "addresses"), ("subsets", "addresses")})
+
+_PATCH = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+
+
+def strategic_merge(target: Object, patch: Object) -> Object:
+    """The object after a strategic merge patch."""
+    return _merge_maps(target, patch, "")
+
+
+def _merge_maps(target: Object, patch: Object, parent: str) -> Object:
+    directive = patch.get(_PATCH, "merge")
+    if directive == "replace":
+        return {k: v for k, v in patch.items() if k != _PATCH}
+    if directive == "delete":
+        return {}
+    if directive != "merge":
+        raise errors.bad_request(f"Unknown patch type: {directive!r}")
+    merged = dict(target)
+    if _RETAIN in patch:
+        merged = {k: v for k, v in merged.items() if k in patch[_RETAIN]}
+    for key, value in patch.items():
+        if key.startswith(_DELETE_FROM):
+            field = key.removeprefix(_DELETE_FROM)
+            merged[field] = [v for v in merged.get(field) or [] if v not in value]
+    for key, value in patch.items():
+        if not key.startswith("$"):
+            _merge_field(merged, key, value, parent)
+    for key, value in patch.items():
+        if key.startswith(_ORDER):
+            field = key.removeprefix(_ORDER)
+            if isinstance(merged.get(field), list):
+                merged[field] = _reorder(merged[field], value, _merge_key(parent, field, value))
+    return merged
+
+
+def _merge_field(merged: Object, key: str, value: Any, parent: str) -> None:
+    current = merged.get(key)
+    if value is None:
+        merged.pop(key, None)
+    elif isinstance(value, dict):
+        if value.get(_PATCH) == "delete":
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge_maps(current if isinstance(current, dict) else {}, value, key)
+    elif isinstance(value, list):
+        merged[key] = _merge_lists(current if isinstance(current, list) else [], value, parent, key)
+    else:
+        merged[key] = value
+
+
+def _merge_key(parent: str, field: str, items: Iterable[Any]) -> str | None:
+    """What identifies an item of this list; None for an atomic list."""
+    if field == "ports":
+        # A container's ports merge by containerPort, a service's by port; a network policy's and an
+        # endpoint slice's are atomic, and have neither field of the right name in the right place.
+        if parent == "spec":
+            return "port"
+        return "containerPort" if parent in ("containers", "initContainers", "ephemeralContainers") else None
+    return None if (parent, field) in _ATOMIC else MERGE_KEYS.get(field)
+
+
+def _merge_lists(current: list[Any], patch: list[Any], parent: str, field: str) -> list[Any]:
+    if field in PRIMITIVE_LISTS:
+        return current + [v for v in patch if v not in current]
+    merge_key = _merge_key(parent, field, patch)
+    if merge_key is None:
+        return [v for v in patch if not (isinstance(v, dict) and _PATCH in v)]
+    if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patch):
+        return [item for item in patch if _PATCH not in item]
+    merged = list(current)
+    for item in patch:
+        if not isinstance(item, dict) or merge_key not in item:
+            raise errors.bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
+        _merge_item(merged, item, merge_key, field)
+    return merged
+
+
+def _merge_item(merged: list[Any], item: Object, merge_key: str, field: str) -> None:
+    at = next((i for i, old in enumerate(merged) if old.get(merge_key) == item[merge_key]), None)
+    if item.get(_PATCH) == "delete":
+        if at is not None:
+            del merged[at]
+    elif at is None:
+        merged.append(_merge_maps({}, item, field))
+    else:
+        merged[at] = _merge_maps(merged[at], item, field)
+
+
+def _reorder(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
+    """Items named in the order come in that order; the others keep their place behind those before them."""
+    identity: Callable[[Any], Any] = (lambda v: v.get(merge_key)) if merge_key else (lambda v: v)
+    wanted = [identity(v) if isinstance(v, dict) else v for v in order]
+    named = sorted((v for v in items if identity(v) in wanted), key=lambda v: wanted.index(identity(v)))
+    return [named.pop(0) if identity(item) in wanted else item for item in items]

@@ -1,0 +1,224 @@
+"""Owns: server-side printing: the `Table` that kubectl asks for, with kube-apiserver's columns.
+
+Does not own: what is listed. Invariant: a row has one cell for each column of its table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from herodotus_sim.kinds import EVENT, NAMESPACE, NODE, POD, SERVICE, Kind
+from herodotus_sim.store import Version
+from herodotus_sim.wire import Object, Request, encode
+
+_TABLE = re.compile(r"as=Table\b")
+_SUPPORTED = re.compile(r"v=v1\b")
+
+Cells = Callable[[Object], list[Any]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a caller wants its rows."""
+
+    include: str = "Metadata"
+    """Which object goes with a row: None, Metadata or Object."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a kind. Those behind the first `narrow` are shown with `-o wide` only."""
+
+    columns: tuple[str, ...]
+    cells: Cells
+    wide: frozenset[str] = frozenset()
+
+
+def wanted(request: Request) -> Form | None:
+    """The form when a Table is the first thing the caller accepts, else None."""
+    first = request.headers.get("accept", "").partition(",")[0]
+    if not (_TABLE.search(first) and _SUPPORTED.search(first)):
+        return None
+    return Form(request.query.get("includeObject", "Metadata"))
+
+
+def table(kind: Kind, versions: list[Version], metadata: Object, form: Form) -> Object:
+    """Objects as a `Table`."""
+    layout = LAYOUTS.get(kind.kind, GENERIC)
+    columns = [
+        {
+            "name": name,
+            "type": "string",
+            "format": "name" if name == "Name" and name not in layout.wide else "",
+            "description": "",
+            "priority": 1 if name in layout.wide else 0,
+        }
+        for name in layout.columns
+    ]
+    rows = [{"cells": layout.cells(v.obj), **_row_object(kind, v, form)} for v in versions]
+    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {**head, "columnDefinitions": columns, "rows": rows}
+
+
+def row_encoder(kind: Kind, form: Form) -> Callable[[Version], bytes]:
+    """How a watch sends each object: as a table of one row."""
+
+    def encoded(version: Version) -> bytes:
+        return encode(table(kind, [version], {"resourceVersion": version.obj["metadata"]["resourceVersion"]}, form))
+
+    return encoded
+
+
+def _row_object(kind: Kind, version: Version, form: Form) -> Object:
+    if form.include == "None":
+        return {}
+    if form.include == "Object":
+        return {"object": version.view(kind)}
+    head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+    return {"object": {**head, "metadata": version.obj["metadata"]}}
+
+
+def age(timestamp: str | None) -> str:
+    """How long ago, in kubectl's words."""
+    if not timestamp:
+        return "<unknown>"
+    then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    seconds = int((datetime.now(timezone.utc) - then).total_seconds())
+    if seconds < 0:
+        return "0s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    years, rest = divmod(days, 365)
+    return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
+
+
+def _created(obj: Object) -> str:
+    return age(obj["metadata"].get("creationTimestamp"))
+
+
+def _generic(obj: Object) -> list[Any]:
+    return [obj["metadata"]["name"], _created(obj)]
+
+
+def _pod(obj: Object) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    statuses = status.get("containerStatuses") or []
+    ready = f"{sum(1 for c in statuses if c.get('ready'))}/{len(spec.get('containers') or [])}"
+    gates = spec.get("readinessGates") or []
+    true = {c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"}
+    passed = f"{sum(1 for g in gates if g.get('conditionType') in true)}/{len(gates)}" if gates else "<none>"
+    restarts = sum(c.get("restartCount", 0) for c in statuses)
+    address, node = status.get("podIP") or "<none>", spec.get("nodeName") or "<none>"
+    nominated = status.get("nominatedNodeName") or "<none>"
+    shown = [obj["metadata"]["name"], ready, _pod_status(obj, statuses), str(restarts), _created(obj)]
+    return [*shown, address, node, nominated, passed]
+
+
+def _pod_status(obj: Object, statuses: list[Object]) -> str:
+    status = obj.get("status") or {}
+    reason = status.get("reason") or status.get("phase") or "Unknown"
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            reason = "SchedulingGated"
+    for container in reversed(statuses):
+        state = container.get("state") or {}
+        waiting = (state.get("waiting") or {}).get("reason") or (state.get("terminated") or {}).get("reason")
+        reason = waiting or reason
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else reason
+
+
+def _node(obj: Object) -> list[Any]:
+    meta, status = obj["metadata"], obj.get("status") or {}
+    ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), None)
+    words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
+    if (obj.get("spec") or {}).get("unschedulable"):
+        words.append("SchedulingDisabled")
+    prefix = "node-role.kubernetes.io/"
+    roles = sorted(label.removeprefix(prefix) for label in meta.get("labels") or {} if label.startswith(prefix))
+    addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or []}
+    info = status.get("nodeInfo") or {}
+    return [
+        meta["name"],
+        ",".join(words),
+        ",".join(roles) or "<none>",
+        _created(obj),
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP", "<none>"),
+        addresses.get("ExternalIP", "<none>"),
+        info.get("osImage") or "<unknown>",
+        info.get("kernelVersion") or "<unknown>",
+        info.get("containerRuntimeVersion") or "<unknown>",
+    ]
+
+
+def _event(obj: Object) -> list[Any]:
+    """In storage form, which is core/v1's."""
+    involved, source, series = obj.get("involvedObject") or {}, obj.get("source") or {}, obj.get("series") or {}
+    first = obj.get("firstTimestamp") or obj.get("eventTime")
+    last = obj.get("lastTimestamp") or series.get("lastObservedTime") or first
+    count = series.get("count") or obj.get("count") or 1
+    component = source.get("component") or obj.get("reportingComponent") or ""
+    host = source.get("host") or obj.get("reportingInstance") or ""
+    kind = str(involved.get("kind", "")).lower()
+    return [
+        age(last),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{kind}/{involved.get('name', '')}" if kind else involved.get("name", ""),
+        involved.get("fieldPath", ""),
+        f"{component}, {host}" if component and host else component,
+        str(obj.get("message") or "").strip(),
+        age(first),
+        str(count),
+        obj["metadata"]["name"],
+    ]
+
+
+def _service(obj: Object) -> list[Any]:
+    spec = obj.get("spec") or {}
+    ports = [f"{p.get('port')}{_node_port(p)}/{p.get('protocol', 'TCP')}" for p in spec.get("ports") or []]
+    external = ",".join(spec.get("externalIPs") or []) or "<none>"
+    selector = ",".join(f"{k}={v}" for k, v in sorted((spec.get("selector") or {}).items()))
+    shown = [obj["metadata"]["name"], spec.get("type", "ClusterIP"), spec.get("clusterIP") or "<none>", external]
+    return [*shown, ",".join(ports) or "<none>", _created(obj), selector or "<none>"]
+
+
+def _node_port(port: Object) -> str:
+    return f":{port['nodePort']}" if port.get("nodePort") else ""
+
+
+def _namespace(obj: Object) -> list[Any]:
+    return [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), _created(obj)]
+
+
+GENERIC = Layout(("Name", "Age"), _generic)
+_NODE_WIDE = ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
+_POD_WIDE = ("IP", "Node", "Nominated Node", "Readiness Gates")
+_EVENT_COLUMNS = ("Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message")
+_EVENT_WIDE = ("First Seen", "Count", "Name")
+LAYOUTS: dict[str, Layout] = {
+    POD.kind: Layout(("Name", "Ready", "Status", "Restarts", "Age", *_POD_WIDE), _pod, frozenset(_POD_WIDE)),
+    NODE.kind: Layout(("Name", "Status", "Roles", "Age", "Version", *_NODE_WIDE), _node, frozenset(_NODE_WIDE)),
+    EVENT.kind: Layout((*_EVENT_COLUMNS, *_EVENT_WIDE), _event, frozenset({"Subobject", "Source", *_EVENT_WIDE})),
+    SERVICE.kind: Layout(
+        ("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"), _service, frozenset({"Selector"})
+    ),
+    NAMESPACE.kind: Layout(("Name", "Status", "Age"), _namespace),
+}
