@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from herodotus_sim import errors
 from herodotus_sim.defaults import now
-from herodotus_sim.kinds import BY_TYPE, POD, POD_DISRUPTION_BUDGET
+from herodotus_sim.kinds import BY_TYPE, POD, POD_DISRUPTION_BUDGET, Kind
 from herodotus_sim.selectors import Predicate, label_predicate
 from herodotus_sim.store import Version
-from herodotus_sim.verbs import Target, Verbs, is_dry_run, read_object
+from herodotus_sim.verbs import Target, Verbs, is_dry_delete, is_dry_run, read_object
 from herodotus_sim.wire import Object, Request, Response, encode, json_response
 
+_EVICTION = Kind("Eviction", "evictions", "policy")
 _BINDING = BY_TYPE["v1", "Binding"]
 _CREATED = encode(errors.success(201))
 
@@ -59,6 +60,8 @@ def _bound(pod: Version, binding: Object, node: str) -> Object:
 
 def evict(verbs: Verbs, target: Target, request: Request) -> Response:
     """`pods/NAME/eviction`: a delete that asks the disruption budgets."""
+    eviction = read_object(request, _EVICTION)
+    dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})
     with verbs.store.lock:
         pod = verbs.store.get(POD, target.namespace, target.name)
         budgets = [b for b in verbs.store.collection(POD_DISRUPTION_BUDGET).ordered() if _covers(b, pod)]
@@ -66,8 +69,8 @@ def evict(verbs: Verbs, target: Target, request: Request) -> Response:
             rest = "which the eviction subresource does not support"
             raise errors.ApiError(500, "", f"This pod has more than one PodDisruptionBudget, {rest}.")
         if pod.obj["spec"].get("nodeName") and budgets:
-            _charge(verbs, budgets[0], pod, is_dry_run(request))
-        if not is_dry_run(request):
+            _charge(verbs, budgets[0], pod, dry_run)
+        if not dry_run:
             verbs.remove(POD, pod)
     return json_response(errors.success(201), 201)
 

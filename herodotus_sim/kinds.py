@@ -85,6 +85,9 @@ _POD_FIELDS = _same(
 )
 _EVENT_FIELDS = (*_INVOLVED, *_same("reason", "reportingComponent", "type"), ("source", "source.component"))
 
+# Unset means false.
+BOOLEAN_FIELDS = frozenset({"spec.hostNetwork", "spec.unschedulable"})
+
 _APPS = "apps"
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from herodotus_sim import errors
-from herodotus_sim.kinds import Kind
+from herodotus_sim.kinds import BOOLEAN_FIELDS, Kind
 from herodotus_sim.wire import Object
 
 Predicate = Callable[[Object], bool]
@@ -128,14 +128,14 @@ def _field_predicate(path: str, operator: str, value: str) -> Predicate:
         at: Any = obj
         for key in keys:
             at = at.get(key) if isinstance(at, dict) else None
-        return (_text(at) == value) is wanted
+        return (_text(at, path) == value) is wanted
 
     return matches
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, path: str) -> str:
     if value is None:
-        return ""
+        return "false" if path in BOOLEAN_FIELDS else ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

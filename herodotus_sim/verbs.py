@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim import errors, views
+from herodotus_sim import errors, protobuf, views
 from herodotus_sim.defaults import now, prepare_new
 from herodotus_sim.kinds import EVENT, KINDS, NAMESPACE, POD, Kind
 from herodotus_sim.paging import Pages
@@ -23,7 +23,7 @@ from herodotus_sim.strategic import strategic_merge
 from herodotus_sim.updates import replacement
 from herodotus_sim.wire import JSON, Object, Request, Response, encode
 
-_BODY_TYPES = (JSON, "application/yaml")
+_BODY_TYPES = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,10 @@ def content_type(request: Request) -> str:
 
 def read_object(request: Request, kind: Kind) -> Object:
     """The object in the body. Raises 400 when it is none, or of another type than the path says."""
-    if content_type(request) not in _BODY_TYPES:
-        raise errors.unsupported_media_type(_BODY_TYPES)
-    try:
-        obj = json.loads(request.body) if content_type(request) == JSON else yaml.safe_load(request.body)
-    except (ValueError, yaml.YAMLError) as error:
-        raise errors.bad_request(f"error decoding the body: {error}") from None
-    if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict):
+    obj = _read_body(request)
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
         raise errors.bad_request("the body is no object")
-    sent = (obj.get("apiVersion", kind.api_version), obj.get("kind", kind.kind))
+    sent = (obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind)
     if sent != (kind.api_version, kind.kind):
         raise errors.bad_request(
             f"the API version or kind in the data ({sent[0]}, Kind={sent[1]}) does not match the expected "
@@ -81,9 +76,30 @@ def read_object(request: Request, kind: Kind) -> Object:
     return obj
 
 
+def _read_body(request: Request) -> Any:
+    type_ = content_type(request)
+    try:
+        if type_ == JSON:
+            return json.loads(request.body)
+        if type_ == "application/yaml":
+            return yaml.safe_load(request.body)
+        if type_ == protobuf.MEDIA_TYPE:
+            return protobuf.decode(request.body)
+    except (ValueError, yaml.YAMLError) as error:
+        raise errors.bad_request(f"error decoding the body: {error}") from None
+    except protobuf.UnreadableError:
+        pass
+    raise errors.unsupported_media_type(_BODY_TYPES)
+
+
 def is_dry_run(request: Request) -> bool:
     """Whether nothing is to be stored."""
     return request.query.get("dryRun") == "All"
+
+
+def is_dry_delete(request: Request, options: Object) -> bool:
+    """Whether nothing is to be deleted; DeleteOptions may say so too."""
+    return is_dry_run(request) or options.get("dryRun") == ["All"]
 
 
 def respond(version: Version, kind: Kind, status: int = 200) -> Response:
@@ -193,11 +209,11 @@ class Verbs:
     def delete(self, target: Target, request: Request) -> Response:
         """Delete one object."""
         options = _delete_options(request)
-        kind, dry_run = target.kind, is_dry_run(request) or options.get("dryRun") == ["All"]
+        kind = target.kind
         with self.store.lock:
             found = self.store.get(kind, target.namespace, target.name)
             _check_preconditions(kind, found, options.get("preconditions") or {})
-            if dry_run:
+            if is_dry_delete(request, options):
                 return respond(found, kind)
             gone = self.remove(kind, found)
         if gone is not None and kind is not POD:
@@ -208,10 +224,10 @@ class Verbs:
 
     def delete_collection(self, target: Target, selected: Selection, request: Request) -> Response:
         """Delete everything that is selected. Answers with the list of it."""
-        _delete_options(request)
+        options = _delete_options(request)
         with self.store.lock:
             found = [v for v in self.store.collection(target.kind).ordered() if selected.matches(v.obj)]
-            if not is_dry_run(request):
+            if not is_dry_delete(request, options):
                 for version in found:
                     self.remove(target.kind, version)
             return Response(200, encode_list(target.kind, Listed(found, self.store.version)))
@@ -246,15 +262,10 @@ def encode_list(kind: Kind, listed: Listed) -> bytes:
 
 
 def _delete_options(request: Request) -> Object:
-    if not request.body:
-        return {}
-    if content_type(request) != JSON:
-        raise errors.unsupported_media_type(_BODY_TYPES)
-    try:
-        options = json.loads(request.body)
-    except ValueError as error:
-        raise errors.bad_request(f"error decoding DeleteOptions: {error}") from None
-    return options if isinstance(options, dict) else {}
+    options = _read_body(request) if request.body else {}
+    if not isinstance(options, dict):
+        raise errors.bad_request("the body is no DeleteOptions")
+    return options
 
 
 def _check_preconditions(kind: Kind, found: Version, wanted: Object) -> None:
