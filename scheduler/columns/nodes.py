@@ -11,7 +11,7 @@ A slot without a node (`live` False) holds zeros; pods may sit in it before thei
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,7 @@ class NodeColumns:
         self._allocatable = np.zeros((8, self._capacity), np.int64)
         self._requested = np.zeros((8, self._capacity), np.int64)
         self._scoring = np.zeros((2, self._capacity), np.int64)
+        self._since = np.zeros(self._capacity, np.int64)
         self._live = np.zeros(self._capacity, np.bool_)
         self._unschedulable = np.zeros(self._capacity, np.bool_)
         self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
@@ -113,12 +114,10 @@ class NodeColumns:
         holders = self._ports.get((wanted.protocol, wanted.port), {})
         return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
 
-    def node_row(self, slot: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """(allocatable, requested) of one slot, of the resources that either knows."""
-        rows = self._resource_rows.items()
-        allocatable = {r: int(a) for r, row in rows if (a := self._allocatable[row, slot])}
-        requested = {r: int(q) for r, row in rows if (q := self._requested[row, slot])}
-        return allocatable, requested
+    @property
+    def since(self) -> Amounts:
+        """The generation at which each slot last changed."""
+        return self._since[: self.slots]
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -180,6 +179,22 @@ class NodeColumns:
                 del holders[slot]
         self._release_if_empty(slot)
 
+    def replace_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Count a newer version of a pod that is counted on this node. No row changes where it asks for the same."""
+        slot = self.index[node_name]
+        old = self.pods[slot][pod.uid]
+        same = (old.requests, old.scoring_requests, old.host_ports) == (
+            pod.requests,
+            pod.scoring_requests,
+            pod.host_ports,
+        )
+        if same:
+            self.pods[slot][pod.uid] = pod
+            self.generation += 1
+        else:
+            self.remove_pod(pod.uid, node_name)
+            self.add_pod(pod, node_name)
+
     def take_touched(self) -> list[int]:
         """The slots that changed since the last call, ascending."""
         touched, self._touched = sorted(self._touched), set()
@@ -222,6 +237,7 @@ class NodeColumns:
         self._allocatable, self._requested, self._scoring = (
             np.pad(m, ((0, 0), (0, more))) for m in (self._allocatable, self._requested, self._scoring)
         )
+        self._since = np.pad(self._since, (0, more))
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
         self._taints.grow(self._capacity)
         for column in self._labels.values():
@@ -249,6 +265,7 @@ class NodeColumns:
 
     def _touch(self, slot: int) -> None:
         self.generation += 1
+        self._since[slot] = self.generation
         self._touched.add(slot)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from scheduler.framework.events import EVERY_EVENT, Event
 from scheduler.objects.pod import PodInfo
 
 
@@ -43,6 +44,7 @@ class InTreePlugin:
 
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
+    wakes_on: ClassVar[frozenset[Event]] = EVERY_EVENT  # what may change its mind about a pod it rejected
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

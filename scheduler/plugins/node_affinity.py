@@ -12,6 +12,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
+from scheduler.framework.events import Event
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -51,6 +52,7 @@ class NodeAffinity(InTreePlugin):
 
     name = "NodeAffinity"
     args_type = NodeAffinityArgs
+    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_LABEL, Event.NODE_TAINT, Event.POD_CHANGED})
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import Event
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
@@ -18,6 +19,7 @@ class NodeName(InTreePlugin):
     """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
 
     name = "NodeName"
+    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT})
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All pass where the pod names none."""

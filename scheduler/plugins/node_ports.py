@@ -6,6 +6,7 @@ import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import Event
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
@@ -16,6 +17,7 @@ class NodePorts(InTreePlugin):
     """Rejects nodes where a host port of the pod is taken."""
 
     name = "NodePorts"
+    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_DELETE})
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Most pods want none."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import allocation
+from scheduler.framework.events import Event
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -77,6 +78,9 @@ class NodeResourcesFit(InTreePlugin):
 
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
+    wakes_on = frozenset(
+        {Event.NODE_ADD, Event.NODE_ALLOCATABLE, Event.NODE_TAINT, Event.POD_DELETE, Event.POD_CHANGED}
+    )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import Event
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
@@ -17,6 +18,7 @@ class NodeUnschedulable(InTreePlugin):
     """Rejects nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
+    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_CHANGED})
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Asked of the synthetic taint that cordoning stands for."""

@@ -7,6 +7,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
+from scheduler.framework.events import Event
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
@@ -22,6 +23,7 @@ class TaintToleration(InTreePlugin):
     """Both answers are asked once of each distinct list of taints."""
 
     name = "TaintToleration"
+    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_CHANGED})
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The reason names the first taint that is not tolerated."""

@@ -1,0 +1,90 @@
+"""Where the API server is and how to authenticate: kubeconfig, in-cluster service account, or `--master URL`.
+
+The kubernetes package does this, exec plugins and token refresh included; its models are not used anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class CredentialsError(Exception):
+    """No way to reach an API server, in one line."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An API server's URL, its TLS context (None for http), and the headers of a request made now."""
+
+    url: str
+    tls: ssl.SSLContext | None
+    headers: Callable[[], dict[str, str]]
+
+
+def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> Credentials:
+    """The credentials that the flags, `KUBECONFIG`, the cluster around us or ~/.kube/config give, in that order."""
+    if master and not kubeconfig and not context:
+        if not master.startswith(("http://", "https://")):
+            raise CredentialsError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
+        return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
+    config = Configuration()
+    try:
+        in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
+        if kubeconfig or context or os.environ.get("KUBECONFIG") or not in_cluster:
+            load_kube_config(config_file=kubeconfig or None, context=context, client_configuration=config)  # type: ignore[no-untyped-call]
+        else:
+            load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as e:
+        raise CredentialsError(_one_line(e, kubeconfig, context)) from e
+    url = (master or config.host).rstrip("/")
+    return Credentials(url, _tls(config) if _https(url) else None, lambda: _headers(config))
+
+
+def in_cluster_namespace(default: str) -> str:
+    """The namespace of our own pod."""
+    try:
+        return SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or default
+    except OSError:
+        return default
+
+
+def _https(url: str) -> bool:
+    return url.startswith("https://")
+
+
+def _headers(config: Configuration) -> dict[str, str]:
+    token = config.get_api_key_with_prefix("authorization")  # refreshes an expiring token
+    if token:
+        return {"Authorization": token}
+    basic = config.get_basic_auth_token() if config.username else None
+    return {"Authorization": basic} if basic else {}
+
+
+def _tls(config: Configuration) -> ssl.SSLContext:
+    try:
+        tls = ssl.create_default_context(cafile=config.ssl_ca_cert)
+        if config.cert_file:
+            tls.load_cert_chain(config.cert_file, config.key_file)
+    except (OSError, ssl.SSLError) as e:
+        raise CredentialsError(f"cannot load the certificates of the kubeconfig: {e}") from e
+    if not config.verify_ssl:
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    return tls
+
+
+def _one_line(e: Exception, kubeconfig: str | None, context: str | None) -> str:
+    said = " ".join(str(e).split())
+    if context and "context" in said.lower():
+        return f'context "{context}" does not exist in the kubeconfig'
+    where = f"kubeconfig {kubeconfig}: " if kubeconfig else "no usable kubeconfig: "
+    return f"{where}{said}"

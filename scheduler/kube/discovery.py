@@ -1,0 +1,46 @@
+"""What this API server is and serves: its version, its groups, and the cluster's identity."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from scheduler import klog
+from scheduler.kube.http import ApiError, ApiServer
+
+OLDEST, NEWEST = (1, 30), (1, 37)  # minor versions that the tests or the references cover; others get a warning
+EVENTS: Final = "events.k8s.io/v1"
+LEASES: Final = "coordination.k8s.io/v1"
+
+# What is switched off where a group is absent.
+NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
+
+
+def server_version(api: ApiServer) -> str:
+    """gitVersion. Logs a warning for a version outside the supported range."""
+    answer = json.loads(api.get("/version"))
+    major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
+    if not OLDEST <= (major, minor) <= NEWEST:
+        supported = f"v{OLDEST[0]}.{OLDEST[1]} to v{NEWEST[0]}.{NEWEST[1]}"
+        klog.warning("API server version is not supported", version=f"v{major}.{minor}", supported=supported)
+    return str(answer.get("gitVersion", ""))
+
+
+def cluster_id(api: ApiServer) -> str:
+    """The UID of the namespace kube-system: what makes a cluster one and the same."""
+    return str(json.loads(api.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
+
+
+def absent_groups(api: ApiServer) -> dict[str, str]:
+    """Group versions that this server lacks, with what is switched off because of it."""
+    absent = {}
+    for group, purpose in NEEDED_FOR.items():
+        try:
+            api.get(f"/apis/{group}")
+        except ApiError as e:
+            if e.code != 404:
+                raise
+            klog.warning("API is absent, switching off what needs it", api=group, off=purpose)
+            absent[group] = purpose
+    return absent

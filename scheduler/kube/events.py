@@ -1,0 +1,96 @@
+"""Events about pods, sent aside so that nothing waits for them, repeats folded into series.
+
+Source: k8s.io/client-go/tools/events: repeats of one (type, reason, action, object) are counted in `series`, refreshed
+rarely; the first note stays.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler import klog
+from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Json
+from scheduler.kube.writes import micro_time, new_event
+from scheduler.objects.pod import PodInfo
+
+BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait
+SERIES_ENDS_S: Final = 360.0  # a repeat after this long is a new event
+REFRESH_S: Final = 1800.0  # how often a series' count is written
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
+
+_Key = tuple[str, str, str, str]
+
+
+@dataclass
+class _Series:
+    """An event that was written, and how often it has happened since."""
+
+    name: str
+    namespace: str
+    count: int
+    last_s: float
+    written_s: float
+
+
+class EventSender:
+    """Writes events from a thread of its own. Thread-safe."""
+
+    def __init__(self, api: ApiServer, instance: str) -> None:
+        self.dropped = 0
+        self._api = api
+        self._instance = instance
+        self._backlog: queue.Queue[tuple[PodInfo, str, tuple[str, str, str, str]] | None] = queue.Queue(BACKLOG)
+        self._series: dict[_Key, _Series] = {}
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    def send(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str]) -> None:
+        """Queue an event; drop it when too many wait."""
+        try:
+            self._backlog.put_nowait((pod, controller, event))
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Send what waits, for so long at most."""
+        try:
+            self._backlog.put(None, timeout=timeout_s)
+        except queue.Full:
+            return
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (item := self._backlog.get()) is not None:
+            try:
+                self._write(*item)
+            except ApiError as e:
+                if e.code != 404:  # the namespace went with the pod
+                    klog.error(e, "Server rejected event (will not retry!)", pod=item[0].full_name)
+
+    def _write(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str]) -> None:
+        now = time.monotonic()
+        key = (pod.uid, *event[:3])
+        self._forget_old(now)
+        series = self._series.get(key)
+        if series is not None:
+            series.count += 1
+            series.last_s = now
+            if series.count > 2 and now - series.written_s < REFRESH_S:
+                return
+            series.written_s = now
+            patch: Json = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
+            self._api.patch(f"{_EVENTS.format(series.namespace)}/{series.name}", patch, MERGE_PATCH)
+            return
+        body = new_event(pod, controller, self._instance, event)
+        self._api.post(_EVENTS.format(body["metadata"]["namespace"]), body)
+        self._series[key] = _Series(body["metadata"]["name"], body["metadata"]["namespace"], 1, now, now)
+
+    def _forget_old(self, now: float) -> None:
+        """Ended series, oldest first: the dictionary is in order of creation, and nearly of age."""
+        for key in list(self._series)[:16]:
+            if now - self._series[key].last_s > SERIES_ENDS_S:
+                del self._series[key]

@@ -1,0 +1,126 @@
+"""Requests to the API server: JSON in, bytes out, its errors as `ApiError`.
+
+Owns: the connection pool, time-outs, the error envelope. Does not own: retries; each caller knows what may be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx
+
+from scheduler.kube.credentials import Credentials
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+TIMEOUT_S: Final = 10.0  # of a single request; a binding must not land under a later leader
+CONNECT_TIMEOUT_S: Final = 5.0
+
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server said no, or did not answer. `code` is 0 where there was no answer."""
+
+    def __init__(self, code: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class ApiServer:
+    """A pool of connections to one API server. Thread-safe."""
+
+    def __init__(self, credentials: Credentials, connections: int = 64) -> None:
+        self.url = credentials.url
+        self._headers = credentials.headers
+        self._client = httpx.Client(
+            base_url=credentials.url,
+            verify=credentials.tls if credentials.tls is not None else True,
+            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            headers={"User-Agent": "herodotus-scheduler", "Accept": "application/json"},
+        )
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """The body of a GET."""
+        return self._send("GET", path, params=params)
+
+    def post(self, path: str, body: Json) -> bytes:
+        """Create."""
+        return self._send("POST", path, body)
+
+    def put(self, path: str, body: Json) -> bytes:
+        """Replace."""
+        return self._send("PUT", path, body)
+
+    def patch(self, path: str, body: Json, kind: str = STRATEGIC_PATCH) -> bytes:
+        """Change."""
+        return self._send("PATCH", path, body, content_type=kind)
+
+    @contextmanager
+    def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
+        """A GET whose body is read as it comes, in pieces of any size."""
+        try:
+            with self._client.stream(
+                "GET", path, params=dict(params), headers=self._headers(), timeout=_streaming(read_timeout_s)
+            ) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise _error(response)
+                yield response.iter_raw()
+        except httpx.HTTPError as e:
+            raise ApiError(0, "NoAnswer", _said(e)) from e
+
+    def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        self._client.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        headers = self._headers()
+        content = None
+        if body is not None:
+            content = json.dumps(body, separators=(",", ":")).encode()
+            headers["Content-Type"] = content_type
+        try:
+            response = self._client.request(method, path, content=content, params=params, headers=headers)
+        except httpx.HTTPError as e:
+            raise ApiError(0, "NoAnswer", _said(e)) from e
+        if response.status_code >= 400:
+            raise _error(response)
+        return response.content
+
+
+def _streaming(read_timeout_s: float) -> httpx.Timeout:
+    return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=read_timeout_s)
+
+
+def _said(e: httpx.HTTPError) -> str:
+    return str(e) or type(e).__name__
+
+
+def _error(response: httpx.Response) -> ApiError:
+    try:
+        status = json.loads(response.content)
+        message, reason = status.get("message", ""), status.get("reason", "")
+    except (ValueError, AttributeError):
+        message, reason = response.text[:200], ""
+    after = response.headers.get("Retry-After", "")
+    return ApiError(
+        response.status_code,
+        reason,
+        message or f"{response.status_code} {response.reason_phrase}",
+        float(after) if after.isdigit() else None,
+    )

@@ -1,0 +1,201 @@
+"""List and watch: one thread a kind keeps telling what there is.
+
+Owns: relisting, resuming, bookmarks, 410 Gone. Does not own: the state (the loop's thread applies what comes).
+
+A reflector calls its sink with `Listed` (everything there is, whenever it had to list), then with `Changed` for every
+event after that. The sink must only enqueue: it runs in the reflector's thread. Source of the protocol:
+k8s.io/client-go/tools/cache/reflector.go.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from scheduler import klog
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.objects.types import Metadata, Struct
+
+PAGE: Final = 500  # objects a list request, client-go's default
+WATCH_S: Final = 300  # the server ends a watch after about this long; it is resumed where it ended
+SILENCE_S: Final = 90.0  # bookmarks come every minute: longer silence is a dead connection
+BACKOFF_S: Final = (0.2, 30.0)  # first and longest pause after a failure
+
+T = TypeVar("T", bound=Struct)
+
+
+@dataclass(frozen=True)
+class Listed(Generic[T]):
+    """Everything there is of a kind."""
+
+    kind: str
+    objects: list[T]
+
+
+@dataclass(frozen=True)
+class Changed(Generic[T]):
+    """One object was added, modified or deleted (its last state)."""
+
+    kind: str
+    type: str
+    object: T
+
+
+Sink = Callable[[Listed[Any] | Changed[Any]], None]
+
+
+class _ListMeta(Struct, frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(Struct, Generic[T], frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[T] | None = None
+
+
+class _Event(Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _Bookmark(Struct, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+class _Status(Struct, frozen=True):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class GoneError(Exception):
+    """The resource version to resume from is too old: list again."""
+
+
+class Reflector(Generic[T]):
+    """Keeps a sink up to date with one kind."""
+
+    def __init__(
+        self, api: ApiServer, path: str, kind: str, decode_as: type[T], sink: Sink, params: dict[str, str] | None = None
+    ) -> None:
+        """`params`: selectors, sent with every list and watch."""
+        self._api = api
+        self._path = path
+        self._kind = kind
+        self._sink = sink
+        self._params = params or {}
+        self._stop = threading.Event()
+        self._events = msgspec.json.Decoder(_Event)
+        self._objects = msgspec.json.Decoder(decode_as)
+        self._pages = msgspec.json.Decoder(_Page[decode_as])  # type: ignore[valid-type]
+        self._thread = threading.Thread(target=self._run, name=f"watch-{kind}", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at the next event or time-out; does not wait for it."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        pause, version = BACKOFF_S[0], ""
+        while not self._stop.is_set():
+            try:
+                if not version:
+                    version = self._list()
+                version = self._watch(version)
+                pause = BACKOFF_S[0]
+            except GoneError:
+                klog.info(2, "Watch is too old, listing again", kind=self._kind)
+                version = ""
+            except (ApiError, msgspec.MsgspecError) as e:
+                if self._stop.is_set():
+                    return
+                klog.error(e, "Failed to watch, trying again", kind=self._kind)
+                if isinstance(e, msgspec.MsgspecError):
+                    version = ""
+                self._stop.wait(pause * random.uniform(1, 2))
+                pause = min(pause * 2, BACKOFF_S[1])
+
+    def _list(self) -> str:
+        """Everything there is, to the sink; the version to watch from."""
+        found: list[T] = []
+        more = ""
+        collecting = gc.isenabled()
+        gc.disable()  # bulk decoding doubles to quadruples in time otherwise, and makes no garbage
+        try:
+            while True:
+                params = {**self._params, "limit": str(PAGE)} | ({"continue": more} if more else {})
+                page = self._pages.decode(self._api.get(self._path, params))
+                found += page.items or ()
+                more = page.metadata.continue_
+                if not more:
+                    break
+        except ApiError as e:
+            if e.code == 410:
+                raise GoneError from e
+            raise
+        finally:
+            if collecting:
+                gc.enable()
+        self._sink(Listed(self._kind, found))
+        return page.metadata.resource_version
+
+    def _watch(self, version: str) -> str:
+        """Every event after `version`, to the sink; the version to resume from when the server ends the watch."""
+        params = {
+            **self._params,
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(WATCH_S * random.uniform(1, 2))),
+        }
+        try:
+            with self._api.stream(self._path, params, SILENCE_S) as pieces:
+                rest = b""
+                for piece in pieces:
+                    if self._stop.is_set():
+                        return version
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        if line:
+                            version = self._event(line)
+        except ApiError as e:
+            if e.code == 410:
+                raise GoneError from e
+            if e.code == 0 and version:
+                klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
+                self._stop.wait(BACKOFF_S[0])
+                return self._checked(version, e)
+            raise
+        return version
+
+    def _checked(self, version: str, cause: ApiError) -> str:
+        """Resume only where the server answers at all; otherwise the caller backs off."""
+        try:
+            self._api.get(self._path, {**self._params, "limit": "1"})
+        except ApiError:
+            raise cause from None
+        return version
+
+    def _event(self, line: bytes) -> str:
+        event = self._events.decode(line)
+        if event.type == "BOOKMARK":
+            return msgspec.json.decode(event.object, type=_Bookmark).metadata.resource_version
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=_Status)
+            if status.code == 410:
+                raise GoneError
+            raise ApiError(status.code, status.reason, status.message)
+        obj = self._objects.decode(event.object)
+        self._sink(Changed(self._kind, event.type, obj))
+        metadata: Metadata = obj.metadata  # type: ignore[attr-defined]
+        return metadata.resource_version

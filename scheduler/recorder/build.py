@@ -1,0 +1,146 @@
+"""Pure: from the trace of a cycle to the Decision, from the columns to node rows."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.codec import column
+from herodotus_record.model import (
+    Column,
+    Decision,
+    Evaluation,
+    FilterColumn,
+    Key,
+    NodeRows,
+    Owner,
+    Path,
+    PodInfo,
+    SchedulerInfo,
+    ScoreColumn,
+    Times,
+)
+from scheduler.columns import NodeColumns
+from scheduler.cycle import CycleResult
+from scheduler.framework.trace import FilterRun, ScoreRun
+from scheduler.objects import pod as objects
+
+
+def decision(
+    *,
+    id: str,
+    key: Key,
+    sequence: int,
+    scheduler: SchedulerInfo,
+    pod: objects.PodInfo,
+    times: Times,
+    generation: int,
+    seed: int,
+    result: CycleResult,
+    marks: tuple[str, ...],
+) -> Decision:
+    """The record of one attempt."""
+    trace = result.trace
+    evaluated, feasible = trace.evaluated, trace.feasible
+    return Decision(
+        id=id,
+        key=key,
+        sequence=sequence,
+        scheduler=scheduler,
+        pod=pod_info(pod),
+        times=times,
+        generation=generation,
+        slots=trace.slots,
+        nodes_total=int((trace.evaluation != Evaluation.ABSENT).sum()),
+        nodes_evaluated=int(evaluated.sum()),
+        nodes_feasible=int(feasible.sum()),
+        path=result.path,
+        chosen=result.chosen,
+        pre_filters=tuple(trace.pre_filters),
+        narrowed_by=trace.narrowed_by,
+        evaluation=column(trace.evaluation),
+        filters=tuple(_filter(run, evaluated) for run in trace.filters),
+        scores=tuple(_score(run) for run in trace.scores) if trace.totals is not None else (),
+        totals=column(trace.totals) if trace.totals is not None else array("B"),
+        rank=_rank(trace.totals, feasible if result.path is not Path.ERROR else np.zeros_like(feasible)),
+        ties=result.ties,
+        seed=seed,
+        post_filters=tuple(trace.post_filters),
+        message=result.message,
+        marks=marks,
+    )
+
+
+def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
+    """The rows of these slots as of now. A slot whose node is gone, or not there yet, is free."""
+    chosen = np.asarray(slots, np.int64)
+    here = columns.live[chosen] if len(chosen) else np.zeros(0, np.bool_)
+    known = [(r, columns.allocatable(r)[chosen] * here, columns.requested(r)[chosen] * here) for r in columns.resources]
+    known = [(r, a, q) for r, a, q in known if a.any() or q.any()]
+    return NodeRows(
+        cluster=cluster,
+        incarnation=incarnation,
+        base=base,
+        generation=columns.generation,
+        resources=tuple(r for r, _, _ in known),
+        slot=column(chosen),
+        since=column(columns.since[chosen]) if len(chosen) else array("B"),
+        name=tuple(columns.names[slot] if live else "" for slot, live in zip(slots, here, strict=True)),
+        uid=tuple(columns.uids[slot] if live else "" for slot, live in zip(slots, here, strict=True)),
+        allocatable=tuple(column(a) for _, a, _ in known),
+        requested=tuple(column(q) for _, _, q in known),
+    )
+
+
+def pod_info(pod: objects.PodInfo) -> PodInfo:
+    """What a record keeps of a pod: nothing that scheduling does not read."""
+    controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    read = (pod.namespace, sorted(pod.labels.items()), pod.pod.spec)
+    return PodInfo(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        labels=dict(pod.labels),
+        owner=Owner(controller.kind, controller.name) if controller else None,
+        priority=pod.priority,
+        requests=dict(pod.requests),
+        digest=hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=12).hexdigest(),
+        nominated_node=pod.pod.status.nominated_node_name,
+    )
+
+
+def microseconds(rfc3339: str | None) -> int:
+    """An API timestamp as microseconds since the epoch; 0 where there is none."""
+    if not rfc3339:
+        return 0
+    at = datetime.fromisoformat(rfc3339.replace("Z", "+00:00"))
+    return int(at.astimezone(timezone.utc).timestamp() * 1_000_000)
+
+
+def _filter(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:
+    ids = run.verdicts.ids
+    if ids is None or not (said := np.where(evaluated, ids, 0)).any():
+        return FilterColumn(run.plugin, run.skipped)
+    return FilterColumn(run.plugin, run.skipped, run.verdicts.table, column(said))
+
+
+def _score(run: ScoreRun) -> ScoreColumn:
+    if run.raw is None or run.normalized is None:
+        return ScoreColumn(run.plugin, run.weight, skipped=True)
+    return ScoreColumn(run.plugin, run.weight, False, column(run.raw), column(run.normalized))
+
+
+def _rank(totals: NDArray[np.int64] | None, feasible: NDArray[np.bool_]) -> Column:
+    """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
+    rank = feasible.astype(np.int64)
+    if totals is not None:
+        _, of, counts = np.unique(-totals[feasible], return_inverse=True, return_counts=True)
+        better = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        rank[feasible] = 1 + better[of]
+    return column(rank)

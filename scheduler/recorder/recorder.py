@@ -1,0 +1,161 @@
+"""The recorder: numbers records and puts them into the spool, in order.
+
+Owns: the incarnation, the sequence, gap records. Does not own: the cycle, the spool's files.
+
+Invariant: sequences are contiguous; a record that could not be written is inside a Gap that is written before the next
+one. Nothing here raises into scheduling: history may be incomplete, and then says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from herodotus_record import codec
+from herodotus_record.model import (
+    Code,
+    Decision,
+    Frame,
+    Gap,
+    Key,
+    NodeRows,
+    Outcome,
+    SchedulerInfo,
+    Source,
+    Times,
+)
+from scheduler import klog
+from scheduler.columns import NodeColumns, Snapshot
+from scheduler.cycle import CycleResult
+from scheduler.objects.pod import PodInfo
+from scheduler.recorder import build
+from scheduler.recorder.ids import uuid7
+from scheduler.recorder.spool import Spool, SpoolFullError
+
+
+class Recorder:
+    """Decisions come from the loop's thread, outcomes from binding threads too."""
+
+    def __init__(
+        self,
+        open_spool: Callable[[str], Spool],
+        cluster: str,
+        identity: str,
+        version: str,
+        marks: tuple[str, ...] = (),
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        """`marks`: what every record of this process says is switched off. OSError when there can be no spool."""
+        self.incarnation = str(uuid.uuid4())
+        self.dropped = 0
+        self.recorded = 0
+        self._spool = open_spool(self.incarnation)
+        self._cluster = cluster
+        self._identity = identity
+        self._version = version
+        self._marks = marks
+        self._now_us = now_us
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._rows_generation = -1
+        self._table_needed = True  # the next decision must bring the complete node table
+        self._gap: tuple[int, str] | None = None  # first sequence that was lost, and why
+
+    def decision(
+        self,
+        pod: PodInfo,
+        attempt: int,
+        profile: str,
+        snapshot: Snapshot,
+        result: CycleResult,
+        times: Times,
+        seed: int,
+        marks: tuple[str, ...],
+    ) -> Decision:
+        """Record an attempt. Returns when it is in the spool, or known to be lost."""
+        with self._lock:
+            record = build.decision(
+                id=uuid7(),
+                key=Key(self._cluster, Source.SCHEDULER, self.incarnation, pod.uid, attempt),
+                sequence=self._next(),
+                scheduler=SchedulerInfo(profile, self._identity, self._version),
+                pod=pod,
+                times=times,
+                generation=snapshot.generation,
+                seed=seed,
+                result=result,
+                marks=self._marks + marks,
+            )
+            self._put(record, snapshot.nodes)
+            return record
+
+    def outcome(
+        self, decision: Decision, phase: str, status: Code, node: str, message: str, duration_s: float, *, final: bool
+    ) -> None:
+        """Record how a later phase of a decision ended."""
+        with self._lock:
+            self._put(
+                Outcome(
+                    incarnation=self.incarnation,
+                    sequence=self._next(),
+                    decision_id=decision.id,
+                    decision_sequence=decision.sequence,
+                    phase=phase,
+                    status=status,
+                    node=node,
+                    message=message,
+                    at_us=self._now_us(),
+                    duration_s=duration_s,
+                    final=final,
+                )
+            )
+
+    def close(self) -> None:
+        """Nothing more will be recorded."""
+        with self._lock:
+            self._spool.close()
+
+    def _next(self) -> int:
+        """The next record's sequence. An open gap is closed first, with a sequence of its own."""
+        if self._gap is not None:
+            first, reason = self._gap
+            self._sequence += 1
+            with contextlib.suppress(SpoolFullError):  # still no room: this sequence is lost with the others
+                self._append(Gap(self.incarnation, self._sequence, first, self._sequence - 1, reason, self._now_us()))
+                self._gap = None
+        self._sequence += 1
+        return self._sequence
+
+    def _put(self, record: Decision | Outcome, columns: NodeColumns | None = None) -> None:
+        """Write a record; a decision brings the rows of the node table that changed, which go first."""
+        try:
+            if columns is not None:
+                self._put_rows(columns)
+            self._append(record)
+            self.recorded += 1
+        except (SpoolFullError, codec.CodecError) as e:
+            if self._gap is None:
+                self._gap = (record.sequence, str(e))
+                klog.error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
+            self.dropped += 1
+
+    def _put_rows(self, columns: NodeColumns) -> None:
+        """A new segment starts with the complete table, and so does whatever follows rows that were lost."""
+        touched = columns.take_touched()
+        if self._table_needed or self._spool.wants_rotation:
+            self._table_needed = True
+            self._spool.rotate(codec.encode(self._rows(columns, range(columns.slots), base=-1)))
+        elif touched:
+            self._table_needed = True
+            self._append(self._rows(columns, touched, base=self._rows_generation))
+        self._table_needed = False
+        self._rows_generation = columns.generation
+
+    def _rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> NodeRows:
+        return build.node_rows(columns, slots, self._cluster, self.incarnation, base)
+
+    def _append(self, frame: Frame) -> None:
+        self._spool.append(codec.encode(frame))
