@@ -17,11 +17,15 @@ from typing import Final
 from herodotus_endpoint import __version__
 from herodotus_endpoint.server import Address, ListenError, serve
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import StoreError, prepare, sqlite_url
+from herodotus_endpoint.store import Limits, StoreError, prepare, sqlite_url
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
+FILE: Final = "herodotus.db"  # in the data directory
 DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see ingest.MAX_CONCURRENT
 MAX_THREADS: Final = 64  # more only wait for each other
+LEAST_BYTES: Final = 1 << 20  # an empty database has 350 kB
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for every start otherwise
     arguments = _parser().parse_args(argv)
-    url = arguments.database_url or sqlite_url(arguments.data / "herodotus.db")
+    url = _database_url(arguments)
     if arguments.insecure:
         logging.warning("--insecure: unauthenticated ingest is accepted from any peer")
     try:
         prepare(url)
         serve(
-            Settings(insecure=arguments.insecure),
+            Settings(insecure=arguments.insecure, limits=_limits(arguments)),
             url,
             arguments.bind or [DEFAULT_BIND],
             arguments.ingest_bind or [],
@@ -83,21 +87,46 @@ def _parser() -> argparse.ArgumentParser:
     store.add_argument(
         "--data",
         type=Path,
-        default=_default_data(),
         metavar="DIR",
-        help="directory of the SQLite database, created when it is not there (default %(default)s)",
+        help="directory of the SQLite database, created when it is not there (default $XDG_STATE_HOME/herodotus)",
     )
     store.add_argument(
         "--database-url",
-        default=os.environ.get("HERODOTUS_DATABASE_URL"),
         metavar="URL",
         help="sqlite:///FILE instead of --data (default: the environment variable HERODOTUS_DATABASE_URL)",
+    )
+    limits = parser.add_argument_group("retention (by time of ingest; what is over the limits goes within seconds)")
+    limits.add_argument(
+        "--max-age", type=_seconds, default="7d", metavar="TIME", help="of decisions: 12h, 7d (default %(default)s)"
+    )
+    limits.add_argument(
+        "--max-bytes",
+        type=_bytes,
+        default="4Gi",
+        metavar="SIZE",
+        help="of the database: 500Mi, 4Gi; the oldest decisions go first (default %(default)s)",
+    )
+    limits.add_argument(
+        "--history-max-age",
+        type=_seconds,
+        default="90d",
+        metavar="TIME",
+        help="of node histories, which outlive the decisions that they count (default %(default)s)",
     )
     return parser
 
 
-def _default_data() -> Path:
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "herodotus"
+def _limits(arguments: argparse.Namespace) -> Limits:
+    return Limits(arguments.max_age, arguments.max_bytes, arguments.history_max_age)
+
+
+def _database_url(arguments: argparse.Namespace) -> str:
+    """A flag before the environment before the default."""
+    if arguments.data:
+        return sqlite_url(arguments.data / FILE)
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    url: str = arguments.database_url or os.environ.get("HERODOTUS_DATABASE_URL") or ""
+    return url or sqlite_url(state / "herodotus" / FILE)
 
 
 def _address(value: str) -> Address:
@@ -105,6 +134,21 @@ def _address(value: str) -> Address:
     if not match or int(match[3]) > 65535:
         raise argparse.ArgumentTypeError(f"{value!r} is not HOST:PORT")
     return Address(match[1] or match[2], int(match[3]))
+
+
+def _seconds(value: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", value)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{value!r} is not a time such as 90s, 12h or 7d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _bytes(value: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi|Ti)?", value)
+    size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
+    if size < LEAST_BYTES:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a size of at least 1Mi, such as 500Mi or 4Gi")
+    return size
 
 
 def _threads(value: str) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, errors, ingest, queries
+from herodotus_endpoint import __version__, errors, ingest, legacy, queries
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.settings import Settings
@@ -34,6 +34,7 @@ def create_app(store: Store, settings: Settings, metrics: Metrics | None = None)
     _measure(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
     app.register_blueprint(queries.blueprint(store, settings))
+    app.register_blueprint(legacy.blueprint(store))
     _service_routes(app, store, metrics)
     return app
 

@@ -24,7 +24,7 @@ from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import Store
+from herodotus_endpoint.store import Pruner, Pruning, Store
 
 GRACE_S: Final = 10  # for requests under way when the end is asked for: twice the longest wait for the database
 BACKLOG: Final = 256  # connections waiting to be accepted; a shipper holds one
@@ -99,7 +99,10 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Any:
         """In the worker: the store is opened here, because connections do not survive a fork."""
-        return create_app(Store(self._database_url, self._settings.clock), self._settings, Metrics())
+        settings, metrics = self._settings, Metrics()
+        store = Store(self._database_url, settings.clock)
+        Pruning(Pruner(store.writer, settings.limits, settings.clock), metrics.pruned.inc).start()
+        return create_app(store, settings, metrics)
 
     def _ready(self, _arbiter: object) -> None:
         for line in self._listening:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from herodotus_endpoint.store import Limits
 
 
 @dataclass(frozen=True)
@@ -14,4 +16,5 @@ class Settings:
     insecure: bool = False
     ingest_listeners: tuple[str, ...] = ()
     max_concurrent_ingests: int = 4
+    limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time

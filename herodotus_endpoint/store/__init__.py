@@ -22,14 +22,18 @@ from herodotus_endpoint.store.engine import (
 )
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.reader import Involved, KnownIncarnation, NodeFacts, Reader, Sizes, Stored
+from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
 from herodotus_endpoint.store.writer import BatchError, Receipt, Writer
 
 __all__ = [
     "BatchError",
     "Involved",
     "KnownIncarnation",
+    "Limits",
     "NodeFacts",
     "NodeRowsMissingError",
+    "Pruner",
+    "Pruning",
     "Receipt",
     "Sizes",
     "Store",

@@ -21,6 +21,7 @@ from alembic.util import CommandError
 
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.5 to 20 kB: a third faster than pages of 4 kB
+WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # what a burst leaves of the write-ahead log on disk
 READERS: Final = 16  # connections kept for queries; one a thread
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
@@ -62,7 +63,7 @@ def prepare(url: str) -> Path:
 
 def writing_engine(url: str) -> sa.Engine:
     """One connection that writes. FULL: an acknowledged batch survives power loss too, at one fsync a batch."""
-    pragmas = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL")
+    pragmas = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL", WAL_LIMIT)
     return _engine(url, pragmas, begin="BEGIN IMMEDIATE", connections=1)
 
 
@@ -87,6 +88,12 @@ def live_bytes(connection: sa.Connection) -> int:
     pages = [connection.exec_driver_sql(f"PRAGMA {p}").scalar_one() for p in ("page_count", "freelist_count")]
     size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
     return (int(pages[0]) - int(pages[1])) * size
+
+
+def give_back_pages(connection: sa.Connection, most: int) -> None:
+    """Cut free pages off the file. On the driver's own cursor, because the statement must be stepped to its end."""
+    driver: Any = connection.connection.driver_connection
+    driver.execute(f"PRAGMA incremental_vacuum({most})").fetchall()
 
 
 def file_bytes(file: Path) -> int:

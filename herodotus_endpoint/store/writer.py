@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -92,19 +93,25 @@ class Writer:
         NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
         StoreUnavailableError: the database cannot do it now.
         """
+        batch = _Batch(int(self._clock() * 1e6))
+        try:
+            with self.transaction() as connection:
+                for frame, raw in frames:
+                    self._take(connection, batch, frame, raw)
+                self._write(connection, batch)
+                self._remember(batch)
+        except TooManyHolesError as e:
+            raise BatchError(str(e)) from e
+        return batch.receipt
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """The one transaction that writes. StoreUnavailableError when it cannot be had, or cannot be committed."""
         if not self._turn.acquire(timeout=BUSY_TIMEOUT_S):
             raise StoreUnavailableError("other batches are being stored")
         try:
             with guarded(), self._engine.begin() as connection:
-                batch = _Batch(int(self._clock() * 1e6))
-                for frame, raw in frames:
-                    self._take(connection, batch, frame, raw)
-                self._write(connection, batch)
-            self._remember(batch)
-            return batch.receipt
-        except TooManyHolesError as e:
-            self._forget()
-            raise BatchError(str(e)) from e
+                yield connection
         except BaseException:
             self._forget()
             raise
