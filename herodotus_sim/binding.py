@@ -32,11 +32,12 @@ def bind(verbs: Verbs, target: Target, request: Request) -> Response:
     node = goal.get("name")
     if not node:
         raise errors.bad_request("target.name: Required value")
-    verbs.store.modify(POD, target.namespace, name, lambda pod: _bound(pod, meta, node), is_dry_run(request))
+    verbs.store.modify(POD, target.namespace, name, lambda pod: bound(pod, meta, node), is_dry_run(request))
     return Response(201, _CREATED)
 
 
-def _bound(pod: Version, binding: Object, node: str) -> Object:
+def bound(pod: Version, binding: Object, node: str) -> Object:
+    """The pod after a binding. Raises 409 when it may not be bound."""
     meta, spec, status = pod.obj["metadata"], pod.obj["spec"], pod.obj.get("status") or {}
     name = meta["name"]
     if binding.get("uid") and binding["uid"] != meta["uid"]:
@@ -64,7 +65,7 @@ def evict(verbs: Verbs, target: Target, request: Request) -> Response:
     dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})
     with verbs.store.lock:
         pod = verbs.store.get(POD, target.namespace, target.name)
-        budgets = [b for b in verbs.store.collection(POD_DISRUPTION_BUDGET).ordered() if _covers(b, pod)]
+        budgets = [b for b in verbs.store.ordered(POD_DISRUPTION_BUDGET) if _covers(b, pod)]
         if len(budgets) > 1:
             rest = "which the eviction subresource does not support"
             raise errors.ApiError(500, "", f"This pod has more than one PodDisruptionBudget, {rest}.")

@@ -20,8 +20,9 @@ from typing import Any
 import yaml
 
 from herodotus_sim import views
+from herodotus_sim.binding import bound
 from herodotus_sim.defaults import complete_node, preset
-from herodotus_sim.kinds import NAMESPACE, NODE, Kind, kind_named, kind_of
+from herodotus_sim.kinds import NAMESPACE, NODE, POD, Kind, kind_named, kind_of
 from herodotus_sim.kubelets import Kubelets
 from herodotus_sim.options import Options
 from herodotus_sim.patches import MERGE_PATCH, apply_patch
@@ -143,7 +144,7 @@ class SimulatedCluster:
         row = kind_named(kind)
         selected = selection(row, namespace, "", labels, fields)
         with self.store.lock:
-            found = [v for v in self.store.collection(row).ordered() if selected.matches(v.obj)]
+            found = [v for v in self.store.ordered(row) if selected.matches(v.obj)]
         return [copy.deepcopy(v.view(row)) for v in found]
 
     def update(self, obj: Object) -> Object:
@@ -156,6 +157,10 @@ class SimulatedCluster:
         """Patch an object, spec and status at once."""
         given = copy.deepcopy(patch)
         return self._write(kind_named(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
+
+    def bind(self, namespace: str, name: str, node: str) -> Object:
+        """Bind a pod to a node. Raises ApiError 409."""
+        return copy.deepcopy(self.store.modify(POD, namespace, name, lambda pod: bound(pod, {}, node)).view(POD))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object. Raises ApiError 404."""

@@ -94,6 +94,7 @@ def complete(store: Store, kind: Kind, obj: Object, keep_status: bool) -> Object
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         }
+    # kube-apiserver starts both as Pending; a volume is made Available by a controller, which there is none of.
     if kind.kind in ("PersistentVolume", "PersistentVolumeClaim") and not (keep_status and obj.get("status")):
         return {**obj, "status": {"phase": "Available" if kind.kind == "PersistentVolume" else "Pending"}}
     if kind.kind == "StorageClass":
@@ -164,7 +165,7 @@ def _priority(store: Store, pod: str, spec: Object) -> Object:
             raise errors.forbidden(POD, pod, f"no PriorityClass with name {name} was found")
         source: Object = found.obj
     else:
-        classes = store.collection(PRIORITY_CLASS).ordered()
+        classes = store.ordered(PRIORITY_CLASS)
         source = next((c.obj for c in classes if c.obj.get("globalDefault")), {})
         name = source.get("metadata", {}).get("name")
     policy = spec.get("preemptionPolicy") or source.get("preemptionPolicy", "PreemptLowerPriority")

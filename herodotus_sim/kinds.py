@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+NO_COLLECTION = tuple(verb for verb in ALL if verb != "deletecollection")
 CREATE = ("create",)
 STATUS = {"status": ("get", "patch", "update")}
 
@@ -98,7 +99,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("ConfigMap", "configmaps", short_names=("cm",)),
     Kind("Endpoints", "endpoints", short_names=("ep",), create_on_update=True),
     Kind("Event", "events", short_names=("ev",), fields=_EVENT_FIELDS, create_on_update=True),
-    Kind("Namespace", "namespaces", namespaced=False, short_names=("ns",), subresources=_STATUS,
+    Kind("Namespace", "namespaces", namespaced=False, short_names=("ns",), verbs=NO_COLLECTION, subresources=_STATUS,
          fields=_same("status.phase")),
     Kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
          fields=_same("spec.unschedulable")),

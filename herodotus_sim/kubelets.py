@@ -43,7 +43,7 @@ class Kubelets(threading.Thread):
                 start = max(0, sequence - collection.dropped)
                 changes = collection.history[start:]
                 sequence = collection.dropped + len(collection.history)
-                if not changes:
+                if not changes and not self._store.stopping:
                     wait_s = self._due[0][0] - time.monotonic() if self._due else None
                     if wait_s is None or wait_s > 0:
                         collection.changed.wait(wait_s)

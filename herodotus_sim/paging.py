@@ -13,6 +13,7 @@ import binascii
 import json
 from bisect import bisect_right
 from collections import OrderedDict
+from dataclasses import dataclass
 from operator import attrgetter
 
 from herodotus_sim import errors
@@ -20,7 +21,7 @@ from herodotus_sim.kinds import Kind
 from herodotus_sim.selectors import Selection
 from herodotus_sim.store import Key, Store, Version
 from herodotus_sim.watching import parse_version
-from herodotus_sim.wire import Request, encode
+from herodotus_sim.wire import Object, Request, encode
 
 # Lists kept for their next page. A client pages at once; one list of 5,000 pods pins at most their old versions.
 _MAX_KEPT = 32
@@ -30,7 +31,24 @@ _EXPIRED = (
     "without the continue parameter."
 )
 
-Page = tuple[list[Version], int, str, int | None]
+
+@dataclass(frozen=True)
+class Listed:
+    """One page of a list."""
+
+    items: list[Version]
+    version: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> Object:
+        """The list's own metadata."""
+        meta: Object = {"resourceVersion": str(self.version)}
+        if self.token:
+            meta["continue"] = self.token
+        if self.remaining is not None:
+            meta["remainingItemCount"] = self.remaining
+        return meta
 
 
 class Pages:
@@ -40,8 +58,8 @@ class Pages:
         self._store = store
         self._kept: OrderedDict[tuple[str, int], list[Version]] = OrderedDict()
 
-    def page(self, kind: Kind, selection: Selection, request: Request) -> Page:
-        """Objects, version, token for the next page, and how many remain (when that is known)."""
+    def page(self, kind: Kind, selection: Selection, request: Request) -> Listed:
+        """One page. How many remain is known only of a list without selectors."""
         limit = request.query.get("limit", "") or "0"
         if not limit.isdigit():
             raise errors.bad_request(f'limit: Invalid value: "{limit}"')
@@ -73,19 +91,21 @@ class Pages:
             raise errors.expired(_EXPIRED)
         return ordered, bisect_right(ordered, after, key=attrgetter("key"))
 
-    def _cut(self, kind: Kind, selection: Selection, state: tuple[list[Version], int], start: int, limit: int) -> Page:
+    def _cut(
+        self, kind: Kind, selection: Selection, state: tuple[list[Version], int], start: int, limit: int
+    ) -> Listed:
         ordered, version = state
         if not limit:
             chosen = ordered[start:] if selection.everything else _chosen(ordered, start, selection, len(ordered))
-            return chosen, version, "", None
+            return Listed(chosen, version)
         chosen = _chosen(ordered, start, selection, limit + 1)
         if len(chosen) <= limit:
-            return chosen, version, "", None
+            return Listed(chosen, version)
         chosen.pop()
         end = chosen[-1].key
         self._keep((kind.plural, version), ordered)
         rest = len(ordered) - bisect_right(ordered, end, key=attrgetter("key"))
-        return chosen, version, _token(version, end), None if selection.predicates or selection.namespace else rest
+        return Listed(chosen, version, _token(version, end), rest if selection.everything else None)
 
     def _keep(self, key: tuple[str, int], ordered: list[Version]) -> None:
         with self._store.lock:

@@ -5,14 +5,13 @@ Does not own: strategic merge and apply (`strategic`). Invariant: no patch chang
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import yaml
 
 from herodotus_sim import errors
 from herodotus_sim.strategic import strategic_merge
-from herodotus_sim.wire import Object
+from herodotus_sim.wire import Object, decode
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -29,7 +28,7 @@ def read_patch(content_type: str, body: bytes) -> Any:
     if content_type not in PATCH_TYPES:
         raise errors.unsupported_media_type(PATCH_TYPES)
     try:
-        patch = yaml.safe_load(body) if content_type == APPLY_PATCH else json.loads(body)
+        patch = yaml.safe_load(body) if content_type == APPLY_PATCH else decode(body)
     except (ValueError, yaml.YAMLError) as error:
         raise errors.bad_request(f"error decoding patch: {error}") from None
     if not isinstance(patch, list if content_type == JSON_PATCH else dict):

@@ -1,6 +1,8 @@
 """Owns: `services/[SCHEME:]NAME[:PORT]/proxy/PATH`: finding an endpoint and passing the request through.
 
-Does not own: load balancing, upgrades (exec, websockets). Invariant: the caller's credentials never reach the service.
+Does not own: load balancing, upgrades (exec, websockets), and two refusals of kube-apiserver's: loopback addresses and
+endpoints that are not pods, which are what a demo on one machine has.
+Invariant: the caller's credentials never reach the service.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ def _from_endpoints(store: Store, namespace: str, name: str, port_name: str) -> 
 def _from_slices(store: Store, namespace: str, name: str, port_name: str) -> list[Endpoint]:
     slices = [
         v.obj
-        for v in store.collection(ENDPOINT_SLICE).ordered()
+        for v in store.ordered(ENDPOINT_SLICE)
         if v.key[0] == namespace and (v.obj["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
     ]
     return [

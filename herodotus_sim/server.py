@@ -25,6 +25,8 @@ from herodotus_sim.wire import Request, Response, encode
 
 # A request line or header longer than this is refused; selectors of a thousand names fit.
 _MAX_LINE_BYTES = 64 * 1024
+# Of a body over the limit this much is read, for the client's sake; then the connection is closed on it.
+_MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
 _MAX_HEADERS = 100  # as http.client and http.server
 # A client that neither sends nor reads for this long is gone (kube-apiserver's idle timeout is longer, 90 s and up).
 _SOCKET_TIMEOUT_S = 120.0
@@ -47,6 +49,8 @@ class Server(ThreadingHTTPServer):
         self.latency_s = routes.options.latency_s
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
         super().__init__(address, Connection)
 
     def server_bind(self) -> None:
@@ -173,11 +177,18 @@ class Connection(StreamRequestHandler):
         if not length.isdigit():
             raise errors.bad_request("Content-Length is no number")
         if int(length) > MAX_BODY_BYTES:
+            self._discard(int(length))
             raise errors.too_large(MAX_BODY_BYTES)
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise ConnectionError("the body ended early")
         return body
+
+    def _discard(self, length: int) -> None:
+        """Read a body that is refused: a client that is still sending would not read the refusal."""
+        left = min(length, _MAX_DISCARDED_BYTES)
+        while left > 0 and (piece := self.rfile.read(min(left, _MAX_LINE_BYTES))):
+            left -= len(piece)
 
     def _chunked_body(self) -> bytes:
         chunks: list[bytes] = []

@@ -158,6 +158,11 @@ class Store:
             raise errors.not_found(kind, name)
         return found
 
+    def ordered(self, kind: Kind) -> list[Version]:
+        """Every object of a kind in list order. The list is never changed afterwards."""
+        with self.lock:
+            return self.collection(kind).ordered()
+
     def insert(self, kind: Kind, obj: Object, dry_run: bool = False) -> Version:
         """Store a new object, in storage form and complete but for its version."""
         meta = obj["metadata"]

@@ -5,7 +5,7 @@ Does not own: the other patch types. Invariant: a list that is not in the table 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from herodotus_sim import errors
@@ -33,8 +33,6 @@ MERGE_KEYS = {
 }
 # Lists of plain values that merge as sets.
 PRIMITIVE_LISTS = frozenset({"finalizers", "podCIDRs"})
-# A pod's lists that have one of the names above and are atomic all the same.
-_ATOMIC = frozenset({("endpoints", "addresses"), ("subsets", "addresses")})
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -69,7 +67,7 @@ def _merge_maps(target: Object, patch: Object, parent: str) -> Object:
         if key.startswith(_ORDER):
             field = key.removeprefix(_ORDER)
             if isinstance(merged.get(field), list):
-                merged[field] = _reorder(merged[field], value, _merge_key(parent, field, value))
+                merged[field] = _reorder(merged[field], value, _merge_key(parent, field))
     return merged
 
 
@@ -88,21 +86,20 @@ def _merge_field(merged: Object, key: str, value: Any, parent: str) -> None:
         merged[key] = value
 
 
-def _merge_key(parent: str, field: str, items: Iterable[Any]) -> str | None:
+def _merge_key(parent: str, field: str) -> str | None:
     """What identifies an item of this list; None for an atomic list."""
     if field == "ports":
-        # A container's ports merge by containerPort, a service's by port; a network policy's and an
-        # endpoint slice's are atomic, and have neither field of the right name in the right place.
+        # A container's ports merge by containerPort, a service's by port, an endpoint slice's not at all.
         if parent == "spec":
             return "port"
         return "containerPort" if parent in ("containers", "initContainers", "ephemeralContainers") else None
-    return None if (parent, field) in _ATOMIC else MERGE_KEYS.get(field)
+    return MERGE_KEYS.get(field)
 
 
 def _merge_lists(current: list[Any], patch: list[Any], parent: str, field: str) -> list[Any]:
     if field in PRIMITIVE_LISTS:
         return current + [v for v in patch if v not in current]
-    merge_key = _merge_key(parent, field, patch)
+    merge_key = _merge_key(parent, field)
     if merge_key is None:
         return [v for v in patch if not (isinstance(v, dict) and _PATCH in v)]
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patch):

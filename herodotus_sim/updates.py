@@ -34,7 +34,7 @@ def replacement(kind: Kind, old: Version, new: Object, subresource: str) -> Obje
     if version and version != before["metadata"]["resourceVersion"]:
         raise errors.stale(kind, name)
     if not version and not kind.unconditional_update:
-        message = 'Invalid value: "": must be specified for an update'
+        message = "Invalid value: 0x0: must be specified for an update"
         raise errors.invalid(kind, name, "metadata.resourceVersion", "FieldValueInvalid", message)
     check_times(kind, new)
     meta = _metadata(before["metadata"], sent)

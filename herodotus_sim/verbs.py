@@ -6,7 +6,6 @@ Does not own: watch streams (`watching`), subresources, printing. Invariant: eve
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +14,13 @@ import yaml
 from herodotus_sim import errors, protobuf, views
 from herodotus_sim.defaults import now, prepare_new
 from herodotus_sim.kinds import EVENT, KINDS, NAMESPACE, POD, Kind
-from herodotus_sim.paging import Pages
+from herodotus_sim.paging import Listed, Pages
 from herodotus_sim.patches import APPLY_PATCH, apply_patch, read_patch
 from herodotus_sim.selectors import Selection
 from herodotus_sim.store import Store, Version
 from herodotus_sim.strategic import strategic_merge
 from herodotus_sim.updates import replacement
-from herodotus_sim.wire import JSON, Object, Request, Response, encode
+from herodotus_sim.wire import JSON, Object, Request, Response, decode, encode
 
 _BODY_TYPES = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
 
@@ -36,25 +35,6 @@ class Target:
     subresource: str = ""
     rest: str = ""
     """What follows a proxy subresource, with its leading slash."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """One page of a list."""
-
-    items: list[Version]
-    version: int
-    token: str = ""
-    remaining: int | None = None
-
-    def metadata(self) -> Object:
-        """The list's own metadata."""
-        meta: Object = {"resourceVersion": str(self.version)}
-        if self.token:
-            meta["continue"] = self.token
-        if self.remaining is not None:
-            meta["remainingItemCount"] = self.remaining
-        return meta
 
 
 def content_type(request: Request) -> str:
@@ -80,7 +60,7 @@ def _read_body(request: Request) -> Any:
     type_ = content_type(request)
     try:
         if type_ == JSON:
-            return json.loads(request.body)
+            return decode(request.body)
         if type_ == "application/yaml":
             return yaml.safe_load(request.body)
         if type_ == protobuf.MEDIA_TYPE:
@@ -116,7 +96,7 @@ class Verbs:
 
     def list(self, target: Target, selected: Selection, request: Request) -> Listed:
         """One page of what is selected."""
-        return Listed(*self._pages.page(target.kind, selected, request))
+        return self._pages.page(target.kind, selected, request)
 
     def create(self, target: Target, request: Request) -> Version:
         """Store a new object."""
@@ -226,7 +206,7 @@ class Verbs:
         """Delete everything that is selected. Answers with the list of it."""
         options = _delete_options(request)
         with self.store.lock:
-            found = [v for v in self.store.collection(target.kind).ordered() if selected.matches(v.obj)]
+            found = [v for v in self.store.ordered(target.kind) if selected.matches(v.obj)]
             if not is_dry_delete(request, options):
                 for version in found:
                     self.remove(target.kind, version)
@@ -250,7 +230,7 @@ class Verbs:
     def _empty(self, namespace: str) -> None:
         for kind in KINDS:
             if kind.namespaced and (kind is EVENT or kind.plural != EVENT.plural):
-                for version in self.store.collection(kind).ordered():
+                for version in self.store.ordered(kind):
                     if version.key[0] == namespace:
                         self.remove(kind, version)
 

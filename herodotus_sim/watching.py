@@ -109,7 +109,7 @@ def stream(
             at = sequence - collection.dropped
             changes = collection.history[at : at + _BATCH]
             now = time.monotonic()
-            if not changes:
+            if not changes and not store.stopping:
                 version = store.version
                 wait_s = min(deadline - now, _LOOK_INTERVAL_S, next_bookmark - now if bookmarks else life_s)
                 if wait_s > 0:

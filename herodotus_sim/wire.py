@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,8 +20,17 @@ JSON = "application/json"
 
 
 def encode(value: Any) -> bytes:
-    """JSON as kube-apiserver writes it: compact, UTF-8."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    """JSON as kube-apiserver writes it: compact, UTF-8, what is no text replaced."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def decode(body: bytes) -> Any:
+    """Read JSON. Raises ValueError, also for NaN and Infinity, which are not JSON."""
+    return json.loads(body, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
 
 
 @dataclass
@@ -35,14 +45,11 @@ class Request:
     body: bytes = b""
     client_gone: Callable[[], bool] = lambda: False
     """Whether the caller has hung up; asked by streams that have nothing to send."""
-    _query: dict[str, str] | None = None
 
-    @property
+    @cached_property
     def query(self) -> dict[str, str]:
         """The parameters, the last one of a name winning."""
-        if self._query is None:
-            self._query = dict(parse_qsl(self.raw_query, keep_blank_values=True)) if self.raw_query else {}
-        return self._query
+        return dict(parse_qsl(self.raw_query, keep_blank_values=True)) if self.raw_query else {}
 
     def flag(self, name: str) -> bool:
         """Whether a boolean parameter is set."""
