@@ -1,0 +1,105 @@
+"""A decisions service in process: a real SQLite file, Flask's test client, a clock that the test moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from herodotus_endpoint.app import create_app
+from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.store import Store, sqlite_url
+from herodotus_record import codec
+from herodotus_record.model import Decision, Frame, NodeTable
+from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_table
+
+API = "/apis/herodotus.dev/v1alpha1"
+
+
+@dataclass
+class Clock:
+    """Seconds since the epoch; an hour after the builders' Monday noon."""
+
+    now_s: float = MONDAY_US / 1e6 + 3600
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Service:
+    store: Store
+    client: FlaskClient
+    clock: Clock
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def send(self, *frames: Frame, **options: Any) -> TestResponse:
+        return self.post(b"".join(map(codec.encode, frames)), **options)
+
+    def post(self, body: bytes, *, headers: dict[str, str] | None = None, **options: Any) -> TestResponse:
+        sent = {"Content-Type": codec.CONTENT_TYPE} | (headers or {})
+        return self.client.post("/ingest/v1/frames", data=body, headers=sent, **options)
+
+    def stored(self, *frames: Frame) -> dict[str, Any]:
+        """Send, and expect it to be acknowledged."""
+        answer = self.send(*frames)
+        assert answer.status_code == 200, answer.text
+        return answer.get_json()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON document behind a path."""
+        answer = self.client.get(path, query_string=query)
+        assert answer.status_code == 200, answer.text
+        return answer.get_json()
+
+    def error(self, path: str, **query: Any) -> dict[str, Any]:
+        """The envelope behind a path that fails."""
+        answer = self.client.get(path, query_string=query)
+        assert answer.status_code >= 400
+        return envelope(answer)
+
+    def explain(self, pod: str = "checkout-7d9f-x2k", namespace: str = "shop", **query: Any) -> Any:
+        return self.get(f"{API}/namespaces/{namespace}/podexplanations/{pod}", **query)
+
+    def history(self, node: str, **query: Any) -> Any:
+        return self.get(f"{API}/nodehistories/{node}", **query)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        self.client.get("/metrics")
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+def a_service(folder: Path, **settings: Any) -> Service:
+    clock, metrics = Clock(), Metrics()
+    store = Store(sqlite_url(folder / "data" / "herodotus.db"), clock)
+    app = create_app(store, Settings(clock=clock, **settings), metrics)
+    return Service(store, app.test_client(), clock, metrics)
+
+
+def envelope(answer: TestResponse) -> dict[str, Any]:
+    """The answer's Status, checked for what every Status has."""
+    status = answer.get_json()
+    assert {k: status[k] for k in ("kind", "apiVersion", "status", "code")} == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": answer.status_code,
+    }
+    assert status["message"]
+    assert status["reason"]
+    assert isinstance(status["details"], dict)
+    assert answer.headers["Cache-Control"] == "no-store"
+    return status
+
+
+def rows(table: NodeTable, *, incarnation: str = INCARNATION, cluster: str = CLUSTER) -> Frame:
+    """A table as the complete frame that a shipper sends."""
+    return table.rows(cluster, incarnation)
+
+
+def table_of(decision: Decision, *names: str) -> NodeTable:
+    return a_table(names or ("worker-1", "worker-2", "worker-3"), generation=decision.generation)

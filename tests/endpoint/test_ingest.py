@@ -1,0 +1,280 @@
+"""The way in: stored once, whole or not at all, refused with a reason."""
+
+from array import array
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_endpoint import ingest
+from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_record import codec
+from herodotus_record.model import Code, Gap, NodeRows
+from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, a_service, envelope, rows
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+DECISION = a_decision(points={"worker-2": {"ImageLocality": 50}})
+RECEIPT = {"accepted": 0, "duplicates": 0, "decisions": 0, "outcomes": 0, "gaps": 0, "nodeRows": 0}
+
+
+def stored_rows(service: Service) -> dict[str, int]:
+    return {k: v for k, v in service.store.reader.sizes().rows.items() if v}
+
+
+def test_a_frame_sent_twice_is_stored_once(service: Service) -> None:
+    frames = [rows(TABLE), DECISION, bound(DECISION, TABLE)]
+    first = service.stored(*frames)
+    history = service.history("worker-2")
+    assert first == RECEIPT | {"accepted": 3, "decisions": 1, "outcomes": 1, "nodeRows": 1}
+    assert service.stored(*frames, DECISION) == RECEIPT | {"duplicates": 4}
+    assert stored_rows(service) == {"decisions": 1, "outcomes": 1, "rollups": 1}
+    assert service.history("worker-2") == history
+    assert service.metric("herodotus_ingest_duplicates_total") == 4
+
+
+def test_a_frame_is_taken_once_across_restarts_and_after_it_was_pruned(service: Service, tmp_path: Path) -> None:
+    service.stored(rows(TABLE), DECISION)
+    service.store.close()
+    again = a_service(tmp_path)
+    assert again.stored(DECISION) == RECEIPT | {"duplicates": 1}
+    again.store.close()
+
+
+@pytest.mark.parametrize("encoding", ["identity", "zstd"])
+def test_a_batch_may_be_compressed(service: Service, encoding: str) -> None:
+    body = codec.encode(rows(TABLE)) + codec.encode(DECISION)
+    body = codec.compress(body) if encoding == "zstd" else body
+    answer = service.post(body, headers={"Content-Encoding": encoding})
+    assert answer.get_json()["accepted"] == 2
+
+
+def test_an_empty_batch_is_acknowledged(service: Service) -> None:
+    assert service.stored() == RECEIPT
+
+
+def flipped(frame: bytes) -> bytes:
+    return frame[:-1] + bytes([frame[-1] ^ 1])
+
+
+GOOD = codec.encode(rows(TABLE)) + codec.encode(DECISION)
+SECOND = codec.encode(a_decision(pod="other", sequence=2))
+TWICE = replace(DECISION, sequence=2, filters=DECISION.filters * 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(GOOD + SECOND[:-3], "frame 3 of the batch: at byte", id="cut off"),
+        pytest.param(GOOD + flipped(SECOND), "frame 3 of the batch: the payload's checksum", id="damaged"),
+        pytest.param(GOOD + b"no frame at all", "no frame starts here", id="not a frame"),
+        pytest.param(GOOD + codec.encode(TWICE), "filters names a plugin twice", id="a plugin twice"),
+        pytest.param(GOOD + codec.encode(replace(DECISION, sequence=1 << 60)), "sequence is", id="sequence"),
+        pytest.param(
+            GOOD + codec.encode(replace(DECISION, sequence=2, times=replace(DECISION.times, started_us=1 << 60))),
+            "started_us is",
+            id="a time after 9999",
+        ),
+        pytest.param(
+            GOOD + codec.encode(replace(DECISION, sequence=2, totals=array("q", [1 << 60, 0, 0]))),
+            "totals holds a value beyond",
+            id="a total that overflows sums",
+        ),
+        pytest.param(
+            GOOD + codec.encode(replace(DECISION, sequence=2, key=replace(DECISION.key, cluster="another"))),
+            "belongs to cluster",
+            id="another cluster",
+        ),
+        pytest.param(
+            GOOD + codec.encode(replace(DECISION, sequence=2, pod=replace(DECISION.pod, name=""))),
+            "pod is empty",
+            id="no name",
+        ),
+    ],
+)
+def test_of_a_malformed_batch_nothing_is_stored(service: Service, body: bytes, said: str) -> None:
+    status = envelope(service.post(body))
+    assert status["code"] == 400
+    assert said in status["message"]
+    assert stored_rows(service) == {}
+    assert service.get(f"{API}/incarnations")["items"] == []
+    assert service.post(GOOD).get_json() == RECEIPT | {"accepted": 2, "decisions": 1, "nodeRows": 1}
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Content-Type": "application/json"}, 415),
+        ({"Content-Encoding": "gzip"}, 415),
+        ({"Content-Encoding": "zstd"}, 400),
+    ],
+    ids=["content type", "unknown encoding", "not zstd"],
+)
+def test_a_body_of_another_kind_is_refused(service: Service, headers: dict[str, str], code: int) -> None:
+    assert envelope(service.post(GOOD, headers=headers))["code"] == code
+
+
+@pytest.mark.parametrize("limit", ["MAX_BODY_BYTES", "MAX_UNPACKED_BYTES", "MAX_FRAMES"])
+def test_a_batch_over_a_limit_is_refused_with_413(
+    service: Service, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(ingest, limit, 1)
+    assert envelope(service.post(codec.compress(GOOD), headers={"Content-Encoding": "zstd"}))["code"] == 413
+    assert stored_rows(service) == {}
+
+
+@pytest.mark.parametrize(
+    ("peer", "code"),
+    [
+        ("127.0.0.1", 200),
+        ("127.8.9.1", 200),
+        ("::1", 200),
+        ("::ffff:127.0.0.1", 200),
+        ("10.0.0.7", 403),
+        ("::ffff:10.0.0.7", 403),
+        ("", 403),
+        ("localhost", 403),
+    ],
+)
+def test_unauthenticated_ingest_is_taken_from_loopback_only(service: Service, peer: str, code: int) -> None:
+    answer = service.send(environ_overrides={"REMOTE_ADDR": peer})
+    assert answer.status_code == code
+    if code == 403:
+        assert "--insecure" in envelope(answer)["message"]
+
+
+def test_insecure_takes_ingest_from_anywhere(tmp_path: Path) -> None:
+    service = a_service(tmp_path, insecure=True)
+    assert service.send(environ_overrides={"REMOTE_ADDR": "10.0.0.7"}).status_code == 200
+    service.store.close()
+
+
+def test_an_ingest_listener_alone_serves_ingest(tmp_path: Path) -> None:
+    service = a_service(tmp_path, ingest_listeners=("127.0.0.1:8001",))
+    here = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8001"}
+    assert service.send(environ_overrides=here).status_code == 200
+    assert "--ingest-bind" in envelope(service.send(environ_overrides=here | {"SERVER_PORT": "8000"}))["message"]
+    service.store.close()
+
+
+def test_rows_and_decisions_whose_predecessors_are_missing_ask_for_a_complete_table(service: Service) -> None:
+    """Whatever was lost, a complete table is a new start."""
+    delta = changed(slot=1, name="worker-9", generation=9, base=8)
+    newer = replace(DECISION, generation=9)
+    for frames in ([DECISION], [rows(TABLE), newer], [rows(TABLE), delta], [delta]):
+        status = envelope(service.send(*frames))
+        assert (status["code"], status["reason"]) == (409, "NodeRowsMissing")
+        assert stored_rows(service) == {}
+    whole = replace(TABLE, generation=9)
+    assert service.stored(rows(whole), newer)["accepted"] == 2
+    assert service.stored(changed(slot=1, name="worker-9", generation=10, base=9))["nodeRows"] == 1
+
+
+def changed(*, slot: int, name: str, generation: int, base: int) -> NodeRows:
+    return NodeRows(
+        cluster=CLUSTER,
+        incarnation=INCARNATION,
+        base=base,
+        generation=generation,
+        resources=("cpu",),
+        slot=array("q", [slot]),
+        since=array("q", [generation]),
+        name=(name,),
+        uid=(f"uid-{name}" if name else "",),
+        allocatable=(array("q", [4000]),),
+        requested=(array("q", [100]),),
+    )
+
+
+def test_a_reused_slot_does_not_mix_nodes(service: Service) -> None:
+    """worker-2 leaves, worker-9 takes its slot; a decision of before arrives last."""
+    names = ("worker-1", "worker-9", "worker-3")
+    before = a_decision(pod="before", points={"worker-2": {"ImageLocality": 50}}, sequence=1)
+    late = a_decision(pod="late", points={"worker-2": {"ImageLocality": 70}}, sequence=2)
+    after = a_decision(pod="after", nodes=names, points={"worker-9": {"ImageLocality": 90}}, sequence=3, generation=9)
+    service.stored(
+        rows(TABLE),
+        before,
+        changed(slot=1, name="", generation=8, base=7),
+        changed(slot=1, name="worker-9", generation=9, base=8),
+        after,
+    )
+    service.stored(late)
+    assert service.explain("after")["outcome"]["node"] == "worker-9"
+    assert service.explain("late")["outcome"]["node"] == "worker-2"
+    two, nine, one = (service.history(n) for n in ("worker-2", "worker-9", "worker-1"))
+    assert [h["considered"] for h in (two, nine, one)] == [2, 1, 3]
+    assert [h["scores"]["accumulated"] for h in (two, nine, one)] == [120, 90, 0]
+    assert [[r["pod"] for r in h["recent"]] for h in (two, nine)] == [["late", "before"], ["after"]]
+
+
+def test_missing_sequences_are_found_and_gaps_explain_them(service: Service) -> None:
+    service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=5), replace(DECISION, sequence=9))
+
+    def known() -> dict[str, Any]:
+        (item,) = service.get(f"{API}/incarnations")["items"]
+        return {k: item[k] for k in ("highestSequence", "missing", "explainedByGaps", "holes")}
+
+    assert known() == {
+        "highestSequence": 9,
+        "missing": 6,
+        "explainedByGaps": 0,
+        "holes": [{"first": 2, "last": 4, "explained": False}, {"first": 6, "last": 8, "explained": False}],
+    }
+    service.stored(Gap(INCARNATION, 10, 3, 6, "spool full", MONDAY_US), replace(DECISION, sequence=8))
+    assert known() == {
+        "highestSequence": 10,
+        "missing": 2,
+        "explainedByGaps": 3,
+        "holes": [
+            {"first": 2, "last": 2, "explained": False},
+            {"first": 3, "last": 4, "explained": True},
+            {"first": 6, "last": 6, "explained": True},
+            {"first": 7, "last": 7, "explained": False},
+        ],
+    }
+    assert service.metric("herodotus_missing_sequences") == 2
+    assert service.metric("herodotus_lost_sequences") == 3
+    assert service.stored(replace(DECISION, sequence=4))["accepted"] == 1, "what comes after all is taken"
+    assert known()["explainedByGaps"] == 2
+
+
+def test_an_outcome_may_come_before_its_decision(service: Service) -> None:
+    service.stored(rows(TABLE), bound(DECISION, TABLE, status=Code.ERROR))
+    service.stored(DECISION)
+    assert service.explain()["outcome"]["state"] == "Failed"
+    assert service.get(f"{API}/decisions")["items"][0]["state"] == "Failed"
+
+
+def test_a_database_that_cannot_write_is_a_503_and_keeps_nothing(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, by SQLite's own limit on the file's size."""
+    service.stored(rows(TABLE))
+    with service.store.writer.transaction() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+    big = [replace(DECISION, sequence=i, message="x" * 900) for i in range(1, 400)]
+    answer = service.send(*big)
+    assert envelope(answer)["message"] == "the database cannot do this now: database or disk is full"
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert stored_rows(service) == {}
+    with service.store.writer.transaction() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+    assert service.stored(*big)["accepted"] == 399
+
+
+def test_more_batches_at_once_than_places_are_told_to_come_again(tmp_path: Path) -> None:
+    service = a_service(tmp_path, max_concurrent_ingests=1)
+    inner = []
+
+    def storing(_frames: object) -> None:
+        inner.append(service.send())
+        raise StoreUnavailableError("test over")
+
+    service.store.writer.store = storing  # type: ignore[method-assign, assignment]
+    assert service.send().status_code == 503
+    assert envelope(inner[0])["code"] == 429
+    assert inner[0].headers["Retry-After"] == "1"
+    service.store.close()
