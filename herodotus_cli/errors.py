@@ -14,7 +14,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-class Failure(Exception):
+class CliError(Exception):
     """One line that says what went wrong, and lines that say what to try."""
 
     def __init__(self, message: str, hints: Sequence[str] = ()) -> None:
@@ -28,20 +28,17 @@ class Failure(Exception):
         return "\n".join([self.message, *(f"  {hint}" for hint in self.hints)])
 
 
-class ServerError(Failure):
+class ServerError(CliError):
     """A server's answer that is an error, worded as kubectl words it."""
 
     def __init__(self, reason: str, message: str, details: Json | None = None, hints: Sequence[str] = ()) -> None:
-        self.reason, self.details = reason, details or {}
+        self.reason, self.words, self.details = reason, message, details or {}
         first, *more = message.splitlines() or [""]
         super().__init__(f"Error from server ({reason}): {first}", [*(line.strip() for line in more), *hints])
 
     def with_hints(self, hints: Sequence[str]) -> ServerError:
         """The same error with more to try."""
-        return ServerError(self.reason, self._words(), self.details, [*self.hints, *hints])
-
-    def _words(self) -> str:
-        return self.message.partition("): ")[2]
+        return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
 
 
 def is_status(document: Json) -> bool:
@@ -59,6 +56,6 @@ def from_status(document: Json) -> ServerError:
     )
 
 
-def unreachable(why: str, hints: Sequence[str]) -> Failure:
+def unreachable(why: str, hints: Sequence[str]) -> CliError:
     """The decisions service cannot be asked at all."""
-    return Failure(f"error: the decisions service did not answer ({why})", hints)
+    return CliError(f"error: the decisions service did not answer ({why})", hints)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from herodotus_cli.errors import Failure
+from herodotus_cli.errors import CliError
 
 DEFAULT_NAMESPACE = "default"
 
@@ -29,7 +29,7 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
             contexts.setdefault(name, its_namespace)
     wanted = context or current
     if wanted and wanted not in contexts:
-        raise Failure(f'error: context "{wanted}" does not exist')
+        raise CliError(f'error: context "{wanted}" does not exist')
     return contexts.get(wanted) or DEFAULT_NAMESPACE
 
 
@@ -47,15 +47,15 @@ def _load(path: Path, *, required: bool) -> Mapping[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         if required:
-            raise Failure(f"error: kubeconfig {path}: no such file") from None
+            raise CliError(f"error: kubeconfig {path}: no such file") from None
         return {}
     except (OSError, UnicodeDecodeError) as e:
-        raise Failure(f"error: kubeconfig {path}: {getattr(e, 'strerror', None) or 'not a text file'}") from None
+        raise CliError(f"error: kubeconfig {path}: {getattr(e, 'strerror', None) or 'not a text file'}") from None
     config = _parse(text, path)
     if config is None:
         return {}
     if not isinstance(config, dict):
-        raise Failure(f"error: kubeconfig {path}: not a kubeconfig (a mapping is expected)")
+        raise CliError(f"error: kubeconfig {path}: not a kubeconfig (a mapping is expected)")
     return config
 
 
@@ -67,14 +67,14 @@ def _parse(text: str, path: Path) -> Any:
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
-        raise Failure(f"error: kubeconfig {path}: not valid YAML{where}") from None
+        raise CliError(f"error: kubeconfig {path}: not valid YAML{where}") from None
 
 
 def _contexts(config: Mapping[str, Any], path: Path) -> list[tuple[str, str]]:
     """Names of contexts with their namespaces."""
     entries = config.get("contexts") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise Failure(f"error: kubeconfig {path}: contexts is not a list of contexts")
+        raise CliError(f"error: kubeconfig {path}: contexts is not a list of contexts")
     found = []
     for entry in entries:
         settings = entry.get("context")

@@ -15,11 +15,14 @@ from typing import Any, TypeVar
 
 import click
 
+from herodotus_cli.context import given
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "herodotus/http:herodotus-endpoint:8000"
+
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -60,7 +63,7 @@ class Output:
     color: str  # auto, always, never
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A number of seconds, written `30s`, `5m`, `24h`, `7d`, `1h30m` or as a plain number."""
 
     name = "duration"
@@ -75,7 +78,7 @@ class Duration(click.ParamType):
         return sum(int(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
 
 
-class ServiceName(click.ParamType):
+class ServiceName(click.ParamType[Service]):
     """`NAMESPACE/NAME:PORT`, with `https:` before the name where the Service speaks TLS."""
 
     name = "service"
@@ -153,7 +156,7 @@ def output_options(command: Command) -> Command:
 
 def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
     """The connection of a command: its own options, then the group's, then the environment, then the defaults."""
-    own = {**(ctx.obj or {}), **{n: ctx.params[n] for n in _CONNECTION_NAMES if ctx.params.get(n) is not None}}
+    own = {**given(ctx).options, **{n: ctx.params[n] for n in _CONNECTION_NAMES if ctx.params.get(n) is not None}}
     service = own.get("service") or ServiceName().convert(environ.get("HERODOTUS_SERVICE") or SERVICE, None, ctx)
     endpoint = own.get("endpoint")
     if endpoint is None:
@@ -170,7 +173,12 @@ def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
 
 def namespace(ctx: click.Context) -> str:
     """The namespace given before or after the command; empty where none was."""
-    return ctx.params.get("namespace") or (ctx.obj or {}).get("namespace") or ""
+    return str(ctx.params.get("namespace") or given(ctx).options.get("namespace") or "")
+
+
+def output(ctx: click.Context) -> Output:
+    """How a command is to print."""
+    return Output(ctx.params["format_"] or "", headers=not ctx.params["no_headers"], color=ctx.params["color"])
 
 
 def name_of(kind: str, given: str) -> str:

@@ -15,7 +15,7 @@ class Transport(Protocol):
     """Asks the decisions service."""
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at a path with its query. `Failure` for everything else."""
+        """The document at a path with its query. `CliError` for everything else."""
         ...
 
 

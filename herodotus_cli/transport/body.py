@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from herodotus_cli.errors import Failure, from_status, is_status
+from herodotus_cli.errors import CliError, from_status, is_status
 
 
 def document(body: bytes, source: str) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def document(body: bytes, source: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Failure(f"error: {source} answered with something that is not a JSON document", [_start(body)])
+        raise CliError(f"error: {source} answered with something that is not a JSON document", [_start(body)])
     if is_status(found):
         raise from_status(found)
     return found

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 from urllib.parse import urlsplit
 
-from herodotus_cli.errors import Failure, unreachable
+from herodotus_cli.errors import CliError, unreachable
 from herodotus_cli.transport.body import document
 
 # httpx imports its own command line, with pygments and more of Rich than we use: half of its start-up time.
@@ -47,13 +47,13 @@ class HttpTransport:
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints()) from None
         if response.is_redirect:
-            raise Failure(
+            raise CliError(
                 f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
                 ["give that URL with --endpoint, if you trust it"],
             )
         found = document(response.content, self.endpoint)  # raises what a Status says
         if response.status_code != httpx.codes.OK:
-            raise Failure(f"error: {self.endpoint} answered HTTP {response.status_code}")
+            raise CliError(f"error: {self.endpoint} answered HTTP {response.status_code}")
         return found
 
     def _hints(self) -> list[str]:

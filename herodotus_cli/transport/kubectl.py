@@ -2,25 +2,30 @@
 
 Owns: kubectl's command line, and the meaning of what kubectl prints when it fails. Does not own: what is asked.
 
-kubectl prints a Status as `Error from server (Reason): message`. What else a Status holds (`details`) it drops, so
-questions carry `errors=body`: the decisions service then answers 200 with the Status as its body.
+kubectl prints a Status as `Error from server (Reason): message` and drops what else it holds. Its `details` name
+similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
+bodies. A kubectl that logs in another form costs those hints, nothing else.
 
-Invariant: kubectl gets its arguments as a list, never through a shell.
+Invariant: kubectl gets its arguments as a list, never through a shell; its log is read, never shown.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from herodotus_cli.errors import Failure, ServerError, unreachable
+from herodotus_cli.errors import CliError, Json, ServerError, unreachable
 from herodotus_cli.options import Connection
 from herodotus_cli.transport.body import document
 
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
+_LOGGED_BODY = re.compile(
+    r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})'
+)  # klog today, klog before 1.32
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 
 
@@ -33,24 +38,27 @@ class KubectlTransport:
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path, through the proxy."""
-        separator = "&" if "?" in path else "?"
-        run = self._run(self._connection.service.proxy_path + path + separator + "errors=body")
-        if run.returncode:
-            raise self._failure(run.stderr.decode("utf-8", "replace").strip())
-        return document(run.stdout, "the decisions service")
+        proxied = self._connection.service.proxy_path + path
+        run = self._run(proxied)
+        if not run.returncode:
+            return document(run.stdout, "the decisions service")
+        failure = self._failure(run.stderr.decode("utf-8", "replace").strip())
+        if isinstance(failure, ServerError) and failure.reason == "NotFound":
+            failure.details = _logged_details(self._run(proxied, "-v=8").stderr.decode("utf-8", "replace"))
+        raise failure
 
-    def _run(self, path: str) -> subprocess.CompletedProcess[bytes]:
+    def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
         if not self._kubectl:
-            raise Failure("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
+            raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
         c = self._connection
-        command = [self._kubectl, "get", "--raw", path, f"--request-timeout={_seconds(c.request_timeout_s)}"]
+        command = [self._kubectl, "get", "--raw", path, f"--request-timeout={_seconds(c.request_timeout_s)}", *more]
         command += [f"--context={c.context}"] * bool(c.context) + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
         try:
             return subprocess.run(command, capture_output=True, check=False)
         except OSError as e:
-            raise Failure(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
+            raise CliError(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
 
-    def _failure(self, said: str) -> Failure:
+    def _failure(self, said: str) -> CliError:
         """What kubectl's words mean."""
         service = self._connection.service
         is_it_running = f"is it running?  kubectl -n {service.namespace} get pods"
@@ -64,7 +72,7 @@ class KubectlTransport:
                 [is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
-            return Failure(
+            return CliError(
                 "error: the decisions service does not know this question",
                 ["is it of another version?  kubectl herodotus version"],
             )
@@ -75,11 +83,21 @@ class KubectlTransport:
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
         return ServerError(reason, words)
 
-    def _not_from_a_server(self, said: str) -> Failure:
+    def _not_from_a_server(self, said: str) -> CliError:
         last = said.splitlines()[-1] if said else "kubectl failed without a word"
         if last.startswith("error: "):
-            return Failure(last)
-        return Failure(f"error: the API server did not answer (kubectl: {last})")
+            return CliError(last)
+        return CliError(f"error: the API server did not answer (kubectl: {last})")
+
+
+def _logged_details(log: str) -> Json:
+    """The `details` of the last Status in kubectl's log; empty where the log shows none."""
+    try:
+        bodies = [json.loads(quoted) if quoted else plain for quoted, plain in _LOGGED_BODY.findall(log)]
+        details = json.loads(bodies[-1])["details"]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return {}
+    return details if isinstance(details, dict) else {}
 
 
 def _from_proxy(words: str) -> bool:

@@ -5,6 +5,7 @@ Owns: paths and their escaping. Does not own: sending them, or the documents tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 _API = "/apis/herodotus.dev/v1alpha1"
@@ -37,6 +38,6 @@ def _part(name: str) -> str:
     return quote(name, safe="")
 
 
-def _query(parameters: dict[str, object]) -> str:
+def _query(parameters: Mapping[str, object]) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""

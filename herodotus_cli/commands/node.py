@@ -1,0 +1,65 @@
+"""`kubectl herodotus node NAME`: what a node was considered for, and how it fared.
+
+Owns: its options and the question they make up. Does not own: the screen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from herodotus_cli import options
+from herodotus_cli.context import Surroundings, given
+from herodotus_cli.errors import ServerError
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import questions
+
+_NAMED = 5  # similar nodes in a hint
+
+
+@dataclass(frozen=True)
+class NodeQuestion:
+    """What is asked."""
+
+    name: str
+    since_s: float
+
+
+@click.command(short_help="What a node was considered for, and how it fared.")
+@click.argument("name", metavar="NODE")
+@click.option("--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
+@options.output_options
+@options.connection_options
+@click.pass_context
+def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> None:
+    """What a node was considered for, and how it fared.
+
+    NODE is NAME or node/NAME. Shows how often it was feasible and chosen, how often each filter lets it pass, its
+    scores, what it won and lost by, and the last decisions.
+
+    \b
+    kubectl herodotus node worker-1
+    kubectl herodotus node worker-1 --since 7d
+    """
+    if options.namespace(ctx):
+        raise click.UsageError("-n means nothing here: nodes are in no namespace")
+    around = given(ctx).around
+    question = NodeQuestion(options.name_of("node", name), since)
+    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+
+
+def run(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Asks and prints."""
+    try:
+        answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output)
+    except ServerError as e:
+        raise e.with_hints(_hints(e)) from None
+    from herodotus_cli.render import node as node_screen
+
+    around.show(answer, output, lambda view: node_screen.screen(answer, view))
+
+
+def _hints(error: ServerError) -> list[str]:
+    similar = error.details.get("similar") or []
+    return [f"similar: {', '.join(similar[:_NAMED])}"] if similar else []

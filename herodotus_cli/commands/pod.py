@@ -1,0 +1,122 @@
+"""`kubectl herodotus pod NAME`: what happened to a pod, and why.
+
+Owns: its options, the question they make up, what helps when there is no answer. Does not own: the screens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from herodotus_cli import kubeconfig, options
+from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.errors import ServerError
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import questions
+
+_NAMED = 5  # similar pods or other namespaces in a hint
+
+
+@dataclass(frozen=True)
+class PodQuestion:
+    """What is asked. `namespace` empty: the context's."""
+
+    name: str
+    namespace: str
+    attempt: int | None
+    every_node: bool
+    node: str
+    full: bool
+
+
+@click.command(short_help="Why a pod is on its node, or Pending.")
+@click.argument("name", metavar="POD")
+@options.namespace_option
+@click.option("--attempt", type=click.IntRange(min=0), metavar="N", help="An earlier attempt [the last one].")
+@click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
+@click.option("--node", "node", metavar="NODE", default="", help="Why (not) this node, and what would have to change.")
+@options.output_options
+@click.option("--full", is_flag=True, help="With -o json or yaml: the whole record instead of the answer.")
+@options.connection_options
+@click.pass_context
+def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
+    """Why a pod is on its node, or why it is Pending.
+
+    POD is NAME or pod/NAME. Shows the last scheduling attempt: the node and what decided for it, the scores of the
+    best nodes, and why the others were rejected.
+
+    \b
+    kubectl herodotus pod checkout-7d9f-x2k -n shop
+    kubectl herodotus pod payments-0 --node worker-3
+    kubectl herodotus pod payments-0 --all -o json
+    """
+    output = options.output(ctx)
+    if full and output.format not in ("json", "yaml"):
+        raise click.UsageError("--full needs -o json or -o yaml")
+    if full and (ctx.params["every_node"] or ctx.params["node"]):
+        raise click.UsageError("--full is the whole record: leave out --all and --node")
+    question = PodQuestion(
+        name=options.name_of("pod", name),
+        namespace=options.namespace(ctx),
+        attempt=ctx.params["attempt"],
+        every_node=ctx.params["every_node"],
+        node=options.name_of("node", ctx.params["node"]) if ctx.params["node"] else "",
+        full=full,
+    )
+    around = given(ctx).around
+    run(question, options.connection(ctx, around.environ), output, around)
+
+
+def run(question: PodQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Asks and prints."""
+    namespace = _namespace(question, connection, around)
+    if question.full:
+        path = questions.decision(namespace, question.name, attempt=question.attempt)
+    else:
+        path = questions.pod_explanation(
+            namespace,
+            question.name,
+            attempt=question.attempt,
+            every_node=question.every_node,
+            node=question.node,
+        )
+    try:
+        answer = around.ask(connection, path, output)
+    except ServerError as e:
+        raise e.with_hints(_hints(e, question, namespace)) from None
+    _show(answer, question, output, around)
+
+
+def _namespace(question: PodQuestion, connection: Connection, around: Surroundings) -> str:
+    """The pod's namespace. The kubeconfig is read only where it has to say something."""
+    if question.namespace and (connection.context == "" or not connection.endpoint):
+        return question.namespace
+    default = kubeconfig.namespace(around.environ, connection.kubeconfig, connection.context)
+    return question.namespace or default
+
+
+def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings) -> None:
+    from herodotus_cli.render import node_of_pod
+    from herodotus_cli.render import pod as pod_screen
+
+    if question.node:
+        around.show(answer, output, lambda view: node_of_pod.screen(answer, view))
+    else:
+        around.show(answer, output, lambda view: pod_screen.screen(answer, view, every_node=question.every_node))
+
+
+def _hints(error: ServerError, question: PodQuestion, namespace: str) -> list[str]:
+    """For a pod that is not found: pods called alike, the same name elsewhere, or why there may be no record."""
+    if error.reason != "NotFound" or not error.words.startswith("no decision for pod"):
+        return []
+    if question.attempt is not None and "attempt" in error.words:
+        return ["the last attempt: leave out --attempt"]
+    similar, elsewhere = error.details.get("similar") or [], error.details.get("otherNamespaces") or []
+    hints = [f"similar: {', '.join(similar[:_NAMED])}"] if similar else []
+    hints += [f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []
+    return hints or [
+        "if it exists: another scheduler placed it, or spec.nodeName was set. Who did:",
+        f"kubectl get pod {question.name} -n {namespace} "
+        "-o custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName",
+    ]

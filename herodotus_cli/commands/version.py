@@ -1,0 +1,40 @@
+"""`kubectl herodotus version`: of the plugin, and of the decisions service that it reaches.
+
+Owns: its output. Does not own: where the versions come from.
+"""
+
+from __future__ import annotations
+
+import click
+
+from herodotus_cli import __version__, options
+from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import questions
+
+
+@click.command(short_help="The plugin's version and the decisions service's.")
+@click.option("--client", is_flag=True, help="The plugin's only; asks nobody.")
+@click.option("-o", "--output", "format_", type=click.Choice(["json", "yaml"]), help="As a document.")
+@options.connection_options
+@click.pass_context
+def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: object) -> None:
+    """The plugin's version and the decisions service's."""
+    around = given(ctx).around
+    run(client, options.connection(ctx, around.environ), Output(format_ or "", headers=True, color="never"), around)
+
+
+def run(client: bool, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Prints the plugin's version before it asks for the other, which may fail."""
+    versions: Json = {"clientVersion": __version__}
+    if not output.format:
+        around.out.write(f"Client Version: {__version__}\n")
+        around.out.flush()
+    if not client:
+        versions["serverVersion"] = around.ask(connection, questions.version(), output).get("version", "unknown")
+        if not output.format:
+            around.out.write(f"Server Version: {versions['serverVersion']}\n")
+    if output.format:
+        from herodotus_cli.render import documents
+
+        around.out.write(documents.text(versions, output.format))

@@ -1,0 +1,110 @@
+"""What a command is given from outside: environment, streams, clock; and the two things all of them do with it.
+
+Owns: asking the decisions service, printing an answer. Does not own: commands, screens, transports.
+
+Invariant: answers go to stdout, everything else to stderr; heavy modules are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import click
+
+    from herodotus_cli.options import Connection, Output
+    from herodotus_cli.render.blocks import Block, View
+
+Json = dict[str, Any]
+Screen = Callable[["View"], Sequence["Block"]]
+SCREENS = ("", "wide")
+LEAST_WIDTH = 40  # narrower terminals scroll sideways; a table of one letter a line helps nobody
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The process around a command."""
+
+    environ: Mapping[str, str]
+    out: TextIO
+    now: Callable[[], datetime]
+    width: Callable[[], int]
+
+    def ask(self, connection: Connection, path: str, output: Output) -> Json:
+        """The document behind a question. Rich is imported while kubectl works."""
+        from herodotus_cli.transport import connect
+
+        if self._on_terminal(output):
+            threading.Thread(target=_import_terminal, daemon=True).start()
+        return connect(connection, self.environ).get(path)
+
+    def show(self, document: Json, output: Output, screen: Screen) -> None:
+        """Prints a document as it is, or the screen that is made of it."""
+        if output.format not in SCREENS:
+            from herodotus_cli.render import documents
+
+            self.out.write(documents.text(document, output.format))
+            return
+        from herodotus_cli.render.blocks import View
+
+        on_terminal = self._on_terminal(output)
+        view = View(
+            now=self.now(),
+            width=max(LEAST_WIDTH, self.width()) if on_terminal else None,
+            wide=output.format == "wide",
+            headers=output.headers,
+        )
+        self.out.write(_drawn(screen(view), view, color=self._color(output)))
+
+    def _on_terminal(self, output: Output) -> bool:
+        """Whether the screen is drawn for people: on a terminal, or where colour is demanded."""
+        return output.format in SCREENS and (self.out.isatty() or output.color == "always")
+
+    def _color(self, output: Output) -> bool:
+        if output.color != "auto":
+            return output.color == "always"
+        return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
+
+
+@dataclass
+class Given:
+    """What a command finds in click's context: the process around it, and the options before its name."""
+
+    around: Surroundings
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def given(ctx: click.Context) -> Given:
+    """What `main` gave to the command line that a context belongs to."""
+    found = ctx.find_object(Given)
+    assert found is not None
+    return found
+
+
+def surroundings() -> Surroundings:
+    """The process that we are."""
+    from shutil import get_terminal_size
+
+    return Surroundings(
+        os.environ, sys.stdout, lambda: datetime.now().astimezone(), lambda: get_terminal_size().columns
+    )
+
+
+def _drawn(blocks: Sequence[Block], view: View, *, color: bool) -> str:
+    if view.piped:
+        from herodotus_cli.render import plain
+
+        return plain.text(blocks, view)
+    from herodotus_cli.render import terminal
+
+    return terminal.text(blocks, view, color=color)
+
+
+def _import_terminal() -> None:
+    import herodotus_cli.render.terminal  # noqa: F401

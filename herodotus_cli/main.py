@@ -1,0 +1,76 @@
+"""`kubectl herodotus`: the entry, and the one place where failures become an exit code.
+
+Owns: the group of commands, exit codes, what is printed when something goes wrong. Does not own: any command.
+
+Exit codes: 0 answered; 1 an error (not found, forbidden, unreachable); 2 wrong usage; 130 interrupted.
+
+Invariant: the user never sees a traceback, unless HERODOTUS_DEBUG=1 asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from herodotus_cli import options
+from herodotus_cli.commands import COMMANDS
+from herodotus_cli.context import Given, Surroundings, given, surroundings
+from herodotus_cli.errors import CliError
+
+PROG = "kubectl herodotus"
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@options.namespace_option
+@options.connection_options
+@click.pass_context
+def cli(ctx: click.Context, /, **before: object) -> None:
+    """Explains scheduling: why a pod is on its node, why it is Pending, how a node fares.
+
+    Asks the decisions service that records every decision of the Herodotus scheduler: through the API server with your
+    kubeconfig, or directly with --endpoint.
+    """
+    given(ctx).options.update({name: value for name, value in before.items() if value is not None})
+
+
+for _command in COMMANDS:
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ shows ?
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments, surroundings()))
+
+
+def run(arguments: Sequence[str], around: Surroundings) -> int:
+    """The exit code of a command line, after everything was printed."""
+    try:
+        cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=Given(around))
+        around.out.flush()
+    except click.ClickException as e:
+        e.show()
+        return e.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read the answer has seen enough; what Python flushes at exit must not complain either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CliError as e:
+        return _fail(e.text)
+    except Exception as e:
+        if around.environ.get("HERODOTUS_DEBUG") == "1":
+            raise
+        return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}\n  the whole story: HERODOTUS_DEBUG=1")
+    return 0
+
+
+def _fail(text: str) -> int:
+    print(text, file=sys.stderr)
+    return 1

@@ -1,0 +1,150 @@
+"""The screen of `kubectl herodotus node NAME`: NodeHistory -> blocks.
+
+Owns: what the screen says and in which order. Does not own: counting (the decisions service), drawing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, facts, spaced, table
+from herodotus_cli.render.words import age, count, duration, listed, number, percent
+
+Json = dict[str, Any]
+_NAMED = 5  # plugins or workloads in a sentence
+_RESULTS = {"chosen": "good", "rejected": "bad"}
+
+
+def screen(answer: Json, view: View) -> list[Block]:
+    """How the node fared: eligibility, filters, scores, what it won and lost, and the last decisions."""
+    sections: list[list[Block]] = [
+        [Sides(answer["metadata"]["name"], _window(answer)), Line(_headline(answer), "strong")],
+        _filters(answer, view),
+        _scores(answer),
+        [facts(_fared(answer, view))],
+        _recent(answer, view),
+    ]
+    return spaced(sections)
+
+
+def _window(answer: Json) -> str:
+    """The time that the numbers cover: whole buckets, so somewhat more than was asked for."""
+    window = answer["window"]
+    start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
+    return f"last {duration((end - start).total_seconds())}, since {start:%Y-%m-%d %H:%M} UTC"
+
+
+def _headline(answer: Json) -> str:
+    considered, feasible, chosen = answer["considered"], answer["feasible"], answer["chosen"]
+    if not considered:
+        return "Not considered for any pod."
+    return (
+        f"Considered {count(considered, 'time')}: feasible {feasible:,} ({percent(feasible / considered)}),"
+        f" chosen {chosen:,} ({percent(chosen / considered)})."
+    )
+
+
+def _filters(answer: Json, view: View) -> list[Block]:
+    """Each filter's own pass rate, the lowest first; on a terminal those that always pass share a line."""
+    filters = sorted(answer["filters"], key=lambda f: (1.0 if f["rate"] is None else f["rate"], f["plugin"]))
+    always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
+    shown = [f for f in filters if f["plugin"] not in always]
+    found: list[Block] = []
+    if shown:
+        rows = [
+            (f["plugin"], percent(f["rate"]), str(f["passed"]), str(f["evaluated"]), _rejected_for(f)) for f in shown
+        ]
+        found.append(table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
+    if always:
+        found.append(facts([("100 %" if shown else "FILTERS 100 %", ", ".join(always))]))
+    return found
+
+
+def _rejected_for(f: Json) -> str:
+    said = ", ".join(f"{reason['text']} {reason['count']:,}" for reason in f["reasons"])
+    return said or "–"
+
+
+def _scores(answer: Json) -> list[Block]:
+    """Accumulated and average points, by plugin and in total."""
+    scores = answer["scores"]
+    if not scores["attempts"]:
+        return []
+    rows: list[tuple[Cell | str, ...]] = [
+        (s["plugin"], number(s["accumulated"]), number(s["average"]))
+        for s in sorted(scores["plugins"], key=lambda s: (-s["accumulated"], s["plugin"]))
+    ]
+    rows.append(
+        (Cell("total", "strong"), Cell(number(scores["accumulated"]), "strong"), Cell(number(scores["average"])))
+    )
+    header = (f"SCORES, {count(scores['attempts'], 'time')}", "ACCUMULATED", "AVERAGE")
+    return [table(header, rows, right=(1, 2))]
+
+
+def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
+    """Won, lost, rejected, not evaluated, and for whom."""
+    rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
+    decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
+    not_evaluated = answer.get("notEvaluated", 0)
+    first = ", ".join(f"{plugin} {n:,}" for n, plugin in decisive)
+    workloads = [_workload(w) for w in answer["workloads"]]
+    omitted = answer.get("workloadsOmitted", 0)
+    shown = len(workloads) if view.piped or view.wide else _NAMED
+    chosen_for = listed(workloads, shown) + (f", and {count(omitted, 'workload')} more" if omitted else "")
+    return [
+        ("WON", _won(answer["won"])),
+        ("LOST", _lost(answer["lost"])),
+        ("REJECTED", f"{count(rejected, 'time')}{'; first by ' + first if first else ''}"),
+        ("NOT EVALUATED", count(not_evaluated, "time") if not_evaluated else ""),
+        ("CHOSEN FOR", chosen_for if workloads else ""),
+    ]
+
+
+def _won(won: Json) -> str:
+    parts = [count(won["count"], "time")]
+    if won.get("meanMargin") is not None:
+        parts.append(f"by {number(won['meanMargin'])} points on average")
+    if won.get("uncontested"):
+        parts.append(f"{won['uncontested']:,} without a rival")
+    if won.get("ties"):
+        parts.append(f"{count(won['ties'], 'tie')}")
+    carried = [f"{plugin} {n:,}" for plugin, n in won.get("carriedBy", {}).items()]
+    return ", ".join(parts) + (f"; carried by {listed(carried, _NAMED)}" if carried else "")
+
+
+def _lost(lost: Json) -> str:
+    said = count(lost["count"], "time")
+    if lost.get("meanBehind") is not None:
+        said += f", {number(lost['meanBehind'])} points behind on average"
+    costs = [f"{plugin} −{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items()]
+    return said + (f"; costs it most: {listed(costs, _NAMED)} (points on average)" if costs else "")
+
+
+def _workload(w: Json) -> str:
+    name = f"{w['namespace']}/{w['workload']}" if w.get("namespace") else w["workload"]
+    return f"{name} {w['count']:,}"
+
+
+def _recent(answer: Json, view: View) -> list[Block]:
+    """The last decisions that involved the node, newest first."""
+    rows = []
+    for r in answer["recent"]:
+        result = Cell(r["result"], _RESULTS.get(r["result"], ""))  # type: ignore[arg-type]
+        rank, total = (str(r[key]) if r.get(key) is not None else "–" for key in ("rank", "total"))
+        pod = f"{r['namespace']}/{r['pod']}"
+        rows.append((age(r["startedAt"], view.now), pod, str(r["attempt"]), result, rank, total, _because(r)))
+    header = ("AGE", "RECENT PODS" if not view.piped else "POD", "ATTEMPT", "RESULT", "RANK", "TOTAL", "WHY")
+    return [table(header, rows, right=(2, 4, 5))] if rows else []
+
+
+def _because(r: Json) -> str:
+    if r["result"] == "rejected":
+        return str(r.get("rejectedBy") or "–")
+    if r["result"] == "not-evaluated":
+        return str(r.get("why") or "–")
+    points, by = r.get("points"), r.get("decidedBy")
+    if points is None:
+        return "only feasible node" if r["result"] == "chosen" else "–"
+    side = "ahead" if r["result"] == "chosen" else "behind"
+    return f"{points} {side}" + (f": {by}" if by else "")

@@ -1,0 +1,133 @@
+"""The screen of `kubectl herodotus pod NAME`: PodExplanation -> blocks.
+
+Owns: what the screen says and in which order: the outcome, the evidence, how to see more. Does not own: the tables
+(`scores`, `rejections`), the screen about one node (`node_of_pod`), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render import rejections, scores
+from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
+from herodotus_cli.render.words import age, count, listed
+
+Json = dict[str, Any]
+_TIED_NAMED = 8
+_NOT_EVALUATED = {
+    "narrowed": "a PreFilter plugin had named other nodes",
+    "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
+    "not-needed": "the nominated node fits",
+    "not-reached": "the attempt ended before",
+}
+
+
+def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
+    """The default view, or with `every_node` each node on its own."""
+    placed = answer["outcome"]["node"] is not None
+    sections: list[list[Block]] = [
+        [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)],
+        scores.blocks(answer, view, every_node=every_node),
+        _rejected(answer, view, every_node=every_node, placed=placed),
+        rejections.matrix(answer, view) if every_node else [],
+        [facts(notes)] if (notes := _notes(answer, every_node=every_node)) else [],
+        _event(answer) if not placed else [],
+        _more(answer, view, every_node=every_node),
+    ]
+    return spaced(sections)
+
+
+def identity(answer: Json) -> str:
+    """Which pod."""
+    meta = answer["metadata"]
+    parts = [meta["name"], f"namespace {meta['namespace']}", answer["pod"]["owner"] or ""]
+    return "  ".join(part for part in parts if part)
+
+
+def _state(answer: Json, view: View) -> str:
+    """What became of the pod and when, as far as the record knows."""
+    outcome, attempt = answer["outcome"], answer["attempt"]
+    at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
+    ago = age(at, view.now)
+    if outcome.get("lost"):
+        said = f"decided {age(attempt['startedAt'], view.now)} ago, result not recorded"
+    else:
+        said = {
+            "Bound": f"scheduled {ago} ago",
+            "Binding": f"binding for {age(attempt['startedAt'], view.now)}",
+            "Failed": f"binding failed {ago} ago",
+            "Error": f"failed {ago} ago",
+        }.get(outcome["state"], f"not scheduled, last tried {ago} ago")
+    before = attempt.get("failedBefore") or 0
+    failed = f" ({before} failed before: --attempt N)" if before else ""
+    return f"{said}, attempt {attempt['number']}{failed}"
+
+
+def _headline(answer: Json, view: View) -> list[Block]:
+    """The answer in one sentence; two where the decision and what became of it are not the same."""
+    outcome, said = answer["outcome"], answer["headline"]
+    node = outcome["node"]
+    first = ""
+    if outcome.get("lost"):
+        first = (
+            f"Decided for {node}; whether the pod was bound is not recorded: the scheduler restarted."
+            f" kubectl get pod {answer['metadata']['name']} -n {answer['metadata']['namespace']} shows where it is."
+        )
+    elif outcome["state"] == "Binding":
+        first = f"Decided for {node}, not bound yet: binding for {age(answer['attempt']['startedAt'], view.now)}"
+        done = [phase["phase"] for phase in outcome["phases"]]
+        first += f" ({', '.join(done)} done)." if done else "."
+    elif outcome["state"] == "Failed":
+        failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
+        first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
+    if not first:
+        return [Line(said, "strong")]
+    return [Line(first, "strong"), Line(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
+
+
+def _rejected(answer: Json, view: View, *, every_node: bool, placed: bool) -> list[Block]:
+    """The rejections: in groups, and for a pod that fits nowhere also node by node where the answer has them."""
+    if placed and not every_node:
+        return rejections.grouped(answer, title="REJECTED", name_nodes=True)
+    nodes = rejections.per_node(answer, view)
+    groups = rejections.grouped(answer, title="REJECTED", name_nodes=not nodes)
+    return [*groups, *([Blank()] if groups and nodes else []), *nodes]
+
+
+def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
+    """What else the record says, each with its label."""
+    tie = answer["tie"]
+    named = listed(tie["nodes"], len(tie["nodes"]) if every_node else _TIED_NAMED, "--all") if tie else ""
+    drawn = f"drawn among {count(len(tie['nodes']), 'equal node')} with seed {tie['seed']}: {named}" if tie else ""
+    labelled = [
+        ("TIE", drawn),
+        *(("PREFILTER", f"{v['plugin']} {v['code']}: {', '.join(v['reasons'])}") for v in answer["preFilters"]),
+        ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
+        *(
+            ("NOT EVALUATED", f"{count(n, 'node')}: {_NOT_EVALUATED.get(why, why)}")
+            for why, n in answer["nodes"]["notEvaluated"].items()
+        ),
+        *(("PREEMPTION", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["postFilters"]),
+        ("NEXT", _next(answer)),
+        *(("NOTE", mark) for mark in answer["marks"]),
+    ]
+    return [(label, words) for label, words in labelled if words]
+
+
+def _next(answer: Json) -> str:
+    return " and ".join(answer["nextSteps"])
+
+
+def _event(answer: Json) -> list[Block]:
+    """The FailedScheduling event's message, to the letter."""
+    return [Line(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
+
+
+def _more(answer: Json, view: View, *, every_node: bool) -> list[Block]:
+    """How to see more; for people only."""
+    if view.piped:
+        return []
+    hints = [] if every_node else ["--all every node"]
+    hints += ["--node NODE why (not) that one"]
+    hints += ["-o wide raw scores"] if answer["scorePlugins"] and not view.wide else []
+    return [Line(f"more: {', '.join(hints)}", "dim")]

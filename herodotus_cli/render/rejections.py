@@ -1,0 +1,102 @@
+"""Why nodes were turned away: grouped by reason, node by node, and as a matrix of verdicts.
+
+Owns: the tables about filters. Does not own: the screen around them, sentences about reasons (`herodotus_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, View, facts, table
+from herodotus_cli.render.words import short_names
+from herodotus_record.units import quantity
+
+Json = dict[str, Any]
+PASS, REJECT, NOTHING = "✓", "✗", "–"
+
+
+def grouped(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
+    """One row per filter and reason, the most frequent first. The count is of nodes whose first reject it is."""
+    groups = answer["rejections"]
+    if not groups:
+        return []
+    rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(_why(g, name_nodes=name_nodes))) for g in groups]
+    return [table((title, "FILTER", "WHY"), rows, right=(0,))]
+
+
+def per_node(answer: Json, view: View) -> list[Block]:
+    """One row per node, filter and reason: every filter that rejects the node, with its numbers."""
+    rows: list[tuple[Cell, ...]] = []
+    for node in answer.get("perNode", ()):
+        first = True
+        for verdict in node["rejectedBy"]:
+            for why in [reason["text"] for reason in verdict["reasons"]] or [verdict["code"]]:
+                named = node["node"] if first or view.piped else ""
+                rows.append((Cell(named, "strong"), Cell(verdict["plugin"], "bad"), Cell(why)))
+                first = False
+    return [table(("NODE", "REJECTED BY", "WHY"), rows)] if rows else []
+
+
+def matrix(answer: Json, view: View) -> list[Block]:
+    """Every node's verdict of every filter that told nodes apart; the other filters in a line."""
+    ran = [f for f in answer["filters"] if not f["skipped"]]
+    nodes = answer.get("perNode", ())
+    if not ran or not nodes:
+        return []
+    telling = [f["plugin"] for f in ran if f["rejected"] or view.piped]
+    names = {p: p for p in telling} if view.piped else short_names(telling)
+    rows = [[node["node"], *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
+    found: list[Block] = [table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
+    return [*found, facts(_uniform(answer))] if any(words for _, words in _uniform(answer)) else found
+
+
+def _uniform(answer: Json) -> list[tuple[str, str]]:
+    """The filters that said the same of every node."""
+    everywhere = [f["plugin"] for f in answer["filters"] if not f["skipped"] and not f["rejected"]]
+    skipped = [f["plugin"] for f in answer["filters"] if f["skipped"]]
+    return [("every node passed", ", ".join(everywhere)), ("nothing to check", ", ".join(skipped))]
+
+
+def _verdict(node: Json, plugin: str, view: View) -> Cell:
+    if any(verdict["plugin"] == plugin for verdict in node["rejectedBy"]):
+        return Cell("reject" if view.piped else REJECT, "bad")
+    if plugin in node["passed"]:
+        return Cell("pass" if view.piped else PASS, "good")
+    return Cell(node["evaluation"] if view.piped else NOTHING, "dim")
+
+
+def _why(group: Json, *, name_nodes: bool) -> str:
+    """What the nodes of a group have in common, then the nodes, those with equal numbers together."""
+    common = "; ".join(reason["text"] for reason in group["reasons"]) or group["code"]
+    if not name_nodes:
+        return common
+    numbers: dict[str, list[str]] = {}
+    for row in group["nodes"]:
+        numbers.setdefault(_free(row["reasons"]), []).append(row["node"])
+    named = ", ".join(f"{free} ({', '.join(nodes)})".strip() for free, nodes in numbers.items())
+    if group["nodesOmitted"]:
+        named += f", … {group['nodesOmitted']:,} more: --all"
+    also = _also(group["nodes"])
+    return f"{common}{'; free' if any(numbers) else ''} {named}{'; ' + also if also else ''}"
+
+
+def _free(reasons: Sequence[Json]) -> str:
+    """What is free of each resource that a node is short of: `300m`, or `cpu 300m, memory 2Gi`."""
+    short = [r for r in reasons if "free" in r]
+    amounts = [quantity(r["resource"], r["free"]) for r in short]
+    if len(short) == 1:
+        return amounts[0]
+    return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))
+
+
+def _also(rows: Sequence[Json]) -> str:
+    """The other filters that reject the nodes too."""
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        for plugin in row["alsoRejectedBy"]:
+            others.setdefault(plugin, []).append(row["node"])
+    if not others:
+        return ""
+    said = (plugin if len(nodes) == len(rows) else f"{plugin} ({', '.join(nodes)})" for plugin, nodes in others.items())
+    return f"also rejected by {', '.join(said)}"

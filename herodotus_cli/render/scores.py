@@ -1,0 +1,134 @@
+"""The scores of the feasible nodes as a table that fits.
+
+Owns: which columns a width holds, and what becomes of those it does not. Does not own: the screen around the table.
+
+Invariant: the columns shown, those named as equal and `others` add up to the total of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, View, table
+from herodotus_cli.render.words import count, short_names
+
+Json = dict[str, Any]
+_GAP = 2
+_CHOSEN = "◀"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Weighted scores of one plugin, or of several summed up."""
+
+    header: str
+    points: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """In characters."""
+        return max(len(self.header), *(len(str(p)) for p in self.points))
+
+    @property
+    def equal(self) -> bool:
+        """Whether it says the same of every node."""
+        return len(set(self.points)) == 1
+
+
+def blocks(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
+    """The scores; empty where nothing was scored."""
+    ranking = answer["ranking"]
+    plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
+    if not ranking or not plugins or ranking[0].get("total") is None:
+        return []
+    if view.wide:
+        return [_in_full(ranking, plugins, view), *_omitted(answer, every_node)]
+    leading = _leading(ranking, view)
+    room = None if view.width is None else view.width - sum(_GAP + max(map(len, column)) for column in leading)
+    columns, notes = _fitting(ranking, plugins, room)
+    header = [*(column[0] for column in leading), *(c.header for c in columns)]
+    rows: list[list[Cell | str]] = [
+        [
+            *(_cell(column[i + 1], row) for column in leading),
+            *(str(c.points[i]) for c in columns),
+        ]
+        for i, row in enumerate(ranking)
+    ]
+    if view.piped:
+        header.append("CHOSEN")
+        rows = [[*cells, "yes" if row["chosen"] else "no"] for cells, row in zip(rows, ranking, strict=True)]
+    numbers = range(len(leading) - 1, len(header) - view.piped)
+    return [table(header, rows, right=numbers), *(Line(note, "dim") for note in notes), *_omitted(answer, every_node)]
+
+
+def _leading(ranking: Sequence[Json], view: View) -> list[list[str]]:
+    """Rank, node and total, each with its header first."""
+    totals = ["TOTAL", *(str(row["total"]) for row in ranking)]
+    ranks = [str(row["rank"]) for row in ranking]
+    if view.piped:
+        return [["RANK", *ranks], ["NODE", *(row["node"] for row in ranking)], totals]
+    wide = max(map(len, ranks))
+    named = [f"{row['rank']:>{wide}} {row['node']}{' ' + _CHOSEN if row['chosen'] else ''}" for row in ranking]
+    return [["SCORES", *named], totals]
+
+
+def _cell(text: str, row: Json) -> Cell:
+    return Cell(text, "good" if row["chosen"] else "")
+
+
+def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None) -> tuple[list[Column], list[str]]:
+    """The first layout that fits: full names, short names, without what is equal, the rest in one column."""
+    full = [_column(ranking, s, s["plugin"]) for s in plugins]
+    if room is None or _width(full) <= room:
+        return full, []
+    names = short_names([s["plugin"] for s in plugins])
+    short = [_column(ranking, s, names[s["plugin"]]) for s in plugins]
+    if _width(short) <= room:
+        return short, []
+    telling = [(c, s["plugin"]) for c, s in zip(short, plugins, strict=True) if not c.equal]
+    same = [f"{s['plugin']} {c.points[0]}" for c, s in zip(short, plugins, strict=True) if c.equal]
+    notes = [f"the same for {'all' if len(ranking) > 2 else 'both'}: {', '.join(same)}"] if same else []
+    if _width([c for c, _ in telling]) <= room:
+        return [c for c, _ in telling], notes
+    by_spread = sorted(telling, key=lambda t: min(t[0].points) - max(t[0].points))
+    kept = by_spread
+    while kept and _width([*(c for c, _ in kept), _sum([c for c, _ in by_spread[len(kept) :]])]) > room:
+        kept = kept[:-1]
+    rest = by_spread[len(kept) :]
+    notes.append(f"others: {', '.join(plugin for _, plugin in rest)} (each on its own: -o wide)")
+    return [*(c for c, plugin in telling if (c, plugin) in kept), _sum([c for c, _ in rest])], notes
+
+
+def _column(ranking: Sequence[Json], plugin: Json, name: str) -> Column:
+    points = tuple(row["scores"][plugin["plugin"]]["weighted"] for row in ranking)
+    return Column(f"{name} ×{plugin['weight']}", points)
+
+
+def _sum(columns: Sequence[Column]) -> Column:
+    return Column(f"{len(columns)} others", tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(c.width for c in columns if c.points) + _GAP * max(0, len(columns) - 1)
+
+
+def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Block:
+    """A row for each node and plugin: raw, normalised, weight, points."""
+    rows: list[list[Cell | str]] = []
+    for row in ranking:
+        mark = "" if view.piped or not row["chosen"] else f" {_CHOSEN}"
+        for i, s in enumerate(plugins):
+            once = view.piped or i == 0
+            got = row["scores"][s["plugin"]]
+            place = [str(row["rank"]), row["node"] + mark, str(row["total"])] if once else ["", "", ""]
+            amounts = [got["raw"], got["normalized"], s["weight"], got["weighted"]]
+            rows.append([*(_cell(p, row) for p in place), s["plugin"], *map(str, amounts)])
+    header = ("RANK", "NODE", "TOTAL", "PLUGIN", "RAW", "NORMALISED", "WEIGHT", "POINTS")
+    return table(header, rows, right=(0, 2, 4, 5, 6, 7))
+
+
+def _omitted(answer: Json, every_node: bool) -> list[Block]:
+    left_out = answer["rankingOmitted"]
+    return [Line(f"… {count(left_out, 'more feasible node')}: --all", "dim")] if left_out and not every_node else []

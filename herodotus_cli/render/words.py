@@ -1,0 +1,88 @@
+"""Small pieces of text that several screens share: ages, counts, shares, plugins' short names.
+
+Owns: their wording. Does not own: sentences about decisions; those come with the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+# Short names for narrow columns, as operators speak of these plugins. Others are cut.
+SHORT = {
+    "NodeResourcesFit": "Fit",
+    "NodeResourcesBalancedAllocation": "Balanced",
+    "TaintToleration": "Taint",
+    "NodeAffinity": "NodeAff",
+    "NodeUnschedulable": "Unsched",
+    "NodeName": "Name",
+    "NodePorts": "Ports",
+    "PodTopologySpread": "Spread",
+    "InterPodAffinity": "InterPod",
+    "ImageLocality": "Image",
+    "NodeVolumeLimits": "VolLimits",
+    "VolumeBinding": "Volume",
+    "VolumeRestrictions": "VolRestr",
+    "VolumeZone": "VolZone",
+    "DynamicResources": "DRA",
+}
+_CUT = 10
+
+
+def short_names(plugins: Sequence[str]) -> dict[str, str]:
+    """A short name for each plugin, no two alike."""
+    names: dict[str, str] = {}
+    for plugin in plugins:
+        short = SHORT.get(plugin) or (plugin if len(plugin) <= _CUT else plugin[: _CUT - 1] + "…")
+        names[plugin] = plugin if short in names.values() else short
+    return names
+
+
+def age(since: object, now: datetime) -> str:
+    """How long ago a timestamp was: `38s`, `4m12s`, `3h5m`, `2d4h`; empty when there is none."""
+    try:
+        then = datetime.fromisoformat(str(since).replace("Z", "+00:00"))
+        return duration((now - then).total_seconds())
+    except (TypeError, ValueError):
+        return ""
+
+
+def duration(seconds: float) -> str:
+    """A time span in its two largest units."""
+    whole = max(0, int(seconds))
+    for unit_s, unit, below_s, below in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= unit_s:
+            rest = whole % unit_s // below_s
+            return f"{whole // unit_s}{unit}{rest}{below}" if rest else f"{whole // unit_s}{unit}"
+    return f"{whole}s"
+
+
+def count(n: int, noun: str) -> str:
+    """`1 node`, `1,204 nodes`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def percent(rate: Any) -> str:
+    """A rate as a whole percentage, never rounded to 0 or 100 when it is not; `–` where there is none."""
+    if rate is None:
+        return "–"
+    if 0 < rate < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < rate < 1 else f"{round(rate * 100)} %"
+
+
+def number(value: Any) -> str:
+    """A number with at most one decimal; `–` where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:,.1f}"
+
+
+def listed(names: Iterable[str], limit: int, more: str = "") -> str:
+    """Names with commas, and how many were left out. `more`: how to see them."""
+    every = list(names)
+    if len(every) <= limit:
+        return ", ".join(every)
+    hint = f": {more}" if more else ""
+    return f"{', '.join(every[:limit])}, … {len(every) - limit:,} more{hint}"
