@@ -6,6 +6,8 @@ kubectl prints a Status as `Error from server (Reason): message` and drops what 
 similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
 bodies. A kubectl that logs in another form costs those hints, nothing else.
 
+The time limit is kept here: kubectl's own --request-timeout becomes a query parameter, which the proxy would forward.
+
 Invariant: kubectl gets its arguments as a list, never through a shell; its log is read, never shown.
 """
 
@@ -34,6 +36,7 @@ class KubectlTransport:
 
     def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
         self._connection = connection
+        self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
         self._kubectl = environ.get("KUBECTL_PATH") or shutil.which("kubectl", path=environ.get("PATH"))
 
     def get(self, path: str) -> dict[str, Any]:
@@ -51,17 +54,21 @@ class KubectlTransport:
         if not self._kubectl:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
         c = self._connection
-        command = [self._kubectl, "get", "--raw", path, f"--request-timeout={_seconds(c.request_timeout_s)}", *more]
+        command = [self._kubectl, "get", "--raw", path, *more]
         command += [f"--context={c.context}"] * bool(c.context) + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
         try:
-            return subprocess.run(command, capture_output=True, check=False)
+            return subprocess.run(command, capture_output=True, check=False, timeout=c.request_timeout_s or None)
+        except subprocess.TimeoutExpired:
+            raise unreachable(
+                f"kubectl: nothing within {c.request_timeout_s:g}s",
+                [self._is_it_running, "wait longer: --request-timeout"],
+            ) from None
         except OSError as e:
             raise CliError(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
 
     def _failure(self, said: str) -> CliError:
         """What kubectl's words mean."""
         service = self._connection.service
-        is_it_running = f"is it running?  kubectl -n {service.namespace} get pods"
         match = _SERVER_ERROR.search(said)
         if not match:
             return self._not_from_a_server(said)
@@ -69,7 +76,7 @@ class KubectlTransport:
         if reason == "NotFound" and re.match(r'(services|namespaces) "', words):
             return unreachable(
                 f"kubectl: {words}",
-                [is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
+                [self._is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
             return CliError(
@@ -77,7 +84,7 @@ class KubectlTransport:
                 ["is it of another version?  kubectl herodotus version"],
             )
         if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
-            return unreachable(f"kubectl: {words}", [is_it_running])
+            return unreachable(f"kubectl: {words}", [self._is_it_running])
         if reason == "Forbidden" and "services" in words:
             needs = f"needed: get on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
@@ -106,8 +113,3 @@ def _from_proxy(words: str) -> bool:
         sign in words
         for sign in ("no endpoints available", "error trying to reach service", "currently unable to handle", "EOF")
     )
-
-
-def _seconds(timeout_s: float) -> str:
-    """As kubectl reads it; whole milliseconds, because it takes no fractions of a second below that."""
-    return "0" if not timeout_s else f"{max(1, round(timeout_s * 1000))}ms"
