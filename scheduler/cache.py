@@ -14,7 +14,7 @@ straight to bound. Changed by the loop's thread only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.objects.pod import PodInfo
@@ -58,9 +58,13 @@ class Cache:
         """Whether the pod counts on a node, assumed or confirmed."""
         return uid in self._node_of
 
-    def pod_uids(self) -> Iterable[str]:
+    def pod_uids(self) -> Set[str]:
         """Every pod that the API server has confirmed on a node."""
         return self._node_of.keys() - self._assumed
+
+    def assumed_uids(self) -> Set[str]:
+        """Every pod that counts on a node and is not confirmed yet."""
+        return frozenset(self._assumed)
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Count the pod on the node before it is bound. ValueError when it counts somewhere already."""

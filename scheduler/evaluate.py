@@ -31,10 +31,11 @@ class CaseError(ValueError):
     """A case that cannot be decided: its id and the field that is wrong."""
 
 
-class _NoCluster:
+class NoCluster:
     """The plugins' handle where there is nothing to bind to."""
 
     def bind(self, pod: PodInfo, node: str) -> None:
+        """Never asked by a cycle."""
         raise RuntimeError("evaluate binds nothing")
 
 
@@ -60,7 +61,7 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Js
     try:
         if case.get("config"):
             config = read(json.dumps(case["config"]), default_name="default-scheduler")
-        framework = Framework(build_profile(config or Configuration(), 0, IN_TREE, _NoCluster()), time.monotonic)
+        framework = Framework(build_profile(config or Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
         nodes = load_objects(case.get("objects") or ())
         pod = PodInfo(msgspec.convert(case.get("pod"), Pod))
     except (ConfigError, msgspec.ValidationError, ValueError) as e:

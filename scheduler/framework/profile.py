@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scheduler.framework import interface
+from scheduler.framework.events import EVERY_EVENT, Event
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,8 @@ class Profile:
     bind: tuple[interface.Bind, ...] = ()
     post_bind: tuple[interface.PostBind, ...] = ()
     marks: tuple[str, ...] = ()  # what this profile's plugins do not do: into every record
+
+    def wakes_on(self, plugins: frozenset[str]) -> frozenset[Event]:
+        """The events that may change the mind of any of these plugins; every event where one declares none."""
+        declared = {p.name: getattr(p, "wakes_on", EVERY_EVENT) for p in (*self.pre_filter, *self.filter)}
+        return frozenset().union(*(declared.get(name, EVERY_EVENT) for name in plugins))

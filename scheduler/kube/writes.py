@@ -9,15 +9,22 @@ import time
 from datetime import datetime, timezone
 from typing import Final
 
-from scheduler.kube.http import ApiServer, Json
+import msgspec
+
+from scheduler.kube.http import ApiError, ApiServer, Json
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Pod
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
 _CUT_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
 def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
-    """Bind the pod. The UID keeps a pod that was recreated under the same name from being bound by mistake."""
+    """Bind the pod. ApiError when it is not bound.
+
+    The UID keeps a pod that was recreated under the same name from being bound by mistake. Where no answer came, the
+    pod is read back: the request may have been carried out.
+    """
     meta = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     body: Json = {
         "apiVersion": "v1",
@@ -25,7 +32,15 @@ def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
         "metadata": meta,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    api.post(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body)
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    try:
+        api.post(f"{path}/binding", body)
+    except ApiError as e:
+        if 0 < e.code < 500 and e.code != 409:
+            raise
+        now = msgspec.json.decode(api.get(path), type=Pod)
+        if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
+            raise
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str) -> bool:

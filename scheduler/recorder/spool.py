@@ -38,9 +38,12 @@ class Spool:
         self.limit_bytes = limit_bytes
         self._own = directory / incarnation
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._own.mkdir(mode=0o700)
-        self._lock = os.open(self._own / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        # locked before it has its name: a shipper deletes what nobody has locked
+        unnamed = directory / f".{incarnation}"
+        unnamed.mkdir(mode=0o700)
+        self._lock = os.open(unnamed / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(self._own)
         self._number = 0
         self._file = -1
         self._size = 0

@@ -1,0 +1,214 @@
+"""`python -m scheduler`: the commands.
+
+Owns: the command line, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error. Does
+not own: what the commands do (`run`, `evaluate`, `recorder.shipper`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from scheduler import klog
+from scheduler.config import ConfigError, Configuration, build_profile, load
+from scheduler.config.types import DEFAULT_NAME
+from scheduler.evaluate import CaseError, NoCluster, evaluate_lines
+from scheduler.kube.credentials import CredentialsError
+from scheduler.plugins import IN_TREE
+from scheduler.recorder import shipper
+from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
+from scheduler.run import RefusedError, RunSettings, run
+from scheduler.version import __version__
+
+STOCK_NAME: Final = "default-scheduler"
+STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
+DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
+_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    arguments = _parser().parse_args(argv)
+    klog.setup(arguments.v)
+    try:
+        code: int = arguments.command(arguments)
+        sys.stdout.flush()
+        return code
+    except (ConfigError, CredentialsError, RefusedError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more: end quietly
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config = _configuration(arguments.config)
+    if arguments.leader_elect is not None:
+        election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
+        config = msgspec.structs.replace(config, leader_election=election)
+    if not arguments.replace_default_scheduler:
+        _refuse_to_replace(config)
+    return run(
+        config,
+        RunSettings(
+            kubeconfig=arguments.kubeconfig,
+            context=arguments.context,
+            master=arguments.master,
+            spool=arguments.spool,
+            spool_limit_bytes=arguments.spool_limit,
+            endpoint=arguments.endpoint,
+            verbosity=arguments.v,
+            adaptive_sampling=arguments.adaptive_sampling,
+        ),
+    )
+
+
+def _refuse_to_replace(config: Configuration) -> None:
+    """Guests are polite: nothing of the cluster's own scheduler is taken over by accident."""
+    hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
+    if any(p.scheduler_name == STOCK_NAME for p in config.profiles):
+        raise RefusedError(f'a profile is named "{STOCK_NAME}", which the cluster\'s own scheduler serves; {hint}')
+    election = config.leader_election
+    if election.leader_elect and (election.resource_namespace, election.resource_name) == STOCK_LEASE:
+        raise RefusedError(f"the Lease {'/'.join(STOCK_LEASE)} is the cluster's own scheduler's; {hint}")
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    config = _configuration(arguments.config) if arguments.config else None
+    code = 0
+    for outcome in evaluate_lines(sys.stdin, config):
+        if isinstance(outcome, CaseError):
+            print(f"error: {outcome}", file=sys.stderr)
+            code = 1
+        else:
+            print(json.dumps(outcome, separators=(",", ":")))
+    return code
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    config = load(arguments.file)
+    for i in range(len(config.profiles)):
+        build_profile(config, i, IN_TREE, NoCluster())
+    print(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=True), end="")
+    return 0
+
+
+def _ship(arguments: argparse.Namespace) -> int:
+    return shipper.main(arguments.spool, arguments.endpoint)
+
+
+def _configuration(path: Path | None) -> Configuration:
+    return load(path) if path else Configuration()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m scheduler",
+        description="A kube-scheduler compatible scheduler that records every decision.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _run_options(_command(commands, "run", _run, "schedule pods on a cluster"))
+    evaluate = _command(commands, "evaluate", _evaluate, "decide cases from standard input, one JSON object a line")
+    evaluate.add_argument("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration for cases without")
+    validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
+    validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
+    ship = _command(commands, "ship", _ship, "deliver a spool to the decisions service (run starts this itself)")
+    _spool_option(ship)
+    ship.add_argument("--endpoint", required=True, type=_url, metavar="URL", help="the decisions service")
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, run: object, help: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    command.set_defaults(command=run)
+    command.add_argument(
+        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
+    )
+    return command
+
+
+def _run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"KubeSchedulerConfiguration (v1); default: one profile, {DEFAULT_NAME}",
+    )
+    cluster = command.add_argument_group(
+        "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
+    )
+    cluster.add_argument("--kubeconfig", metavar="FILE", help="credentials")
+    cluster.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
+    cluster.add_argument(
+        "--master", metavar="URL", help="API server, for example kubectl proxy's http://127.0.0.1:8001"
+    )
+    records = command.add_argument_group("records")
+    records.add_argument(
+        "--endpoint",
+        type=_url,
+        metavar="URL",
+        help="decisions service to deliver to; without it records stay in the spool",
+    )
+    _spool_option(records)
+    records.add_argument(
+        "--spool-limit",
+        type=_size,
+        default=DEFAULT_LIMIT_BYTES,
+        metavar="SIZE",
+        help="what the spool may hold while the service is away (default 1Gi); what does not fit becomes a gap record",
+    )
+    behaviour = command.add_argument_group("behaviour")
+    behaviour.add_argument(
+        "--leader-elect",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="wins over the configuration's leaderElection.leaderElect",
+    )
+    behaviour.add_argument(
+        "--replace-default-scheduler",
+        action="store_true",
+        help=f"allow a profile named {STOCK_NAME} and the Lease kube-scheduler",
+    )
+    behaviour.add_argument(
+        "--adaptive-sampling",
+        action="store_true",
+        help="with percentageOfNodesToScore absent or 0: kube-scheduler's adaptive share instead of every node",
+    )
+
+
+def _spool_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--spool",
+        type=Path,
+        default=DEFAULT_SPOOL,
+        metavar="DIR",
+        help=f"where records wait to be delivered (default {DEFAULT_SPOOL})",
+    )
+
+
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi|Ti)", text)
+    if match is None or int(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512Mi")
+    return int(match[1]) << _SHIFTS[match[2]]

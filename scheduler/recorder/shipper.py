@@ -1,0 +1,172 @@
+"""The shipper: a process of its own that takes the spool to the decisions service.
+
+Owns: batches, compression, HTTP, retries. Does not own: the spool's form, and anything of scheduling: it can be killed,
+hang or be absent, and no pod waits for it.
+
+One shipper a spool directory (a lock says so). It ends when its parent does: the parent holds the other end of its
+standard input. Before it ends it delivers what is there, for a few seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from herodotus_record import codec
+from scheduler import klog
+from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
+
+POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
+BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
+TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
+DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
+_REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
+_MUST_SPLIT: Final = (400, 413)  # something in the batch is refused, not the batch as such
+
+
+class NotDeliveredError(Exception):
+    """The service did not take a batch; it may later."""
+
+    def __init__(self, message: str, after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class Shipper:
+    """Delivers everything in a spool directory, again and again."""
+
+    def __init__(self, directory: Path, endpoint: str, transport: httpx.BaseTransport | None = None) -> None:
+        """`transport`: instead of the network."""
+        self.delivered = 0
+        self._directory = directory
+        self._url = f"{endpoint.rstrip('/')}/ingest/v1/frames"
+        self._client = httpx.Client(timeout=TIMEOUT_S, transport=transport)
+
+    def pass_over(self) -> bool:
+        """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
+        any_sent = False
+        for spool in incarnations(self._directory):
+            alive = spool.alive()  # asked before reading: what a live writer still writes is read in the next pass
+            while self._deliver_next(spool):
+                any_sent = True
+            if not alive:
+                spool.delete()
+        return any_sent
+
+    def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> None:
+        """Deliver until `stop`, and for so long after it."""
+        pause, last_report, deadline = BACKOFF_S[0], -_REPORT_EVERY_S, float("inf")
+        while time.monotonic() < deadline:
+            if stop.is_set() and deadline == float("inf"):
+                deadline = time.monotonic() + drain_s
+            try:
+                sent = self.pass_over()
+                if last_report > 0:
+                    klog.info(0, "Decisions are delivered again", url=self._url)
+                pause, last_report = BACKOFF_S[0], -_REPORT_EVERY_S
+                if stop.is_set() and not sent:
+                    return
+                if not sent:
+                    stop.wait(POLL_S)
+            except NotDeliveredError as e:
+                now = time.monotonic()
+                if now - last_report >= _REPORT_EVERY_S:
+                    klog.error(e, "Decisions wait in the spool, trying again", url=self._url)
+                    last_report = now
+                wait = max(pause * random.uniform(1, 1.5), e.after_s)
+                if stop.is_set():
+                    time.sleep(min(wait, max(deadline - now, 0)))
+                else:
+                    stop.wait(wait)
+                pause = min(pause * 2, BACKOFF_S[1])
+
+    def _deliver_next(self, spool: IncarnationSpool) -> bool:
+        try:
+            batch = spool.next_batch()
+        except codec.CodecError as e:
+            klog.error(
+                e, "Spool segment is damaged, giving up its rest", incarnation=spool.name, bytes=spool.skip_damage()
+            )
+            return True
+        if batch is None:
+            return False
+        self._deliver(spool, batch, 0, len(batch.frames))
+        return True
+
+    def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
+        """Send frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
+        code, message = self._send(b"".join(batch.frames[start:end]))
+        if code == 409:
+            table = spool.node_table()
+            if table is not None:
+                code, message = self._send(table + b"".join(batch.frames[start:end]))
+        if code < 300:
+            self.delivered += end - start
+            spool.acknowledge(batch, end)
+        elif code not in _MUST_SPLIT and code != 409:
+            raise NotDeliveredError(f"{code}: {message}")
+        elif end - start > 1:
+            middle = (start + end) // 2
+            self._deliver(spool, batch, start, middle)
+            self._deliver(spool, batch, middle, end)
+        else:
+            self._set_aside(batch.frames[start], f"{code}: {message}")
+            spool.acknowledge(batch, end)
+
+    def _send(self, body: bytes) -> tuple[int, str]:
+        headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
+        try:
+            response = self._client.post(self._url, content=codec.compress(body), headers=headers)
+        except httpx.HTTPError as e:
+            raise NotDeliveredError(str(e) or type(e).__name__) from e
+        if response.status_code in (429, 503):
+            after = response.headers.get("Retry-After", "")
+            raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)
+        return response.status_code, _message(response)
+
+    def _set_aside(self, frame: bytes, why: str) -> None:
+        """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""
+        klog.error(why, "The decisions service refuses a frame, setting it aside", file="refused.frames")
+        with contextlib.suppress(OSError), (self._directory / "refused.frames").open("ab") as f:
+            f.write(frame)
+
+
+def main(directory: Path, endpoint: str) -> int:
+    """Ship until standard input ends. 1 when another shipper has this directory and does not let go of it."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(directory / "shipper.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    stop = threading.Event()
+    threading.Thread(target=_until_parent_ends, args=(stop,), daemon=True).start()
+    while not stop.is_set():
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:  # the shipper of a scheduler that just ended still delivers
+            stop.wait(POLL_S)
+    else:
+        return 1
+    Shipper(directory, endpoint).run(stop)
+    return 0
+
+
+def _until_parent_ends(stop: threading.Event) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while sys.stdin.buffer.read(1):
+            pass
+    stop.set()
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return response.text[:200]
