@@ -114,7 +114,7 @@ def decode(frame: bytes | memoryview) -> Frame:
         raise CodecError("the payload's checksum does not match: damaged in transit or at rest")
     try:
         decoded = _decoders[kind].decode(payload)
-    except msgspec.MsgspecError as e:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as e:  # the latter is not wrapped by msgspec
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e
     validate(decoded)
     return decoded

@@ -11,6 +11,7 @@ Invariant: an answer holds nothing that the record does not say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,16 +137,15 @@ def summary(decision: Decision, table: NodeTable) -> str:
 
 
 def next_steps(decision: Decision, table: NodeTable) -> list[str]:
-    """For a pod that fits nowhere: what would place it with the least change, where that is known."""
+    """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
+    if decision.chosen is not None:
+        return []
     candidates = [
-        (len(steps), _shortfall(decision, table, slot), slot, steps)
+        (len(steps), _shortfall(decision, table, slot), _natural(table.names[slot]), steps)
         for slot in range(decision.slots)
         if (steps := what_would_change(decision, table, slot))
     ]
-    if decision.chosen is not None or not candidates:
-        return []
-    _, _, slot, steps = min(candidates)
-    return [f"{step} on {table.names[slot]}" for step in steps]
+    return min(candidates)[-1] if candidates else []
 
 
 def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
@@ -164,7 +164,7 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
     answer = []
     for (plugin, position, verdict_id), slots in groups.items():
         verdict = decision.filters[position].verdicts[verdict_id]
-        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), table.names[slot]))
+        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), _natural(table.names[slot])))
         shown = slots if named is None else slots[:named]
         answer.append(
             {
@@ -257,28 +257,34 @@ def _taint(p: Any) -> str:
 
 
 def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
-    resource = _resource(reason)
+    node, resource = table.names[slot], _resource(reason)
+    if resource == "pods":
+        return f"remove a pod from {node}: its limit of {table.allocatable[slot].get(resource, 0)} pods is reached"
     if resource:
-        requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
+        requested = decision.pod.requests.get(resource, 0)
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
-        short = quantity(resource, requested - free)
-        if requested > allocatable:
+        if requested <= allocatable:
+            return f"free {quantity(resource, requested - free)} {resource} on {node}"
+        if allocatable:
             whole = quantity(resource, allocatable)
-            return f"request at most {whole} {resource} (the whole node), or add a larger node instead"
-        if resource == "pods":
-            return "remove a pod (the node's pod limit is reached)"
-        return f"free {short} {resource}"
+            return f"request at most {whole} {resource}, all that {node} has, or add a larger node"
+        return f"add a node that has {resource}"
     match reason.code:
         case "untolerated-taint":
-            return f"tolerate {_taint(reason.params)}"
+            return f"tolerate {_taint(reason.params)} ({node})"
         case "unschedulable":
-            return "uncordon it"
+            return f"uncordon {node}"
         case "node-affinity":
-            return f"match {reason.params.get('wants', 'the node affinity')}"
+            return f"label {node} so that it matches {reason.params.get('wants', 'the node affinity')}"
         case "ports":
-            return f"free host port {reason.params.get('ports', '')}".rstrip()
+            return f"free host port {reason.params.get('ports', '')} on {node}"
         case _:
-            return f"resolve: {reasons.sentence(reason)}"
+            return f"resolve on {node}: {reasons.sentence(reason)}"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts worker-2 before worker-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:

@@ -31,7 +31,7 @@ class Cache:
 
     def snapshot(self) -> Snapshot:
         """The state as of now, valid until the next change."""
-        return Snapshot(self.columns, self.columns.generation)
+        return Snapshot.of(self.columns)
 
     def node(self, name: str) -> Node | None:
         """The node of that name, as last seen."""

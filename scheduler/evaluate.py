@@ -66,7 +66,7 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Js
         pod = PodInfo(msgspec.convert(case.get("pod"), Pod))
     except (ConfigError, msgspec.ValidationError, ValueError) as e:
         raise CaseError(f"case {name}: {e}") from e
-    result = schedule(framework, pod, Snapshot(nodes, nodes.generation), seed=0)
+    result = schedule(framework, pod, Snapshot.of(nodes), seed=0)
     if result.path is Path.ONLY_FEASIBLE:  # kube-scheduler would not score; the recordings do
         framework.run_scores(result.state, pod, nodes, result.trace.feasible, result.trace)
     return {"id": name, "expect": _expect(framework, nodes, result)}

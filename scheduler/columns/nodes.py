@@ -40,7 +40,8 @@ class NodeColumns:
     """Nodes and the pods on them, by slot. Changed by one thread only; read through a `Snapshot`."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 0  # goes up when a row changes
+        self.revision = 0  # goes up when anything changes
         self.slots = 0  # the high-water mark: columns are this long
         self.names: list[str] = []
         self.uids: list[str] = []
@@ -190,7 +191,7 @@ class NodeColumns:
         )
         if same:
             self.pods[slot][pod.uid] = pod
-            self.generation += 1
+            self.revision += 1
         else:
             self.remove_pod(pod.uid, node_name)
             self.add_pod(pod, node_name)
@@ -265,22 +266,27 @@ class NodeColumns:
 
     def _touch(self, slot: int) -> None:
         self.generation += 1
+        self.revision += 1
         self._since[slot] = self.generation
         self._touched.add(slot)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The columns as of a generation, without a copy; reading it after a change raises `StaleSnapshotError`."""
+    """The columns as of a revision, without a copy; reading it after a change raises `StaleSnapshotError`."""
 
     columns: NodeColumns
     generation: int
+    revision: int
+
+    @classmethod
+    def of(cls, columns: NodeColumns) -> Snapshot:
+        """The columns as they are now."""
+        return cls(columns, columns.generation, columns.revision)
 
     @property
     def nodes(self) -> NodeColumns:
         """The columns, if they have not changed since."""
-        if self.columns.generation != self.generation:
-            raise StaleSnapshotError(
-                f"generation {self.generation} is over, the columns are at {self.columns.generation}"
-            )
+        if self.columns.revision != self.revision:
+            raise StaleSnapshotError(f"revision {self.revision} is over, the columns are at {self.columns.revision}")
         return self.columns

@@ -152,7 +152,7 @@ class Recorder:
             self._table_needed = True
             self._append(self._rows(columns, touched, base=self._rows_generation))
         self._table_needed = False
-        self._rows_generation = columns.generation
+        self._rows_generation = columns.generation  # unchanged where no row was touched
 
     def _rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> NodeRows:
         return build.node_rows(columns, slots, self._cluster, self.incarnation, base)

@@ -17,6 +17,7 @@ from typing import Final
 
 from herodotus_record import codec
 from herodotus_record.model import NodeRows, NodeTable
+from scheduler import klog
 
 BATCH_FRAMES: Final = 500
 BATCH_BYTES: Final = 4 << 20  # a quarter of what the service accepts; one larger frame still makes a batch
@@ -79,16 +80,18 @@ class IncarnationSpool:
             self._move(self._segment, batch.ends[frames - 1])
 
     def node_table(self) -> bytes | None:
-        """The complete node table as of the position, as a frame; None where the segment starts here."""
+        """The complete node table as of the position, as a frame; None where there is none to be had."""
         table, cluster = NodeTable(), ""
         with self._path(self._segment).open("rb") as f:
             passed = f.read(self._offset)
-        for _, frame in codec.split(passed):
-            if frame[_KIND_AT] == _NODE_ROWS:
-                rows = codec.decode(frame)
-                assert isinstance(rows, NodeRows)
-                table.apply(rows)
-                cluster = rows.cluster
+        try:
+            for _, frame in codec.split(passed):
+                if frame[_KIND_AT] == _NODE_ROWS and isinstance(rows := codec.decode(frame), NodeRows):
+                    table.apply(rows)
+                    cluster = rows.cluster
+        except ValueError as e:  # damaged on disk, or rows that do not follow each other
+            klog.error(e, "Cannot rebuild the node table from the spool", incarnation=self.name)
+            return None
         return codec.encode(table.rows(cluster, self.name)) if cluster else None
 
     def skip_damage(self) -> int:
