@@ -91,9 +91,10 @@ def live_bytes(connection: sa.Connection) -> int:
 
 
 def give_back_pages(connection: sa.Connection, most: int) -> None:
-    """Cut free pages off the file. On the driver's own cursor, because the statement must be stepped to its end."""
-    driver: Any = connection.connection.driver_connection
-    driver.execute(f"PRAGMA incremental_vacuum({most})").fetchall()
+    """Cut free pages off the file, one a statement: Python's driver steps the pragma once, whatever number it is given."""
+    free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    for _ in range(min(free, most)):
+        connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
 
 
 def file_bytes(file: Path) -> int:

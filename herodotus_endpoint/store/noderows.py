@@ -112,7 +112,7 @@ def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int)
 
 
 def table_at(connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> NodeTable:
-    """The node table as a decision of that generation saw it. A slot whose node is not on record is named so."""
+    """The node table as a decision of that generation saw it; a slot without a node has no name."""
     table = NodeTable(
         generation=generation,
         names=[""] * slots,

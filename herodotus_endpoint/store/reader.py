@@ -34,7 +34,7 @@ from herodotus_endpoint.store.schema import (
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_endpoint.store.words import readable
 from herodotus_record import codec
-from herodotus_record.model import Decision, NodeTable, Outcome
+from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
 
 SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
@@ -210,8 +210,8 @@ class Reader:
         return found
 
     def similar_nodes(self, node: str) -> list[str]:
-        """Up to three node names that look like `node`."""
-        return self._similar(node, sa.select(NODES.c.name), NODES.c.name, NODES.c.id)
+        """Up to three names that look like `node`, of nodes that have a history."""
+        return self._similar(node, sa.select(NODES.c.name).where(NODES.c.considered), NODES.c.name, NODES.c.id)
 
     def sizes(self) -> Sizes:
         """Rows, holes and bytes, for metrics."""
@@ -280,10 +280,14 @@ class Reader:
         )
         attempts = connection.scalar(sa.select(sa.func.count()).where(*same_pod)) or 0
         before = sa.and_(DECISIONS.c.started_us < row.started_us, DECISIONS.c.state.in_(UNSUCCESSFUL))
+        table = table_at(connection, row.incarnation_id, row.generation, decision.slots)
+        for slot, evaluation in enumerate(decision.evaluation):
+            if evaluation != Evaluation.ABSENT and not table.names[slot]:  # the scheduler sent no row for it
+                table.names[slot] = f"unknown (slot {slot})"
         return Stored(
             decision,
             self._outcomes(connection, row),
-            table_at(connection, row.incarnation_id, row.generation, decision.slots),
+            table,
             attempts,
             connection.scalar(sa.select(sa.func.count()).where(*same_pod, before)) or 0,
             self._replaced(connection, row),

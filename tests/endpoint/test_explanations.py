@@ -1,0 +1,195 @@
+"""What happened to a pod: the latest attempt, other attempts, what is not there, what was lost."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from herodotus_record.answers import pod_explanation
+from herodotus_record.document import decision_document
+from herodotus_record.model import API_VERSION, Reason
+from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, rows
+
+MINUTE_US = 60_000_000
+TABLE = a_table(["worker-1", "worker-2", "worker-3"], used={"worker-1": 7900})
+NOWHERE = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
+FIRST = a_decision(rejected=NOWHERE, attempt=1, sequence=1)
+SECOND = a_decision(points={"worker-2": {"ImageLocality": 50}}, attempt=2, sequence=2, started_us=MONDAY_US + MINUTE_US)
+OTHER = "00000000-0000-4000-8000-0000000000bb"
+
+
+@pytest.fixture
+def placed(service: Service) -> Service:
+    service.stored(rows(TABLE), FIRST, SECOND, bound(SECOND, TABLE, sequence=3))
+    return service
+
+
+def facts(attempts: int, failed: int) -> dict[str, int]:
+    return {"attempts": attempts, "failedBefore": failed}
+
+
+@pytest.mark.parametrize(
+    ("query", "decision", "failed"),
+    [({}, SECOND, 1), ({"attempt": 1}, FIRST, 0), ({"attempt": 2, "uid": SECOND.pod.uid}, SECOND, 1)],
+    ids=["latest", "first attempt", "attempt and UID"],
+)
+def test_an_explanation_is_the_records_answer_and_the_stores_facts(
+    placed: Service, query: dict[str, Any], decision: Any, failed: int
+) -> None:
+    outcomes = (bound(SECOND, TABLE, sequence=3),) if decision is SECOND else ()
+    expected = pod_explanation(decision, outcomes, TABLE)
+    expected["attempt"] |= facts(2, failed)
+    assert placed.explain(**query) == expected
+
+
+def test_one_node_and_every_node_can_be_asked_for(placed: Service) -> None:
+    one = placed.explain(attempt=1, node="worker-1")
+    assert [n["node"] for n in one["perNode"]] == ["worker-1"]
+    assert one["perNode"][0]["rejectedBy"][0]["reasons"][0]["text"] == "cpu: requests 500m; free 100m of 8000m"
+    assert placed.explain(all="true")["rankingOmitted"] == 0
+    status = placed.error(f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k", node="worker-9")
+    assert status["message"] == 'node "worker-9" was not in the cluster when this decision was taken'
+    assert status["code"] == 404
+
+
+def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service) -> None:
+    later = a_table(list(TABLE.names), used={"worker-1": 0}, generation=8)
+    later.since = [8, 8, 8]
+    service.stored(rows(TABLE), FIRST, rows(later), replace(FIRST, sequence=2, generation=8, id="two"))
+    documents = [service.get(f"{API}/namespaces/shop/decisions/{FIRST.pod.name}", attempt=1), service.explain()]
+    assert documents[1]["perNode"][0]["rejectedBy"][0]["reasons"][0]["free"] == 8000
+    by_id = service.get(f"{API}/namespaces/shop/decisions/{FIRST.id}")
+    assert by_id == decision_document(FIRST, (), TABLE)
+
+
+def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
+    again = a_decision(uid="uid-2", sequence=4, started_us=MONDAY_US + 2 * MINUTE_US)
+    placed.stored(again)
+    assert placed.explain()["metadata"]["uid"] == "uid-2"
+    assert placed.explain()["attempt"] | facts(1, 0) == placed.explain()["attempt"]
+    assert placed.explain(uid=SECOND.pod.uid)["attempt"]["number"] == 2
+
+
+def test_order_is_by_start_and_not_by_arrival(service: Service) -> None:
+    service.stored(rows(TABLE), SECOND, replace(FIRST, sequence=9))
+    assert service.explain()["attempt"]["number"] == 2
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "query", "message", "details"),
+    [
+        ("shop", "chekout", {}, 'no decision for pod "chekout" in namespace "shop"', {"similar": [FIRST.pod.name]}),
+        (
+            "test",
+            FIRST.pod.name,
+            {},
+            f'no decision for pod "{FIRST.pod.name}" in namespace "test"',
+            {"similar": [], "otherNamespaces": ["shop"]},
+        ),
+        ("shop", "zzz", {}, 'no decision for pod "zzz" in namespace "shop"', {"similar": []}),
+        (
+            "shop",
+            FIRST.pod.name,
+            {"attempt": 7},
+            f'no decision for pod "{FIRST.pod.name}" in namespace "shop" with attempt 7',
+            {},
+        ),
+    ],
+    ids=["misspelt", "other namespace", "nothing like it", "no such attempt"],
+)
+def test_what_is_not_there_is_said_with_what_helps(
+    placed: Service, namespace: str, pod: str, query: dict[str, Any], message: str, details: dict[str, Any]
+) -> None:
+    status = placed.error(f"{API}/namespaces/{namespace}/podexplanations/{pod}", **query)
+    assert (status["code"], status["reason"], status["message"]) == (404, "NotFound", message)
+    assert status["details"] == {"name": pod, "kind": "podexplanations", **details}
+
+
+@pytest.mark.parametrize(
+    ("later_start", "profile", "lost"),
+    [
+        (MONDAY_US + 2 * MINUTE_US, "herodotus-scheduler", True),
+        (MONDAY_US + 2 * MINUTE_US, "another", False),
+        (MONDAY_US, "herodotus-scheduler", False),
+    ],
+    ids=["replaced", "another profile", "began before"],
+)
+def test_a_result_that_a_restart_lost_is_said_to_be_lost(
+    service: Service, later_start: int, profile: str, lost: bool
+) -> None:
+    service.stored(rows(TABLE), SECOND)
+    assert "lost" not in service.explain()["outcome"]
+    service.stored(
+        rows(TABLE, incarnation=OTHER),
+        a_decision(pod="next", incarnation=OTHER, started_us=later_start, profile=profile),
+    )
+    outcome = service.explain()["outcome"]
+    assert (outcome["state"], outcome.get("lost", False)) == ("Binding", lost)
+    if lost:
+        assert outcome["message"] == "result not recorded: the scheduler was restarted"
+    service.stored(bound(SECOND, TABLE, sequence=3))
+    assert "lost" not in service.explain()["outcome"]
+
+
+def test_a_newer_schedulers_reason_is_shown_by_its_code(service: Service) -> None:
+    strange = replace(CORDONED, reasons=(Reason("moon-phase", {"phase": "full"}), CORDONED.reasons[0]))
+    known = a_decision(rejected={"worker-1": {"NodeName": CORDONED}})
+    filters = tuple(replace(f, verdicts=(f.verdicts[0], strange)) if len(f.ids) else f for f in known.filters)
+    service.stored(rows(TABLE), replace(known, filters=filters))
+    (node, *_) = service.explain()["perNode"]
+    sentences = [r["sentence"] for r in node["rejectedBy"][0]["reasons"]]
+    assert sentences == ["moon-phase (phase=full)", "node(s) were unschedulable"]
+
+
+def test_a_node_that_no_row_names_is_said_to_be_unknown(service: Service) -> None:
+    service.stored(rows(a_table(["worker-1"])), SECOND)
+    assert service.explain()["outcome"]["node"] == "unknown (slot 1)"
+    assert service.history("worker-1")["considered"] == 1
+
+
+def test_lists_page_in_a_stable_order(service: Service) -> None:
+    def pods(page: Any) -> list[str]:
+        return [item["pod"] for item in page["items"]]
+
+    decisions = [a_decision(pod=f"p-{i}", namespace=("shop", "ci")[i % 2], sequence=i + 1) for i in range(5)]
+    service.stored(rows(TABLE), *decisions)
+    first = service.get(f"{API}/decisions", limit=2)
+    service.stored(a_decision(pod="newer", sequence=6))
+    second = service.get(f"{API}/decisions", **{"limit": 2, "continue": first["metadata"]["continue"]})
+    third = service.get(f"{API}/decisions", **{"limit": 2, "continue": second["metadata"]["continue"]})
+    assert [pods(p) for p in (first, second, third)] == [["p-4", "p-3"], ["p-2", "p-1"], ["p-0"]]
+    assert third["metadata"] == {}
+    assert pods(service.get(f"{API}/namespaces/ci/decisions")) == ["p-3", "p-1"]
+    assert pods(service.get(f"{API}/namespaces/shop/decisions", pod="p-2")) == ["p-2"]
+
+
+def test_a_list_item_says_how_the_decision_ended(placed: Service) -> None:
+    document = placed.get(f"{API}/decisions", limit=1)
+    assert document == {
+        "apiVersion": API_VERSION,
+        "kind": "DecisionList",
+        "metadata": document["metadata"],
+        "items": [
+            {
+                "metadata": {
+                    "name": SECOND.id,
+                    "namespace": "shop",
+                    "creationTimestamp": "2026-03-01T12:01:00.000000+00:00",
+                },
+                "pod": SECOND.pod.name,
+                "podUID": SECOND.pod.uid,
+                "attempt": 2,
+                "owner": None,
+                "profile": "herodotus-scheduler",
+                "cluster": SECOND.key.cluster,
+                "source": "scheduler",
+                "state": "Bound",
+                "path": "scored",
+                "node": "worker-2",
+                "nodes": {"total": 3, "evaluated": 3, "feasible": 3},
+                "startedAt": "2026-03-01T12:01:00.000000+00:00",
+                "message": "",
+            }
+        ],
+    }

@@ -1,0 +1,216 @@
+"""A node's history: every number equals a count over the stored decisions, one node and one decision at a time."""
+
+import tempfile
+from array import array
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herodotus_record.explain import margin, rejections, weighted
+from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Owner
+from tests.builders import CORDONED, FILTERS, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table
+from tests.endpoint.service import API, Service, a_service, rows
+
+NODES = ("worker-1", "worker-2", "", "worker-3", "worker-4")
+TABLE = a_table(NODES)
+VERDICTS = {"NodeUnschedulable": CORDONED, "TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
+HOUR_US = 3_600_000_000
+
+rejected = st.dictionaries(
+    st.sampled_from([n for n in NODES if n]),
+    st.sets(st.sampled_from(sorted(VERDICTS)), min_size=1).map(lambda names: {n: VERDICTS[n] for n in names}),
+)
+points = st.fixed_dictionaries(
+    {n: st.fixed_dictionaries({p: st.integers(0, 3) for p in ("TaintToleration", "ImageLocality")}) for n in NODES if n}
+)
+owners = st.sampled_from([None, Owner("StatefulSet", "db"), Owner("ReplicaSet", "web-5d9f")])
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Decision:
+    decision = a_decision(
+        nodes=NODES,
+        rejected=draw(rejected),
+        points=draw(points),
+        owner=draw(owners),
+        started_us=MONDAY_US - draw(st.integers(0, 3)) * HOUR_US,
+        profile=draw(st.sampled_from(["one", "two"])),
+    )
+    labels = {"pod-template-hash": "5d9f"} if decision.pod.owner else {}
+    skipped = tuple(replace(f, skipped=f.plugin == "NodePorts") for f in decision.filters)
+    decision = replace(decision, filters=skipped, pod=replace(decision.pod, labels=labels))
+    if decision.chosen != 0 and not decision.rank[0] and draw(st.booleans()):
+        decision = replace(decision, evaluation=array("B", [Evaluation.NOT_SAMPLED, *decision.evaluation[1:]]))
+    return decision
+
+
+def brute_force(sample: list[Decision], node: str) -> dict[str, Any]:
+    """The history's numbers, by the questions of `explain`."""
+    slot, count = NODES.index(node), Counter[Any]()
+    for d in sample:
+        evaluated = d.evaluation[slot] == Evaluation.EVALUATED
+        feasible, chosen = bool(d.rank[slot]), d.chosen == slot
+        count["considered"] += 1
+        count["evaluated"] += evaluated
+        count["feasible"] += feasible
+        count["chosen"] += chosen
+        said = rejections(d, slot)
+        for i, (plugin, verdict) in enumerate(said):
+            count["rejected", plugin] += 1
+            count["decisive", plugin] += i == 0
+            for reason in verdict.reasons:
+                count["reason", plugin, reason.code] += 1
+        for f in d.filters:
+            count["ran", f.plugin] += evaluated and not f.skipped
+        if feasible and len(d.totals):
+            assert d.chosen is not None
+            count["scored"] += 1
+            count["total"] += d.totals[slot]
+            for plugin, got in weighted(d, slot).items():
+                count["score", plugin] += got
+                count["cost", plugin] += 0 if chosen else got - weighted(d, d.chosen)[plugin]
+            count["lost"] += not chosen
+            count["behind"] += d.totals[d.chosen] - d.totals[slot]
+        lead = margin(d)
+        if chosen and lead:
+            count["won"] += 1
+            count["lead"] += lead.points
+            count["ties" if d.ties else ("carried", lead.shares[0][0])] += 1
+        if chosen:
+            owner = {"ReplicaSet": "Deployment/web", "StatefulSet": "StatefulSet/db"}
+            count["workload", owner[d.pod.owner.kind] if d.pod.owner else f"Pod/{d.pod.name}"] += 1
+    return {k: v for k, v in count.items() if v}
+
+
+def as_counts(history: Any) -> dict[str, Any]:
+    """The same numbers out of the document."""
+    count: dict[Any, Any] = {k: history[k] for k in ("considered", "evaluated", "feasible", "chosen")}
+    assert history["notEvaluated"] == count["considered"] - count["evaluated"]
+    for f in history["filters"]:
+        plugin = f["plugin"]
+        count |= {("rejected", plugin): f["rejected"], ("decisive", plugin): f["decisive"]}
+        count["ran", plugin] = f["evaluated"]
+        count |= {("reason", plugin, r["code"]): r["count"] for r in f["reasons"]}
+        assert f["passed"] == f["evaluated"] - f["rejected"]
+        assert f["rate"] == (f["passed"] / f["evaluated"] if f["evaluated"] else None)
+    scores, won, lost = history["scores"], history["won"], history["lost"]
+    count |= {"scored": scores["attempts"], "total": scores["accumulated"], "won": won["contested"]}
+    count |= {("score", p["plugin"]): p["accumulated"] for p in scores["plugins"]}
+    count |= {"ties": won["ties"], "lost": lost["count"]}
+    count |= {"lead": round((won["meanMargin"] or 0) * won["contested"])}
+    count |= {"behind": round((lost["meanBehind"] or 0) * lost["count"])}
+    count |= {("carried", p): n for p, n in won["carriedBy"].items()}
+    count |= {("cost", p): round(mean * lost["count"]) for p, mean in lost["costsMost"].items()}
+    count |= {("workload", w["workload"]): w["count"] for w in history["workloads"]}
+    assert won["count"] == won["uncontested"] + won["ties"] + sum(won["carriedBy"].values()) == count["chosen"]
+    return {k: v for k, v in count.items() if v}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(decisions(), min_size=1, max_size=12), st.integers(1, 4))
+def test_a_history_is_a_count_over_the_stored_decisions(sample: list[Decision], batches: int) -> None:
+    sample = [replace(d, sequence=i + 1, id=f"d-{i}") for i, d in enumerate(sample)]
+    with tempfile.TemporaryDirectory() as folder:
+        service = a_service(Path(folder))
+        service.stored(rows(TABLE))
+        for start in range(batches):
+            service.stored(*sample[start::batches])
+        for node in filter(None, NODES):
+            history = service.history(node)
+            expected = brute_force(sample, node)
+            costs = {k: v for k, v in expected.items() if k[0] == "cost" and v > 0}  # only what cost it points is told
+            assert as_counts(history) == {k: v for k, v in expected.items() if k not in costs}
+        service.store.close()
+
+
+def placed(pod: str, sequence: int, started_us: int = MONDAY_US, **kwargs: Any) -> Decision:
+    return a_decision(pod=pod, nodes=NODES, sequence=sequence, started_us=started_us, **kwargs)
+
+
+def test_recent_decisions_say_how_the_node_fared(service: Service) -> None:
+    lead = {"worker-1": {"NodeResourcesFit": 40}, "worker-2": {"NodeResourcesFit": 10, "ImageLocality": 5}}
+    others = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES if n and n != "worker-1"}
+    sampled = placed("e", 5, rejected={"worker-1": {"NodeName": CORDONED}})
+    service.stored(
+        rows(TABLE),
+        placed("a", 1, points=lead),
+        placed("b", 2, points={"worker-2": {"ImageLocality": 9}, "worker-1": {"ImageLocality": 2}}),
+        placed("c", 3, rejected={"worker-1": {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}}),
+        placed("d", 4, rejected=others),
+        replace(sampled, evaluation=array("B", [Evaluation.NOT_SAMPLED, *sampled.evaluation[1:]])),
+        placed("f", 6),
+    )
+    keys = ("result", "rank", "total", "points", "decidedBy", "rejectedBy", "why")
+    history = service.history("worker-1")
+    assert {r["pod"]: {k: r[k] for k in keys if k in r} for r in history["recent"]} == {
+        "f": {"result": "chosen", "rank": 1, "total": 0, "points": 0, "decidedBy": "tie"},
+        "e": {"result": "not-evaluated", "why": "not-sampled"},
+        "d": {"result": "chosen", "rank": 1, "total": None, "points": None, "decidedBy": None},
+        "c": {"result": "rejected", "rejectedBy": "TaintToleration"},
+        "b": {"result": "lost", "rank": 2, "total": 2, "points": 7, "decidedBy": "ImageLocality"},
+        "a": {"result": "chosen", "rank": 1, "total": 40, "points": 25, "decidedBy": "NodeResourcesFit"},
+    }
+    assert history["recentOf"] == 50
+
+
+@pytest.mark.parametrize(
+    ("since", "considered", "start"),
+    [
+        (None, 2, "2026-02-28T13:00:00.000000+00:00"),
+        ("0", 0, "2026-03-01T13:00:00.000000+00:00"),
+        ("60", 1, "2026-03-01T12:00:00.000000+00:00"),
+        ("3600", 1, "2026-03-01T12:00:00.000000+00:00"),
+        ("2026-03-01T09:30:00Z", 2, "2026-03-01T09:00:00.000000+00:00"),
+        ("2026-02-01T00:00:00+02:00", 3, "2026-01-31T22:00:00.000000+00:00"),
+        ("999999999999", 3, "1970-01-01T00:00:00.000000+00:00"),
+    ],
+    ids=["a day by default", "now", "a minute", "an hour", "since a time", "with an offset", "ever"],
+)
+def test_the_window_is_whole_hours_and_says_so(
+    service: Service, since: str | None, considered: int, start: str
+) -> None:
+    times = (MONDAY_US, MONDAY_US - 3 * HOUR_US, MONDAY_US - 48 * HOUR_US)
+    service.stored(rows(TABLE), *(placed(f"p-{i}", i + 1, at) for i, at in enumerate(times)))
+    history = service.history("worker-1", **({"since": since} if since else {}))
+    assert (history["considered"], history["window"]["from"]) == (considered, start)
+
+
+def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None:
+    service.stored(rows(a_table(["worker-1", "worker-2", "worker-5"])), a_decision(nodes=("worker-1", "worker-2")))
+    for node in ("worker-5", "worker1"):
+        status = service.error(f"{API}/nodehistories/{node}")
+        assert (status["code"], status["message"]) == (404, f'no decision considered node "{node}"')
+        assert set(status["details"]["similar"]) == {"worker-1", "worker-2"}
+
+
+def test_a_node_of_two_clusters_can_be_told_apart(service: Service) -> None:
+    other = "00000000-0000-4000-8000-0000000000bb"
+    service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
+    service.stored(rows(TABLE, incarnation=other, cluster="c2"), placed("there", 1, incarnation=other, cluster="c2"))
+    assert service.history("worker-1")["considered"] == 3
+    assert service.history("worker-1", cluster="c2")["considered"] == 1
+    assert [r["pod"] for r in service.history("worker-1", cluster="c2")["recent"]] == ["there"]
+
+
+def test_a_verdict_that_only_some_nodes_get_is_counted_by_code_and_resource(service: Service) -> None:
+    memory = replace(
+        INSUFFICIENT_CPU,
+        reasons=(*INSUFFICIENT_CPU.reasons, replace(INSUFFICIENT_CPU.reasons[0], params={"resource": "memory"})),
+    )
+    fit = FilterColumn(
+        FILTERS[-1],
+        verdicts=(INSUFFICIENT_CPU.__class__(Code.SUCCESS), INSUFFICIENT_CPU, memory),
+        ids=array("B", [1, 2, 0, 0, 0]),
+    )
+    base = placed(
+        "p", 1, rejected={"worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU}, "worker-2": {"NodeResourcesFit": memory}}
+    )
+    service.stored(rows(TABLE), replace(base, filters=(*base.filters[:-1], fit)))
+    told = {n: service.history(n)["filters"][-1]["reasons"] for n in ("worker-1", "worker-2")}
+    cpu = {"code": "insufficient", "resource": "cpu", "text": "Insufficient cpu", "count": 1}
+    assert told == {"worker-1": [cpu], "worker-2": [cpu, cpu | {"resource": "memory", "text": "Insufficient memory"}]}

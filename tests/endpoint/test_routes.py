@@ -1,0 +1,108 @@
+"""What holds for every route: one envelope for errors, known parameters, read-only queries, probes."""
+
+from typing import Any
+
+import pytest
+
+from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.store import StoreUnavailableError
+from tests.builders import a_decision, a_table
+from tests.endpoint.service import API, Service, envelope, rows
+
+LONG = "x" * 254
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", f"{API}/nowhere", 404),
+        ("GET", f"{API}/namespaces//decisions", 404),
+        ("GET", "/livez/", 404),
+        ("GET", "/ingest/v1/frames", 405),
+        ("PUT", "/ingest/v1/frames", 405),
+        ("POST", f"{API}/decisions", 405),
+        ("DELETE", f"{API}/namespaces/shop/decisions/p", 405),
+        ("PATCH", "/pod", 405),
+        ("OPTIONS", f"{API}/decisions", 405),
+        ("OPTIONS", "/livez", 405),
+        ("POST", "/", 405),
+        ("GET", f"{API}/decisions?limti=3", 400),
+        ("GET", f"{API}/decisions?limit=0", 400),
+        ("GET", f"{API}/decisions?limit=501", 400),
+        ("GET", f"{API}/decisions?limit=-1", 400),
+        ("GET", f"{API}/decisions?limit=1&limit=2", 400),
+        ("GET", f"{API}/decisions?continue=abc", 400),
+        ("GET", f"{API}/decisions?continue=é", 400),
+        ("GET", f"{API}/decisions?pod={LONG}", 400),
+        ("GET", f"{API}/namespaces/{LONG}/decisions", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/{LONG}", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=x", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=9223372036854775808", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k?all=yes", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/p%00q", 404),
+        ("GET", f"{API}/nodehistories/worker-1?since=yesterday", 400),
+        ("GET", f"{API}/nodehistories/worker-1?since=2026-03-01T12:00:00", 400),
+        ("GET", f"{API}/nodehistories/{LONG}", 400),
+        ("GET", "/pod?name=a&namespace=b&x=1", 400),
+    ],
+)
+def test_every_error_is_an_envelope(service: Service, method: str, path: str, code: int) -> None:
+    service.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), a_decision())
+    assert envelope(service.client.open(path, method=method))["code"] == code
+
+
+def test_an_unknown_parameter_is_named(service: Service) -> None:
+    status = service.error(f"{API}/decisions", limti=3)
+    assert status["message"] == "unknown parameter 'limti'; known here: limit, continue, pod, cluster"
+
+
+def test_405_says_what_is_allowed(service: Service) -> None:
+    assert service.client.post(f"{API}/decisions").headers["Allow"] == "GET, HEAD"
+
+
+def test_an_unexpected_error_is_an_envelope_without_a_traceback(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: object) -> Any:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(Metrics, "exposition", broken)
+    status = envelope(service.client.get("/metrics"))
+    assert (status["code"], "secret" in status["message"]) == (500, False)
+    assert "secret detail" in caplog.text
+
+
+def test_probes_tell_alive_from_ready(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [service.client.get(p).text for p in ("/livez", "/readyz")] == ["ok", "ok"]
+
+    def gone() -> None:
+        raise StoreUnavailableError("unable to open database file")
+
+    monkeypatch.setattr(service.store.reader, "check", gone)
+    assert service.client.get("/livez").status_code == 200
+    assert envelope(service.client.get("/readyz"))["message"].endswith("unable to open database file")
+
+
+def test_head_answers_like_get(service: Service) -> None:
+    answer = service.client.head(f"{API}/decisions")
+    assert (answer.status_code, answer.data) == (200, b"")
+
+
+def test_the_index_lists_the_routes_and_no_answer_is_cached(service: Service) -> None:
+    answer = service.client.get("/")
+    assert {"/livez", "/metrics", "/pod", f"{API}/nodehistories/<node>"} <= set(answer.get_json()["paths"])
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.text.startswith('{"service":"herodotus",')
+
+
+def test_version_names_the_api_and_the_frames(service: Service) -> None:
+    assert service.get("/version") == {"version": "0.1.0", "apiVersion": "herodotus.dev/v1alpha1", "frameVersion": 1}
+
+
+def test_metrics_show_what_is_stored_and_how_long_answers_take(service: Service) -> None:
+    service.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), a_decision())
+    assert service.metric("herodotus_stored", kind="decisions") == 1
+    assert service.metric("herodotus_ingest_frames_total", kind="node_rows") == 1
+    assert (service.metric("herodotus_database_bytes", kind="live") or 0) > 100_000
+    assert service.metric("herodotus_request_seconds_count", route="/metrics", code="200") == 4

@@ -1,0 +1,155 @@
+"""The database itself: made new, kept private, brought up to date, pruned."""
+
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus_endpoint.store import Limits, Pruner, Store, StoreError, prepare, sqlite_url
+from herodotus_endpoint.store.schema import METADATA
+from herodotus_endpoint.store.sequences import Hole, Sequences
+from tests.builders import INCARNATION, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, rows
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+DAY_S = 86_400
+
+
+def test_a_fresh_database_is_private_and_has_the_schema(tmp_path: Path) -> None:
+    file = prepare(sqlite_url(tmp_path / "a" / "b" / "herodotus.db"))
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (file, file.parent)] == [0o600, 0o700]
+    engine = sa.create_engine(sqlite_url(file))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        modes = [connection.exec_driver_sql(f"PRAGMA {p}").scalar() for p in ("journal_mode", "auto_vacuum")]
+    engine.dispose()
+    assert modes == ["wal", 2]
+
+
+def newer(folder: Path) -> str:
+    url = sqlite_url(folder / "herodotus.db")
+    with sqlite3.connect(prepare(url)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    return url
+
+
+def garbage(folder: Path) -> str:
+    (folder / "herodotus.db").write_bytes(b"no database" * 1000)
+    return sqlite_url(folder / "herodotus.db")
+
+
+def a_file_for_a_folder(folder: Path) -> str:
+    (folder / "data").write_text("")
+    return sqlite_url(folder / "data" / "herodotus.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (newer, "Can't locate revision"),
+        (garbage, "file is not a database"),
+        (a_file_for_a_folder, "cannot use"),
+        (lambda folder: sqlite_url(folder), "Is a directory"),
+        (lambda _: "postgresql://h/d", "only sqlite:///FILE is supported"),
+        (lambda _: "sqlite://", "only sqlite:///FILE is supported"),
+        (lambda _: "nonsense", "is no database URL"),
+    ],
+    ids=["newer", "garbage", "file in the way", "a directory", "another database", "in memory", "no URL"],
+)
+def test_an_unusable_database_is_refused_with_the_reason(tmp_path: Path, url: Any, said: str) -> None:
+    with pytest.raises(StoreError, match=said):
+        Store(url(tmp_path))
+
+
+def pruned(service: Service, **limits: Any) -> int:
+    return Pruner(service.store.writer, Limits(**limits), service.clock).prune()
+
+
+def pods(service: Service) -> list[str]:
+    return [i["pod"] for i in service.get(f"{API}/decisions", limit=500)["items"]]
+
+
+def test_old_decisions_go_with_what_belonged_to_them_alone(service: Service) -> None:
+    """By the time of ingest. Histories stay, and so does the node table that a kept decision saw."""
+    old = [a_decision(pod=f"old-{i}", sequence=2 * i + 1) for i in range(300)]
+    service.stored(rows(TABLE), *(f for d in old for f in (d, bound(d, TABLE))))
+    later = replace(TABLE, generation=8, since=[0, 8, 0], names=["worker-1", "worker-9", "worker-3"])
+    service.clock.now_s += 2 * DAY_S
+    service.stored(rows(later), a_decision(pod="new", nodes=later.names, generation=8, sequence=1001))
+    before = service.explain("new")
+    assert pruned(service, max_age_s=DAY_S) == 300
+    assert pruned(service, max_age_s=DAY_S) == 0
+    assert (pods(service), service.explain("new")) == (["new"], before)
+    assert service.store.reader.sizes().rows == {"decisions": 1, "outcomes": 0, "gaps": 0, "rollups": 1}
+    assert service.history("worker-2", since="999999999")["considered"] == 300
+    with service.store.writer.transaction() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM node_rows")) == 3
+    assert service.stored(old[0])["duplicates"] == 1, "what was pruned does not come back"
+
+
+def test_the_oldest_decisions_go_when_the_database_is_too_large(service: Service) -> None:
+    noise = "".join(chr(33 + i * i % 90) for i in range(4000))
+    for i in range(8):
+        batch = (
+            a_decision(pod=f"p-{i}-{j}", sequence=100 * i + j + 1, owner=None, marks=(noise[j:], str(i)))
+            for j in range(100)
+        )
+        service.stored(rows(TABLE), *batch)
+    full = service.store.reader.sizes().live_bytes
+    gone = pruned(service, max_bytes=full - 400_000)
+    assert 0 < gone < 800
+    assert pods(service)[0] == "p-7-99"
+    assert pods(service)[-1] == f"p-{gone // 100}-0"
+    assert service.store.reader.sizes().live_bytes <= full - 400_000
+    with sqlite3.connect(service.store.file) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    connection.close()
+
+
+def test_an_ended_incarnation_vanishes_with_its_last_decision(service: Service) -> None:
+    service.stored(rows(TABLE), a_decision())
+    service.clock.now_s += 2 * DAY_S
+    service.stored(rows(TABLE, incarnation="next"), a_decision(incarnation="next"))
+    pruned(service, max_age_s=DAY_S)
+    assert [i["metadata"]["name"] for i in service.get(f"{API}/incarnations")["items"]] == ["next"]
+    assert service.stored(rows(TABLE), a_decision())["accepted"] == 2, f"{INCARNATION} starts again"
+
+
+def test_old_histories_go_by_an_age_of_their_own(service: Service) -> None:
+    service.stored(rows(TABLE), a_decision())
+    service.clock.now_s += 100 * DAY_S
+    pruned(service)
+    assert service.history("worker-1", since="999999999")["considered"] == 0
+
+
+events = st.lists(
+    st.one_of(st.integers(0, 30), st.tuples(st.integers(1, 30), st.integers(1, 30)).map(sorted).map(tuple)), max_size=40
+)
+
+
+@given(events)
+def test_sequences_agree_with_a_set(sample: list[Any]) -> None:
+    """Taken once each; missing and explained are what a set of all numbers says."""
+    sequences, taken, lost = Sequences(), set[int](), set[int]()
+    for event in sample:
+        if isinstance(event, int):
+            if event == 0 and sequences.highest >= 0:
+                continue  # a numbering that starts at 0 starts with it
+            assert sequences.take(event) == (event not in taken)
+            taken.add(event)
+        else:
+            sequences.explain(*event)
+            lost |= set(range(event[0], event[1] + 1))
+        missing = set(range(1, sequences.highest + 1)) - taken
+        assert (sequences.explained, sequences.missing) == (len(missing & lost), len(missing - lost))
+        assert all(a.last < b.first for a, b in zip(sequences.holes, sequences.holes[1:], strict=False))
+        assert all(isinstance(h, Hole) and len(h) > 0 for h in sequences.holes)
