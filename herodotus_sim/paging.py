@@ -87,7 +87,8 @@ class Pages:
     def _resume(self, kind: Kind, version: int, after: Key) -> tuple[list[Version], int]:
         with self._store.lock:
             ordered = self._kept.get((kind.plural, version))
-        if ordered is None:
+            forgotten = version < self._store.collection(kind).floor
+        if ordered is None or forgotten:
             raise errors.expired(_EXPIRED)
         return ordered, bisect_right(ordered, after, key=attrgetter("key"))
 
