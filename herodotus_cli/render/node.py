@@ -40,8 +40,8 @@ def _headline(answer: Json) -> str:
     if not considered:
         return "Not considered for any pod."
     return (
-        f"Considered {count(considered, 'time')}: feasible {feasible:,} ({percent(feasible / considered)}),"
-        f" chosen {chosen:,} ({percent(chosen / considered)})."
+        f"Considered {count(considered, 'time')}: feasible {feasible} ({percent(feasible / considered)}),"
+        f" chosen {chosen} ({percent(chosen / considered)})."
     )
 
 
@@ -62,7 +62,7 @@ def _filters(answer: Json, view: View) -> list[Block]:
 
 
 def _rejected_for(f: Json) -> str:
-    said = ", ".join(f"{reason['text']} {reason['count']:,}" for reason in f["reasons"])
+    said = ", ".join(f"{reason['text']} {reason['count']}" for reason in f["reasons"])
     return said or "–"
 
 
@@ -87,7 +87,7 @@ def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
     rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
     decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
     not_evaluated = answer.get("notEvaluated", 0)
-    first = ", ".join(f"{plugin} {n:,}" for n, plugin in decisive)
+    first = ", ".join(f"{plugin} {n}" for n, plugin in decisive)
     workloads = [_workload(w) for w in answer["workloads"]]
     omitted = answer.get("workloadsOmitted", 0)
     shown = len(workloads) if view.piped or view.wide else _NAMED
@@ -106,10 +106,10 @@ def _won(won: Json) -> str:
     if won.get("meanMargin") is not None:
         parts.append(f"by {number(won['meanMargin'])} points on average")
     if won.get("uncontested"):
-        parts.append(f"{won['uncontested']:,} without a rival")
+        parts.append(f"{won['uncontested']} without a rival")
     if won.get("ties"):
         parts.append(f"{count(won['ties'], 'tie')}")
-    carried = [f"{plugin} {n:,}" for plugin, n in won.get("carriedBy", {}).items()]
+    carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
     return ", ".join(parts) + (f"; carried by {listed(carried, _NAMED)}" if carried else "")
 
 
@@ -123,7 +123,7 @@ def _lost(lost: Json) -> str:
 
 def _workload(w: Json) -> str:
     name = f"{w['namespace']}/{w['workload']}" if w.get("namespace") else w["workload"]
-    return f"{name} {w['count']:,}"
+    return f"{name} {w['count']}"
 
 
 def _recent(answer: Json, view: View) -> list[Block]:

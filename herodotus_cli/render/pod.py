@@ -101,7 +101,7 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
     drawn = f"drawn among {count(len(tie['nodes']), 'equal node')} with seed {tie['seed']}: {named}" if tie else ""
     labelled = [
         ("TIE", drawn),
-        *(("PREFILTER", f"{v['plugin']} {v['code']}: {', '.join(v['reasons'])}") for v in answer["preFilters"]),
+        *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
         ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
         *(
             ("NOT EVALUATED", f"{count(n, 'node')}: {_NOT_EVALUATED.get(why, why)}")

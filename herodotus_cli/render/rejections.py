@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, View, facts, table
-from herodotus_cli.render.words import short_names
+from herodotus_cli.render.words import natural, short_names
 from herodotus_record.units import quantity
 
 Json = dict[str, Any]
@@ -71,14 +71,19 @@ def _why(group: Json, *, name_nodes: bool) -> str:
     common = "; ".join(reason["text"] for reason in group["reasons"]) or group["code"]
     if not name_nodes:
         return common
-    numbers: dict[str, list[str]] = {}
+    by_free: dict[str, list[str]] = {}
     for row in group["nodes"]:
-        numbers.setdefault(_free(row["reasons"]), []).append(row["node"])
-    named = ", ".join(f"{free} ({', '.join(nodes)})".strip() for free, nodes in numbers.items())
+        by_free.setdefault(_free(row["reasons"]), []).append(row["node"])
+    parts = [_named(free, nodes) for free, nodes in by_free.items()]
     if group["nodesOmitted"]:
-        named += f", … {group['nodesOmitted']:,} more: --all"
+        parts.append(f"… {group['nodesOmitted']} more: --all")
     also = _also(group["nodes"])
-    return f"{common}{'; free' if any(numbers) else ''} {named}{'; ' + also if also else ''}"
+    return f"{common}{'; free ' if any(by_free) else ': '}{', '.join(parts)}{'; ' + also if also else ''}"
+
+
+def _named(free: str, nodes: Sequence[str]) -> str:
+    names = ", ".join(sorted(nodes, key=natural))
+    return f"{free} ({names})" if free else names
 
 
 def _free(reasons: Sequence[Json]) -> str:

@@ -89,7 +89,7 @@ def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None)
         return short, []
     telling = [(c, s["plugin"]) for c, s in zip(short, plugins, strict=True) if not c.equal]
     same = [f"{s['plugin']} {c.points[0]}" for c, s in zip(short, plugins, strict=True) if c.equal]
-    notes = [f"the same for {'all' if len(ranking) > 2 else 'both'}: {', '.join(same)}"] if same else []
+    notes = [f"the same for these {len(ranking)}: {', '.join(same)}"] if same else []
     if _width([c for c, _ in telling]) <= room:
         return [c for c, _ in telling], notes
     by_spread = sorted(telling, key=lambda t: min(t[0].points) - max(t[0].points))
@@ -115,7 +115,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Block:
-    """A row for each node and plugin: raw, normalised, weight, points."""
+    """A row for each node and plugin: raw, normalised to 0..100, and that times the weight."""
     rows: list[list[Cell | str]] = []
     for row in ranking:
         mark = "" if view.piped or not row["chosen"] else f" {_CHOSEN}"
@@ -123,10 +123,10 @@ def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Bl
             once = view.piped or i == 0
             got = row["scores"][s["plugin"]]
             place = [str(row["rank"]), row["node"] + mark, str(row["total"])] if once else ["", "", ""]
-            amounts = [got["raw"], got["normalized"], s["weight"], got["weighted"]]
-            rows.append([*(_cell(p, row) for p in place), s["plugin"], *map(str, amounts)])
-    header = ("RANK", "NODE", "TOTAL", "PLUGIN", "RAW", "NORMALISED", "WEIGHT", "POINTS")
-    return table(header, rows, right=(0, 2, 4, 5, 6, 7))
+            amounts = [got["raw"], got["normalized"], got["weighted"]]
+            rows.append([*(_cell(p, row) for p in place), f"{s['plugin']} ×{s['weight']}", *map(str, amounts)])
+    header = ("RANK", "NODE", "TOTAL", "PLUGIN", "RAW", "NORM", "POINTS")
+    return table(header, rows, right=(0, 2, 4, 5, 6))
 
 
 def _omitted(answer: Json, every_node: bool) -> list[Block]:

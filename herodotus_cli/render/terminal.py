@@ -1,4 +1,4 @@
-"""Blocks on a terminal, drawn by Rich: folded to its width, with colour where it is wanted.
+"""Blocks on a terminal, drawn by Rich: folded to its width and never cut, with colour where it is wanted.
 
 Owns: folding, colours. Does not own: what blocks say; `plain` draws what is piped.
 
@@ -18,6 +18,7 @@ from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Style, Table,
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
+_FOLDED = 24  # a last column that is narrower than this reads worse than a broken line
 
 
 def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
@@ -51,7 +52,7 @@ def _draw(console: Console, block: Block, view: View) -> None:
             for part in _sides(block, console.width):
                 console.print(part)
         case Table():
-            console.print(_grid(block, view))
+            console.print(_grid(block, view), width=max(console.width, _least_width(block)), crop=False)
 
 
 def _sides(block: Sides, width: int) -> list[Text]:
@@ -81,6 +82,15 @@ def _grid(block: Table, view: View) -> Grid:
     for row in block.rows:
         grid.add_row(*(_text(cell.text, cell.style) for cell in row))
     return grid
+
+
+def _least_width(block: Table) -> int:
+    """What a table needs for nothing to be cut: a narrower terminal breaks its lines, but loses none of them."""
+    rows = [[_text(cell.text).cell_len for cell in row[:-1]] for row in block.rows]
+    rows.append([len(title) for title in block.header[:-1]] or rows[0])
+    words = [len(word) for row in block.rows for word in row[-1].text.split()]
+    last = min(_FOLDED, max([*words, *map(len, block.header[-1:])], default=0))
+    return sum(max(column) + _GAP for column in zip(*rows, strict=True)) + last
 
 
 def _text(words: str, style: Style = "") -> Text:

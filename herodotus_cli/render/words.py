@@ -5,6 +5,7 @@ Owns: their wording. Does not own: sentences about decisions; those come with th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,11 @@ SHORT = {
     "DynamicResources": "DRA",
 }
 _CUT = 10
+_SPANS = (
+    (2 * 86_400, 86_400, "d", 3600, "h"),
+    (3600, 3600, "h", 60, "m"),
+    (60, 60, "m", 1, "s"),
+)
 
 
 def short_names(plugins: Sequence[str]) -> dict[str, str]:
@@ -49,18 +55,18 @@ def age(since: object, now: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span in its two largest units."""
+    """A time span in its two largest units; days only from the second on, as kubectl writes ages."""
     whole = max(0, int(seconds))
-    for unit_s, unit, below_s, below in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= unit_s:
+    for least_s, unit_s, unit, below_s, below in _SPANS:
+        if whole >= least_s:
             rest = whole % unit_s // below_s
             return f"{whole // unit_s}{unit}{rest}{below}" if rest else f"{whole // unit_s}{unit}"
     return f"{whole}s"
 
 
 def count(n: int, noun: str) -> str:
-    """`1 node`, `1,204 nodes`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    """`1 node`, `1204 nodes`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def percent(rate: Any) -> str:
@@ -76,7 +82,12 @@ def number(value: Any) -> str:
     """A number with at most one decimal; `–` where there is none."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:,.1f}"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts worker-9 before worker-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def listed(names: Iterable[str], limit: int, more: str = "") -> str:
@@ -85,4 +96,4 @@ def listed(names: Iterable[str], limit: int, more: str = "") -> str:
     if len(every) <= limit:
         return ", ".join(every)
     hint = f": {more}" if more else ""
-    return f"{', '.join(every[:limit])}, … {len(every) - limit:,} more{hint}"
+    return f"{', '.join(every[:limit])}, … {len(every) - limit} more{hint}"

@@ -1,0 +1,184 @@
+"""The situations that the screens are drawn for: documents made from records, as the decisions service makes them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from herodotus_cli.render import node_of_pod, pod
+from herodotus_cli.render.blocks import Block, View
+from herodotus_record import reasons
+from herodotus_record.answers import pod_explanation
+from herodotus_record.model import Code, Decision, NodeTable, Owner, PluginVerdict, Reason, ScoreColumn, Verdict
+from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, 38, tzinfo=timezone.utc)  # 38 s after the builders' decisions start
+
+NODES = [f"worker-{i}" for i in range(1, 13)]
+USED = {"worker-1": 7520, "worker-2": 7700, "worker-4": 8000, "worker-6": 8000, "worker-12": 7900}
+REJECTED = {
+    **{node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in ("worker-1", "worker-2", "worker-4", "worker-6")},
+    **{node: {"TaintToleration": TAINTED} for node in ("worker-9", "worker-10")},
+    "worker-12": {"NodeUnschedulable": CORDONED, "NodeResourcesFit": INSUFFICIENT_CPU},
+}
+POINTS = {
+    "worker-7": {"TaintToleration": 100, "NodeResourcesFit": 87, "ImageLocality": 94},
+    "worker-3": {"TaintToleration": 100, "NodeResourcesFit": 73, "ImageLocality": 87},
+    "worker-5": {"TaintToleration": 100, "NodeResourcesFit": 61, "ImageLocality": 73},
+    "worker-8": {"TaintToleration": 100, "NodeResourcesFit": 61},
+    "worker-11": {"TaintToleration": 100},
+}
+MORE_PLUGINS = {  # score plugin -> weight; with the builders' three, all in-tree ones and an out-of-tree one
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "DynamicResources": 2,
+    "EnergyAwarePlacement": 1,
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An answer and the screen that shows it."""
+
+    answer: Json
+    screen: Callable[[Json, View], list[Block]] = pod.screen
+
+
+def scenes() -> dict[str, Callable[[], Scene]]:
+    """Every situation by its name."""
+    return {
+        "placed": lambda: Scene(placed()),
+        "placed-all": lambda: Scene(placed(every_node=True), all_nodes),
+        "placed-many-plugins": lambda: Scene(explained(many_plugins())),
+        "only-feasible-node": lambda: Scene(only_feasible()),
+        "tie": lambda: Scene(tie()),
+        "binding": lambda: Scene(explained(a_placed(), outcome=False)),
+        "bind-failed": lambda: Scene(bind_failed()),
+        "result-lost": lambda: Scene(lost()),
+        "second-attempt": lambda: Scene(second_attempt()),
+        "pending": lambda: Scene(explained(a_pending())),
+        "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
+        "prefilter-rejected": lambda: Scene(prefilter_rejected()),
+        "preemption-failed": lambda: Scene(preemption_failed()),
+        "node-rejected": lambda: Scene(placed(node="worker-12"), node_of_pod.screen),
+        "node-outscored": lambda: Scene(placed(node="worker-3"), node_of_pod.screen),
+        "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
+        "5000-nodes-placed": lambda: Scene(explained(large(fits=3000))),
+        "5000-nodes-pending": lambda: Scene(explained(large(fits=0))),
+    }
+
+
+def all_nodes(answer: Json, view: View) -> list[Block]:
+    return pod.screen(answer, view, every_node=True)
+
+
+def a_placed(**changes: Any) -> Decision:
+    given = {"nodes": NODES, "rejected": REJECTED, "points": POINTS, "owner": Owner("Deployment", "checkout")}
+    return a_decision(**(given | changes))
+
+
+def placed(**query: Any) -> Json:
+    return explained(a_placed(), **query)
+
+
+def explained(decision: Decision, *, outcome: bool = True, **query: Any) -> Json:
+    """The document; a placed pod is bound, unless `outcome` is False."""
+    table = table_of(decision)
+    outcomes = [bound(decision, table)] if outcome and decision.chosen is not None else []
+    return pod_explanation(decision, outcomes, table, **query)
+
+
+def table_of(decision: Decision) -> NodeTable:
+    if decision.slots > len(NODES):
+        names = [f"node-{i:04}" for i in range(decision.slots)]
+        return a_table(names, used={name: 7800 + i % 200 for i, name in enumerate(names)})
+    if decision.nodes_feasible:
+        return a_table(NODES, used=USED)
+    return a_table(NODES, used={node: 6300 + 100 * i for i, node in enumerate(NODES)})
+
+
+def many_plugins() -> Decision:
+    """Every score plugin, on nodes with names as clouds give them: more than 80 columns hold."""
+    decision = a_placed()
+    extra = []
+    totals = array("q", decision.totals)
+    for i, (plugin, weight) in enumerate(MORE_PLUGINS.items()):
+        points = [(100 if i % 2 else 90 - rank * i) if rank else 0 for rank in decision.rank]
+        totals = array("q", [t + p * weight for t, p in zip(totals, points, strict=True)])
+        extra.append(ScoreColumn(plugin, weight, False, array("q", [p * 31 for p in points]), array("b", points)))
+    skipped = ScoreColumn("NodeVolumeLimits", 1, skipped=True)
+    return replace(decision, scores=(*decision.scores, *extra, skipped), totals=totals)
+
+
+def only_feasible() -> Json:
+    others = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES if node != "worker-7"}
+    return explained(a_placed(rejected=others))
+
+
+def tie() -> Json:
+    return explained(a_placed(points={**POINTS, "worker-3": POINTS["worker-7"], "worker-5": POINTS["worker-7"]}))
+
+
+def bind_failed() -> Json:
+    decision, table = a_placed(), a_table(NODES, used=USED)
+    return pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table)
+
+
+def lost() -> Json:
+    answer = explained(a_placed(), outcome=False)
+    answer["outcome"]["lost"] = True  # what the decisions service adds when another scheduler has taken over
+    return answer
+
+
+def second_attempt() -> Json:
+    answer = explained(a_placed(attempt=2, marks=("csidrivers are not served: volume limits were not checked",)))
+    answer["attempt"] |= {"attempts": 2, "failedBefore": 1}
+    return answer
+
+
+def a_pending() -> Decision:
+    rejected: dict[str, Mapping[str, Verdict]] = {
+        node: {"TaintToleration": TAINTED} if i >= 8 else {"NodeResourcesFit": INSUFFICIENT_CPU}
+        for i, node in enumerate(NODES)
+    }
+    rejected["worker-9"] = {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
+    owner = Owner("StatefulSet", "payments")
+    return a_decision(pod="payments-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000}, owner=owner, attempt=5)
+
+
+def prefilter_rejected() -> Json:
+    no_claim = Verdict(
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        (Reason("not-built", {"feature": "volume claims", "plugin": "VolumeBinding"}),),
+    )
+    decision = a_decision(nodes=NODES, pre_filters=(PluginVerdict("VolumeBinding", no_claim),))
+    message = reasons.fit_error(12, [], pre_filter=reasons.sentence(no_claim.reasons[0]))
+    return explained(replace(decision, message=message))
+
+
+def preemption_failed() -> Json:
+    unhelpful = Verdict(Code.UNSCHEDULABLE, (Reason("no-victims"),))
+    decision = a_pending()
+    message = f"{decision.message} preemption: 0/12 nodes are available: 12 No preemption victims found."
+    return explained(replace(decision, post_filters=(PluginVerdict("DefaultPreemption", unhelpful),), message=message))
+
+
+def large(*, fits: int) -> Decision:
+    """5,000 nodes, of which the first `fits` are feasible."""
+    nodes = [f"node-{i:04}" for i in range(5000)]
+    rejected = {
+        node: {"TaintToleration": TAINTED} if i % 10 == 9 else {"NodeResourcesFit": INSUFFICIENT_CPU}
+        for i, node in enumerate(nodes)
+        if i >= fits
+    }
+    points = {
+        node: {"TaintToleration": 100, "NodeResourcesFit": i % 97, "ImageLocality": i % 7}
+        for i, node in enumerate(nodes)
+    }
+    return a_decision(nodes=nodes, rejected=rejected, points=points, owner=Owner("Job", "nightly"))

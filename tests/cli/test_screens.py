@@ -1,0 +1,129 @@
+"""The screens, word for word. HERODOTUS_REGENERATE=1 writes them anew; then read the difference."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from herodotus_cli.render import plain, terminal
+from herodotus_cli.render.blocks import View
+from tests.cli.scenes import NOW, Scene, a_pending, explained, large, many_plugins, placed, scenes
+
+GOLDEN = Path(__file__).parent / "golden"
+VIEWS = {
+    "piped": View(NOW),
+    "80": View(NOW, width=80),
+    "200": View(NOW, width=200),
+    "wide-piped": View(NOW, wide=True),
+    "wide-80": View(NOW, width=80, wide=True),
+}
+ONLY_PLACED = ("placed", "placed-many-plugins")  # what -o wide changes
+
+
+def drawn(scene: Scene, view: View, *, color: bool = False) -> str:
+    blocks = scene.screen(scene.answer, view)
+    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=color)
+
+
+def expect(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("HERODOTUS_REGENERATE"):
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} differs; HERODOTUS_REGENERATE=1 writes it anew"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("scene", scenes())
+def test_screen_is_as_recorded(scene: str, view: str) -> None:
+    if view.startswith("wide") and scene not in ONLY_PLACED:
+        return
+    expect(f"pod-{scene}.{view}", drawn(scenes()[scene](), VIEWS[view]))
+
+
+@pytest.mark.parametrize("scene", scenes())
+def test_80_columns_hold_every_view(scene: str) -> None:
+    text = drawn(scenes()[scene](), VIEWS["80"])
+    too_long = [line for line in text.splitlines() if len(line) > 80 and not line.startswith("Event: ")]
+    assert not too_long
+
+
+@pytest.mark.parametrize("scene", scenes())
+def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
+    import re
+
+    coloured = drawn(scenes()[scene](), VIEWS["80"], color=True)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).replace(" ", "") == drawn(scenes()[scene](), VIEWS["80"]).replace(
+        " ", ""
+    )
+    assert "\x1b[" in coloured
+
+
+@pytest.mark.parametrize("width", [None, 40, 80, 200])
+@pytest.mark.parametrize(
+    "scene", ["pending", "pending-all", "preemption-failed", "prefilter-rejected", "5000-nodes-pending"]
+)
+def test_event_line_is_the_events_message_unbroken(scene: str, width: int | None) -> None:
+    found = scenes()[scene]()
+    lines = drawn(found, View(NOW, width=width)).splitlines()
+    assert f"Event: {found.answer['message']}" in lines
+
+
+def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> None:
+    text = drawn(Scene(explained(a_pending())), VIEWS["piped"])
+    rows = [line.split(maxsplit=2) for line in text.splitlines() if line.startswith("worker-9 ")]
+    assert rows == [
+        ["worker-9", "TaintToleration", "taint dedicated=gpu:NoSchedule not tolerated"],
+        ["worker-9", "NodeResourcesFit", "cpu: requests 2000m; free 900m of 8000m"],
+    ]
+
+
+@pytest.mark.parametrize("fits", [0, 3000])
+@pytest.mark.parametrize("width", [None, 80])
+def test_5000_nodes_stay_on_a_screen(fits: int, width: int | None) -> None:
+    assert len(drawn(Scene(explained(large(fits=fits))), View(NOW, width=width)).splitlines()) < 40
+
+
+@pytest.mark.parametrize("width", range(60, 201, 7))
+def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
+    """The columns shown, `others`, and those that are equal add up to the total."""
+    answer = explained(many_plugins())
+    text = drawn(Scene(answer), View(NOW, width=width))
+    row = next(line for line in text.splitlines() if "worker-7 ◀" in line)
+    total, *shown = (int(cell) for cell in row.partition("◀")[2].split())
+    paragraph = " ".join(text.split("\n\n")[1].split())
+    same = paragraph.partition("the same for these 5: ")[2].partition(" others:")[0]
+    equal = [int(part.split()[1]) for part in same.split(", ")] if same else []
+    assert total == sum(shown) + sum(equal) == answer["ranking"][0]["total"]
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_no_headers_leaves_out_header_rows_only() -> None:
+    scene = Scene(placed())
+    with_, without = (drawn(scene, replace(VIEWS["piped"], headers=h)).splitlines() for h in (True, False))
+    assert len(with_) - len(without) == 2
+    assert not any(line.startswith(("RANK", "REJECTED")) for line in without)
+
+
+def test_a_record_cannot_send_escape_sequences() -> None:
+    answer = placed()
+    answer["headline"] = "On \x1b[31mworker-7\x07\r\n: best"
+    for view in VIEWS.values():
+        assert not set(drawn(Scene(answer), view)) & {"\x1b", "\x07", "\r"}
+
+
+def test_brackets_are_text_and_not_markup() -> None:
+    answer = placed()
+    answer["marks"] = ["[red]not markup[/red] :warning:"]
+    assert "[red]not markup[/red] :warning:" in drawn(Scene(answer), VIEWS["80"])
+
+
+def test_a_terminal_too_narrow_for_a_table_breaks_lines_and_cuts_none() -> None:
+    found = Scene(placed())
+    for row in found.answer["ranking"]:
+        row["node"] = f"ip-10-0-12-34.eu-central-1.compute.internal.{row['node']}.example.test"
+    text = drawn(found, View(NOW, width=60, wide=True))
+    assert all(row["node"] in text for row in found.answer["ranking"])
+    assert "POINTS" in text
