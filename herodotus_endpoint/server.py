@@ -62,7 +62,8 @@ def listen(address: Address) -> socket.socket:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as e:
-        raise ListenError(f"cannot listen on {address}: {e.strerror or e}") from e
+        why = os.strerror(e.errno) if e.errno and e.errno > 0 else e.strerror  # names are resolved with codes below 0
+        raise ListenError(f"cannot listen on {address}: {why}") from e
 
 
 class _Server(BaseApplication):  # type: ignore[misc]

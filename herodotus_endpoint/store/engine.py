@@ -45,6 +45,8 @@ def prepare(url: str) -> Path:
     StoreError when that is not possible. Answers with the file's path.
     """
     file = _file_of(url)
+    if file.parent.exists() and not file.parent.is_dir():
+        raise StoreError(f"cannot use {file.parent}: it is not a directory")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
@@ -91,7 +93,7 @@ def live_bytes(connection: sa.Connection) -> int:
 
 
 def give_back_pages(connection: sa.Connection, most: int) -> None:
-    """Cut free pages off the file, one a statement: Python's driver steps the pragma once, whatever number it is given."""
+    """Cut free pages off the file. One a statement: Python's driver steps the pragma once, whatever its number."""
     free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
     for _ in range(min(free, most)):
         connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")

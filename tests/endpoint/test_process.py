@@ -1,0 +1,190 @@
+"""The real process: what it prints, how it ends, and what is left of it after SIGKILL."""
+
+import json
+import os
+import random
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_record import codec
+from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
+from tests.endpoint.service import API
+
+ROOT = Path(__file__).parents[2]
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+
+Run = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts the service on a data directory of the test; whatever is left at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, data: Path = tmp_path / "data") -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "herodotus_endpoint", "--data", str(data), *arguments]
+        environment = {k: v for k, v in os.environ.items() if k != "HERODOTUS_DATABASE_URL"} | {"HOME": str(tmp_path)}
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def port(process: "subprocess.Popen[str]") -> int:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("listening on http://127.0.0.1:"), process.communicate()
+    return int(line.split(":")[2].split(" ")[0])
+
+
+def request(at: int, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    connection = HTTPConnection("127.0.0.1", at, timeout=10)
+    try:
+        connection.request("POST" if body else "GET", path, body, {"Content-Type": codec.CONTENT_TYPE} if body else {})
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text[:1] == b"{" else text.decode()
+    finally:
+        connection.close()
+
+
+def listening(at: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", at)) == 0
+
+
+def test_it_says_where_it_listens_and_ends_on_sigterm(run: Run, tmp_path: Path) -> None:
+    process = run("--bind", "127.0.0.1:0", "--insecure")
+    at = port(process)
+    assert request(at, "/readyz") == (200, "ok")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=15)
+    assert (process.returncode, out) == (0, "")
+    assert "--insecure: unauthenticated ingest is accepted from any peer" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["data"], "no control socket, nothing else in the home directory"
+    assert stat.S_IMODE((tmp_path / "data" / "herodotus.db").stat().st_mode) == 0o600
+
+
+def test_ingest_can_have_a_listener_of_its_own(run: Run) -> None:
+    process = run("--bind", "127.0.0.1:0", "--ingest-bind", "127.0.0.1:0")
+    queries, ingest = port(process), port(process)
+    body = codec.encode(TABLE.rows(CLUSTER, INCARNATION))
+    assert request(queries, "/ingest/v1/frames", body)[0] == 403
+    assert request(ingest, "/ingest/v1/frames", body)[0] == 200
+
+
+def test_a_port_in_use_is_one_clear_line(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = taken.getsockname()[1]
+        process = run("--bind", f"127.0.0.1:{at}")
+        out, err = process.communicate(timeout=15)
+    assert (process.returncode, out, err) == (
+        1,
+        "",
+        f"error: cannot listen on 127.0.0.1:{at}: Address already in use\n",
+    )
+
+
+def test_an_address_that_is_not_ours_is_one_clear_line(run: Run) -> None:
+    process = run("--bind", "192.0.2.1:8000")
+    _, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (1, "error: cannot listen on 192.0.2.1:8000: Cannot assign requested address\n")
+
+
+def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    process = run(data=tmp_path / "file")
+    _, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (1, f"error: cannot use {tmp_path / 'file'}: it is not a directory\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--bind", "8000"],
+        ["--bind", "h:99999"],
+        ["--threads", "0"],
+        ["--max-age", "7"],
+        ["--max-bytes", "10"],
+        ["--database-url", "sqlite:///x"],
+        ["--no-such-flag"],
+    ],
+    ids=lambda a: " ".join(a),
+)
+def test_bad_arguments_exit_2(run: Run, arguments: list[str]) -> None:
+    process = run(*arguments)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 2
+    assert err.splitlines()[-1].startswith("python -m herodotus_endpoint: error: ")
+
+
+def batch(first: int, size: int = 5) -> bytes:
+    decisions = (a_decision(pod=f"p-{i}", sequence=i) for i in range(first, first + size))
+    return codec.encode(TABLE.rows(CLUSTER, INCARNATION)) + b"".join(map(codec.encode, decisions))
+
+
+def load(at: int, first: int, acknowledged: set[int]) -> None:
+    """Batches one after the other until the service is gone; what was acknowledged is remembered."""
+    while True:
+        try:
+            code, receipt = request(at, "/ingest/v1/frames", batch(first))
+        except (OSError, HTTPException):
+            return
+        assert (code, receipt["accepted"] + receipt["duplicates"]) == (200, 6)
+        acknowledged |= set(range(first, first + 5))
+        first += 5
+
+
+def test_after_sigkill_under_load_every_acknowledged_decision_is_there_once(run: Run) -> None:
+    acknowledged: set[int] = set()
+    for _ in range(4):
+        process = run("--bind", "127.0.0.1:0")
+        at = port(process)
+        sender = threading.Thread(target=load, args=(at, max(acknowledged, default=0) + 1, acknowledged))
+        before = len(acknowledged)
+        sender.start()
+        while len(acknowledged) < before + 10:
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.1))
+        process.kill()
+        sender.join()
+        while listening(at):  # the worker goes with its parent
+            time.sleep(0.01)
+    at = port(run("--bind", "127.0.0.1:0"))
+    assert stored_sequences(at) >= acknowledged
+    last = max(acknowledged)
+    assert request(at, "/ingest/v1/frames", batch(last + 1, 5))[0] == 200  # what was under way is sent again
+    count = max(stored_sequences(at))
+    assert stored_sequences(at) == set(range(1, count + 1))
+    assert request(at, f"{API}/nodehistories/worker-1?since=999999999")[1]["considered"] == count
+    (incarnation,) = request(at, f"{API}/incarnations")[1]["items"]
+    assert (incarnation["highestSequence"], incarnation["missing"]) == (count, 0)
+
+
+def stored_sequences(at: int) -> set[int]:
+    """From the pods' names; fails when one is there twice."""
+    found: list[int] = []
+    more = ""
+    while True:
+        _, page = request(at, f"{API}/decisions?limit=500&continue={more}")
+        found += [int(item["pod"].removeprefix("p-")) for item in page["items"]]
+        more = page["metadata"].get("continue", "")
+        if not more:
+            assert len(found) == len(set(found))
+            return set(found)
