@@ -51,15 +51,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="YAML files with objects to start with")
     parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--port", type=_port, default=0, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--write-kubeconfig", type=Path, metavar="PATH", help="write a kubeconfig for this server")
     parser.add_argument("--run-pods", action="store_true", help="bound pods become Running, as if there were kubelets")
     parser.add_argument("--latency-ms", type=_not_negative, default=0, help="wait before each request is handled")
     parser.add_argument("--bookmark-interval-s", type=_not_negative, default=Options.bookmark_interval_s)
-    parser.add_argument("--history-limit", type=int, default=Options.history_limit, help="changes kept per kind")
+    parser.add_argument("--history-limit", type=_positive, default=Options.history_limit, help="changes kept per kind")
     parser.add_argument("--expired-watch-as-http", action="store_true", help="HTTP 410 instead of an ERROR event")
     parser.add_argument("--no-watch-list", action="store_true", help="refuse sendInitialEvents")
     return parser
+
+
+def _port(text: str) -> int:
+    if not 0 <= int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
+    return int(text)
 
 
 def _not_negative(text: str) -> float:

@@ -1,0 +1,155 @@
+"""A real kubectl, old and new, from its first question to its tables."""
+
+import re
+from collections.abc import Callable
+
+from tests.sim.client import Api, a_node, a_pod
+
+Kubectl = Callable[..., str]
+
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  containers: [{name: main, image: "registry.example/app:1"}]
+  tolerations: [{key: a, operator: Exists}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "registry.example/app:1"}, {name: side, image: "registry.example/side:1"}]}
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    """Cells of a printed table, ages replaced."""
+    cells = [re.split(r"\s{2,}", line.strip()) for line in table.splitlines() if line.strip()]
+    return [[re.sub(r"^\d+s$", "AGE", cell) for cell in row] for row in cells]
+
+
+def test_apply_again_and_again(api: Api, kubectl: Kubectl) -> None:
+    first = kubectl("apply", "-f", "-", stdin=MANIFEST)
+    second = kubectl("apply", "-f", "-", stdin=MANIFEST)
+    fewer = MANIFEST.replace(', {name: side, image: "registry.example/side:1"}', "").replace("app:1", "app:2")
+    third = kubectl("apply", "-f", "-", stdin=fewer.replace("labels: {app: web}}\nspec", "labels: {tier: x}}\nspec"))
+    assert [first, second, third] == [
+        "pod/web created\ndeployment.apps/web created\n",
+        "pod/web unchanged\ndeployment.apps/web unchanged\n",
+        "pod/web configured\ndeployment.apps/web configured\n",
+    ]
+    pod, deployment = api.sim.get("Pod", "default", "web"), api.sim.get("Deployment", "default", "web")
+    images = [c["image"] for c in deployment["spec"]["template"]["spec"]["containers"]]
+    assert (pod["metadata"]["labels"], pod["spec"]["containers"][0]["image"], images) == (
+        {"tier": "x"}, "registry.example/app:2", ["registry.example/app:2"]
+    )  # fmt: skip
+
+
+def test_server_side_apply_and_dry_run(api: Api, kubectl: Kubectl) -> None:
+    dry = kubectl("apply", "--dry-run=server", "-f", "-", stdin=MANIFEST)
+    assert (dry.splitlines()[0], api.sim.list("Pod")) == ("pod/web created (server dry run)", [])
+    assert kubectl("apply", "--server-side", "-f", "-", stdin=MANIFEST).splitlines()[0] == "pod/web serverside-applied"
+
+
+def test_pods_and_nodes_are_printed_with_the_servers_columns(api: Api, kubectl: Kubectl) -> None:
+    addresses = [{"type": "InternalIP", "address": "192.0.2.7"}]
+    node = a_node("n1", addresses=addresses, nodeInfo={"kubeletVersion": "v1.36.0", "osImage": "Linux"})
+    node["metadata"]["labels"] = {"node-role.kubernetes.io/worker": ""}
+    api.sim.create(node)
+    api.sim.create({**a_pod("run", nodeName="n1"), "status": {"phase": "Running", "podIP": "198.51.100.1"}})
+    api.sim.create(a_pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
+    assert rows(kubectl("get", "pods", "-o", "wide")) == [
+        ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"],
+        ["gated", "0/1", "SchedulingGated", "0", "AGE", "<none>", "<none>", "<none>", "<none>"],
+        ["run", "0/1", "Running", "0", "AGE", "198.51.100.1", "n1", "<none>", "<none>"],
+    ]
+    assert rows(kubectl("get", "pods")) == [
+        ["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
+        ["gated", "0/1", "SchedulingGated", "0", "AGE"],
+        ["run", "0/1", "Running", "0", "AGE"],
+    ]
+    kubectl("cordon", "n1")
+    assert rows(kubectl("get", "nodes", "-o", "wide")) == [
+        ["NAME", "STATUS", "ROLES", "AGE", "VERSION", "INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION",
+         "CONTAINER-RUNTIME"],
+        ["n1", "Ready,SchedulingDisabled", "worker", "AGE", "v1.36.0", "192.0.2.7", "<none>", "Linux", "<unknown>",
+         "<unknown>"],
+    ]  # fmt: skip
+    assert rows(kubectl("get", "ns,cm", "-A"))[1] == ["namespace/default", "Active", "AGE"]
+
+
+def test_events_are_listed_and_shown_with_their_pod(api: Api, kubectl: Kubectl) -> None:
+    pod = api.sim.create(a_pod("web"))
+    about = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": pod["metadata"]["uid"]}
+    api.sim.create({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "web.1"},
+        "eventTime": "2026-01-02T03:04:05.000006Z",
+        "reportingController": "herodotus",
+        "reportingInstance": "h-0",
+        "action": "Scheduling",
+        "reason": "FailedScheduling",
+        "regarding": about,
+        "note": "0/1 nodes are available",
+        "type": "Warning",
+    })  # fmt: skip
+    (row,) = rows(kubectl("get", "events"))[1:]
+    assert row[1:] == ["Warning", "FailedScheduling", "pod/web", "0/1 nodes are available"]
+    described = kubectl("describe", "pod", "web")
+    assert re.search(r"Warning +FailedScheduling +\S+ +herodotus +0/1 nodes are available", described)
+    assert kubectl("get", "events.events.k8s.io", "-o", "jsonpath={.items[0].note}") == "0/1 nodes are available"
+
+
+def test_labels_taints_patches_and_namespaces(api: Api, kubectl: Kubectl) -> None:
+    api.sim.create(a_node("n1"))
+    kubectl("label", "node", "n1", "zone=a")
+    kubectl("taint", "node", "n1", "k=v:NoSchedule")
+    kubectl(
+        "patch", "node", "n1", "--type=json", "-p", '[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]'
+    )
+    kubectl("patch", "node", "n1", "--subresource=status", "--type=merge", "-p", '{"status":{"capacity":{"cpu":"4"}}}')
+    kubectl("create", "namespace", "team-a")
+    node = api.sim.get("Node", "", "n1")
+    assert (node["metadata"]["labels"], node["metadata"]["annotations"], node["spec"], node["status"]["capacity"]) == (
+        {"zone": "a"}, {"a": "b"}, {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}, {"cpu": "4"}
+    )  # fmt: skip
+    assert "team-a" in [n["metadata"]["name"] for n in api.sim.list("Namespace")]
+    assert kubectl("describe", "node", "n1").startswith("Name: ")
+
+
+def test_create_delete_and_not_found(api: Api, kubectl: Kubectl) -> None:
+    assert kubectl("create", "-f", "-", stdin=MANIFEST).splitlines()[0] == "pod/web created"
+    again = kubectl("create", "-f", "-", stdin=MANIFEST, code=1)
+    assert 'Error from server (AlreadyExists): error when creating "STDIN": pods "web" already exists' in again
+    kubectl("delete", "-f", "-", stdin=MANIFEST)
+    assert kubectl("get", "pod", "web", code=1) == 'Error from server (NotFound): pods "web" not found\n'
+    assert kubectl("get", "all") == ""
+
+
+def test_drain_evicts(api: Api, kubectl: Kubectl) -> None:
+    api.sim.create(a_node("n1"))
+    api.sim.create(a_pod("web", nodeName="n1"))
+    kubectl("drain", "n1", "--force", "--timeout=20s")
+    assert (api.sim.list("Pod"), api.sim.get("Node", "", "n1")["spec"]["unschedulable"]) == ([], True)
+
+
+def test_wait_and_watch(api: Api, kubectl: Kubectl) -> None:
+    api.sim.create(a_pod("web"))
+    api.sim.patch("Pod", "default", "web", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    assert kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=5s") == "pod/web condition met\n"
+    # kubectl ends with the server's stream.
+    assert rows(kubectl("get", "pods", "-w", "--request-timeout=1s"))[1] == ["web", "0/1", "Pending", "0", "AGE"]
+
+
+def test_who_may_what_and_which_version(api: Api, kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "create", "pods/binding") == "yes\n"
+    assert "herodotus-sim" in kubectl("auth", "whoami")
+    assert kubectl("get", "--raw", "/livez") == "ok"
+    assert "Server Version: v1.36.0-herodotus-sim" in kubectl("version")
+    resources = kubectl("api-resources", "--no-headers", "-o", "name").split()
+    assert {"pods", "leases.coordination.k8s.io", "events.events.k8s.io"} <= set(resources)
