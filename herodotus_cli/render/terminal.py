@@ -18,6 +18,7 @@ from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Style, Table,
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
+_NO_LIMIT = 1_000_000  # Rich's console cuts what is wider than itself; the width to fold to is given a block
 _FOLDED = 24  # a last column that is narrower than this reads worse than a broken line
 
 
@@ -26,7 +27,7 @@ def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
     out = StringIO()
     console = Console(
         file=out,
-        width=view.width,
+        width=_NO_LIMIT,
         force_terminal=True,
         color_system="standard" if color else None,
         no_color=not color,
@@ -36,23 +37,24 @@ def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
         markup=False,
         _environ={},
     )
+    assert view.width is not None
     for block in blocks:
-        _draw(console, block, view)
+        _draw(console, block, view, view.width)
     lines = out.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _draw(console: Console, block: Block, view: View) -> None:
+def _draw(console: Console, block: Block, view: View, width: int) -> None:
     match block:
         case Blank():
             console.print()
         case Line():
-            console.print(_text(block.text, block.style), soft_wrap=block.exact)
+            console.print(_text(block.text, block.style), width=width, soft_wrap=block.exact)
         case Sides():
-            for part in _sides(block, console.width):
-                console.print(part)
+            for part in _sides(block, width):
+                console.print(part, width=width)
         case Table():
-            console.print(_grid(block, view), width=max(console.width, _least_width(block)), crop=False)
+            console.print(_grid(block, view), width=max(width, _least_width(block)))
 
 
 def _sides(block: Sides, width: int) -> list[Text]:
@@ -90,7 +92,8 @@ def _least_width(block: Table) -> int:
     rows.append([len(title) for title in block.header[:-1]] or rows[0])
     words = [len(word) for row in block.rows for word in row[-1].text.split()]
     last = min(_FOLDED, max([*words, *map(len, block.header[-1:])], default=0))
-    return sum(max(column) + _GAP for column in zip(*rows, strict=True)) + last
+    widths: list[int] = [max(column) for column in zip(*rows, strict=True)]
+    return sum(widths) + _GAP * len(widths) + last
 
 
 def _text(words: str, style: Style = "") -> Text:
