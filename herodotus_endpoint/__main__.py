@@ -21,7 +21,7 @@ from herodotus_endpoint.store import Limits, StoreError, prepare, sqlite_url
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
 FILE: Final = "herodotus.db"  # in the data directory
-DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see ingest.MAX_CONCURRENT
+DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see settings.MAX_CONCURRENT_INGESTS
 MAX_THREADS: Final = 64  # more only wait for each other
 LEAST_BYTES: Final = 1 << 20  # an empty database has 350 kB
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

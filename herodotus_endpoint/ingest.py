@@ -30,7 +30,6 @@ PATH: Final = "/ingest/v1/frames"
 MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 uncompressible decisions of 5,000 nodes, fifty times a usual batch
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame must fit, and four such are 256 MiB
 MAX_FRAMES: Final = 20_000  # what the write lock is held for at most: some seconds
-MAX_CONCURRENT: Final = 4  # one writes, one is decoded, two wait; half of the default threads stay free for queries
 
 
 def blueprint(store: Store, settings: Settings, metrics: Metrics) -> Blueprint:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from herodotus_endpoint.store import Limits
+
+MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half of the default threads answer queries
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,6 @@ class Settings:
 
     insecure: bool = False
     ingest_listeners: tuple[str, ...] = ()
-    max_concurrent_ingests: int = 4
+    max_concurrent_ingests: int = MAX_CONCURRENT_INGESTS
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time

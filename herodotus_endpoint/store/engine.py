@@ -76,9 +76,11 @@ def reading_engine(url: str) -> sa.Engine:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turns the database's refusals into StoreUnavailableError."""
+    """Turns the database's refusals into StoreUnavailableError; a statement that is wrong stays an error of ours."""
     try:
         yield
+    except (sa.exc.IntegrityError, sa.exc.ProgrammingError, sa.exc.DataError):
+        raise
     except sa.exc.DBAPIError as e:
         raise StoreUnavailableError(str(e.orig)) from e
     except sa.exc.TimeoutError as e:

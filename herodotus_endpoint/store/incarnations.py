@@ -9,6 +9,7 @@ Invariant: `load` after `save` gives the same state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -27,6 +28,7 @@ class Incarnation:
     identity: str
     sequences: Sequences
     slot_map: SlotMap
+    last_us: int
     profiles: dict[str, int] = field(default_factory=dict)  # profile -> start of its first decision
     stored_profiles: set[str] = field(default_factory=set)
     stored_holes: tuple[Hole, ...] = ()
@@ -46,11 +48,12 @@ def load(connection: sa.Connection, name: str, remembered: Incarnation | None, n
     profiles = connection.scalars(sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id))
     slot_map = slot_map_at(connection, row.id, row.rows_generation)
     sequences = Sequences(row.highest, list(holes))
-    return Incarnation(row.id, row.cluster, row.identity, sequences, slot_map, {}, set(profiles), holes)
+    return Incarnation(row.id, row.cluster, row.identity, sequences, slot_map, row.last_us, {}, set(profiles), holes)
 
 
 def save(connection: sa.Connection, incarnation: Incarnation, now_us: int) -> None:
     """Write what a batch changed."""
+    incarnation.last_us = now_us
     connection.execute(
         INCARNATIONS.update()
         .where(INCARNATIONS.c.id == incarnation.id)
@@ -101,9 +104,13 @@ def _register(connection: sa.Connection, name: str, now_us: int) -> Incarnation:
     )
     assert created.inserted_primary_key is not None
     empty = SlotMap(-1, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return Incarnation(created.inserted_primary_key[0], "", "", Sequences(), empty)
+    return Incarnation(created.inserted_primary_key[0], "", "", Sequences(), empty, now_us)
 
 
-def _same(remembered: Incarnation, row: sa.Row[tuple[object, ...]]) -> bool:
+def _same(remembered: Incarnation, row: sa.Row[Any]) -> bool:
     """Whether no other process has stored frames of this incarnation since."""
-    return bool(row.highest == remembered.sequences.highest and row.rows_generation == remembered.slot_map.generation)
+    return (row.highest, row.rows_generation, row.last_us) == (
+        remembered.sequences.highest,
+        remembered.slot_map.generation,
+        remembered.last_us,
+    )

@@ -88,7 +88,8 @@ def store_rows(
     pairs = [(name, uid) for name, uid in zip(rows.name, rows.uid, strict=True) if name]
     ids = registry.ids(connection, rows.cluster, pairs)
     node_ids = [ids[name, uid] if name else 0 for name, uid in zip(rows.name, rows.uid, strict=True)]
-    _insert(connection, incarnation_id, rows, node_ids)
+    slot_map.grow(max(rows.slot, default=-1) + 1)
+    _insert(connection, incarnation_id, rows, node_ids, slot_map.row_since)
     _follow(slot_map, rows, node_ids)
     new = rows.generation > slot_map.generation
     slot_map.generation = max(slot_map.generation, rows.generation)
@@ -174,7 +175,10 @@ def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]
     )
 
 
-def _insert(connection: sa.Connection, incarnation_id: int, rows: NodeRows, node_ids: list[int]) -> None:
+def _insert(
+    connection: sa.Connection, incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints
+) -> None:
+    """Rows that are a slot's latest are known to be stored: a table that is sent again costs little."""
     values = [
         {
             "incarnation_id": incarnation_id,
@@ -186,13 +190,13 @@ def _insert(connection: sa.Connection, incarnation_id: int, rows: NodeRows, node
             ),
         }
         for i, slot in enumerate(rows.slot)
+        if rows.since[i] != row_since[slot] or rows.since[i] < 0
     ]
     if values:
         connection.execute(sqlite.insert(NODE_ROWS).on_conflict_do_nothing(), values)
 
 
 def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
-    slot_map.grow(max(rows.slot, default=-1) + 1)
     for slot, since, node_id in zip(rows.slot, rows.since, node_ids, strict=True):
         if since <= slot_map.row_since[slot]:
             continue  # a row that was sent again

@@ -186,7 +186,7 @@ class Writer:
 
     def _count(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
         where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
-        key = (*where, decision.key.incarnation, decision.slots, hash(node_ids.tobytes()))
+        key = (*where, decision.key.incarnation, decision.slots, node_ids.tobytes())
         share = batch.shares.get(key)
         if share is None:
             share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)

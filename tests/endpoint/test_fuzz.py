@@ -88,7 +88,6 @@ def strange_decisions(draw: st.DrawFn) -> Decision:
         rank=draw(small),
         totals=draw(st.one_of(columns, small, st.just(array("B")))),
         chosen=draw(st.sampled_from([None, 0, 2])),
-        ties=draw(st.sampled_from([(), (0, 1)])),
         nodes_total=3,
         nodes_evaluated=draw(st.integers(0, 3)),
         nodes_feasible=0,
