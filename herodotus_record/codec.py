@@ -159,22 +159,18 @@ def _validate_decision(d: Decision) -> None:
 
     per_slot("evaluation", d.evaluation, optional=False)
     if d.slots:
-        _check(max(d.evaluation) <= max(Evaluation) and min(d.evaluation) >= 0, "evaluation holds an unknown value")
+        _check(_within(d.evaluation, len(Evaluation)), "evaluation holds an unknown value")
     for f in d.filters:
         per_slot(f"filters[{f.plugin}].ids", f.ids)
         known = len(f.verdicts)
         _check(known > 0 and f.verdicts[0].code == 0, f"filters[{f.plugin}].verdicts does not start with Success")
-        _check(
-            not len(f.ids) or (max(f.ids) < known and min(f.ids) >= 0),
-            f"filters[{f.plugin}].ids names a verdict that is not there",
-        )
+        _check(_within(f.ids, known), f"filters[{f.plugin}].ids names a verdict that is not there")
     for s in d.scores:
         per_slot(f"scores[{s.plugin}].raw", s.raw)
         per_slot(f"scores[{s.plugin}].normalized", s.normalized)
     per_slot("totals", d.totals)
     per_slot("rank", d.rank, optional=False)
-    for name, slots in (("chosen", () if d.chosen is None else (d.chosen,)), ("ties", d.ties)):
-        _check(all(0 <= slot < d.slots for slot in slots), f"{name} names a slot that is not there")
+    _check(d.chosen is None or 0 <= d.chosen < d.slots, "chosen names a slot that is not there")
     _check(0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= d.slots, "node counts are not in order")
 
 
@@ -183,7 +179,13 @@ def _validate_rows(r: NodeRows) -> None:
     same = all(len(c) == n for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested))
     _check(same, "node rows' columns have different lengths")
     _check(len(r.allocatable) == len(r.requested) == len(r.resources), "node rows: one column a resource is expected")
-    _check(not n or (min(r.slot) >= 0 and max(r.slot) < 1 << 24), "node rows: slot out of range")
+    _check(_within(r.slot, 1 << 24), "node rows: slot out of range")
+
+
+def _within(col: Column, end: int) -> bool:
+    """Whether every entry is in 0..end-1."""
+    values = as_numpy(col)
+    return not len(values) or (int(values.min()) >= 0 and int(values.max()) < end)
 
 
 def _check(condition: bool, otherwise: str) -> None:

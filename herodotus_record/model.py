@@ -197,8 +197,7 @@ class Decision:
 
     `sequence` is contiguous over all frames of an incarnation. `evaluation`, `rank`, `totals` and the columns of
     filters and scores have one entry a slot (or none where the whole column means nothing, e.g. `totals` when nothing
-    was scored). `rank`: 1 is best, equal totals share a rank, 0 is not feasible. `ties`: the slots that shared rank 1
-    when there was more than one; `seed` is what drew among them.
+    was scored). `rank`: 1 is best, equal totals share a rank, 0 is not feasible. `seed` is what drew among equals.
     """
 
     id: str  # UUIDv7
@@ -221,11 +220,16 @@ class Decision:
     scores: tuple[ScoreColumn, ...]
     totals: Column
     rank: Column
-    ties: tuple[int, ...]
     seed: int
     post_filters: tuple[PluginVerdict, ...]
     message: str  # the whole text of the pod's FailedScheduling event; empty where a node was chosen
     marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
+
+    @property
+    def ties(self) -> tuple[int, ...]:
+        """The slots that shared rank 1 when more than one did: the chosen one was drawn among them."""
+        best = tuple(slot for slot, rank in enumerate(self.rank) if rank == 1)
+        return best if len(best) > 1 else ()
 
     @property
     def final(self) -> bool:

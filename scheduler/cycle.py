@@ -33,7 +33,6 @@ class CycleResult:
     trace: Trace
     state: CycleState
     chosen: int | None = None
-    ties: tuple[int, ...] = ()
     message: str = ""  # of the FailedScheduling event
     next_start: int = 0
     rejectors: frozenset[str] = frozenset()  # the plugins that must change their mind before another try makes sense
@@ -76,8 +75,7 @@ def _schedule(
     if count == 1:
         return CycleResult(Path.ONLY_FEASIBLE, trace, state, chosen=int(feasible.argmax()), next_start=start)
     framework.run_scores(state, pod, nodes, feasible, trace)
-    chosen, ties = _draw(trace, feasible, seed)
-    return CycleResult(Path.SCORED, trace, state, chosen=chosen, ties=ties, next_start=start)
+    return CycleResult(Path.SCORED, trace, state, chosen=_draw(trace, feasible, seed), next_start=start)
 
 
 def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDArray[np.intp]:
@@ -147,11 +145,9 @@ def _histogram(trace: Trace) -> Counter[str]:
     return counts
 
 
-def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> tuple[int, tuple[int, ...]]:
-    """One of the slots with the best total, and all of them where there are several."""
+def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> int:
+    """One of the slots with the best total."""
     assert trace.totals is not None
     best = np.where(feasible, trace.totals, np.iinfo(np.int64).min)
-    ties = tuple(int(slot) for slot in np.flatnonzero(best == best.max()))
-    if len(ties) == 1:
-        return ties[0], ()
-    return random.Random(seed).choice(ties), ties
+    equals = np.flatnonzero(best == best.max())
+    return int(equals[random.Random(seed).randrange(len(equals))])

@@ -86,8 +86,6 @@ def a_decision(
     feasible = [] if pre_filters else [slot for slot in live if not rejected.get(nodes[slot])]
     totals = {s: sum(points.get(nodes[s], {}).get(p, 0) * w for p, w in SCORES.items()) for s in feasible}
     scored = len(feasible) > 1
-    best = max(totals.values(), default=0)
-    ties = tuple(s for s in feasible if totals[s] == best) if scored else ()
     rank = [0] * len(nodes)
     for slot in feasible:
         rank[slot] = 1 + sum(t > totals[slot] for t in totals.values())
@@ -123,7 +121,6 @@ def a_decision(
         scores=tuple(_score(p, w, nodes, feasible, points) for p, w in SCORES.items()) if scored else (),
         totals=array("q", [totals.get(s, 0) for s in range(len(nodes))]) if scored else array("B"),
         rank=array("H", rank),
-        ties=ties if len(ties) > 1 else (),
         seed=1234,
         post_filters=(),
         message="" if feasible else reasons.fit_error(len(live), histogram),

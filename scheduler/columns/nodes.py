@@ -50,6 +50,9 @@ class NodeColumns:
         self.index: dict[str, int] = {}
         self.images = Images()
         self.order = VisitOrder()
+        self.keeping_others_away: dict[
+            str, tuple[int, PodInfo]
+        ] = {}  # pods with required anti-affinity, and their slot
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resource_rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
@@ -163,7 +166,7 @@ class NodeColumns:
     def add_pod(self, pod: PodInfo, node_name: str) -> None:
         """Count a pod on a node, which need not be known yet."""
         slot = self._slot(node_name)
-        self.pods[slot][pod.uid] = pod
+        self._put(slot, pod)
         self._count(slot, pod, +1)
         for port in pod.host_ports:
             self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
@@ -172,6 +175,7 @@ class NodeColumns:
         """Stop counting a pod on a node. KeyError when it is not counted there."""
         slot = self.index[node_name]
         pod = self.pods[slot].pop(uid)
+        self.keeping_others_away.pop(uid, None)
         self._count(slot, pod, -1)
         for port in pod.host_ports:
             holders = self._ports[port.protocol, port.port]
@@ -190,7 +194,7 @@ class NodeColumns:
             pod.host_ports,
         )
         if same:
-            self.pods[slot][pod.uid] = pod
+            self._put(slot, pod)
             self.revision += 1
         else:
             self.remove_pod(pod.uid, node_name)
@@ -253,6 +257,14 @@ class NodeColumns:
             self._allocatable, self._requested = (
                 np.pad(m, ((0, more), (0, 0))) for m in (self._allocatable, self._requested)
             )
+
+    def _put(self, slot: int, pod: PodInfo) -> None:
+        self.pods[slot][pod.uid] = pod
+        affinity = pod.pod.spec.affinity
+        if affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
+            self.keeping_others_away[pod.uid] = (slot, pod)
+        else:
+            self.keeping_others_away.pop(pod.uid, None)
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
         self._intern(pod.requests)

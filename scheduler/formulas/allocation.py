@@ -68,11 +68,13 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
     has = allocatable > 0
     share = np.minimum(np.where(has, requested, 0) / np.where(has, allocatable, 1), 1.0)
     deviation = np.zeros(allocatable.shape[1])
-    patterns, of = np.unique(has, axis=1, return_inverse=True)
-    for number, pattern in enumerate(patterns.T):
-        slots = np.flatnonzero(of.ravel() == number)
-        columns = share[np.flatnonzero(pattern)][:, slots]
-        deviation[slots] = _deviation(columns)
+    # slots that have the same resources are computed together: nearly always all of them
+    pattern_of = np.left_shift(1, np.arange(len(has)))[:, None] * has
+    numbers = pattern_of.sum(axis=0)
+    for number in np.flatnonzero(np.bincount(numbers)):
+        slots = numbers == number
+        resources = [i for i in range(len(has)) if number >> i & 1]
+        deviation[slots] = _deviation(share[resources][:, slots])
     return ((1 - deviation) * 100.0).astype(np.int64)
 
 

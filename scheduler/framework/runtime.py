@@ -37,6 +37,8 @@ class Framework:
         """`clock`: monotonic seconds, for the durations of phases."""
         self.profile = profile
         self._clock = clock
+        # asked once: the check of a protocol costs as much as a small plugin
+        self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
 
     # --- before nodes ---------------------------------------------------------------------------------------------
 
@@ -126,21 +128,20 @@ class Framework:
                 with _blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
                     raw = np.where(feasible, scorer.score(state, pod, nodes, feasible), 0)
                 with _blaming("running Normalize on Score plugins"):
-                    normalized = self._normalized(scorer, state, pod, raw, feasible)
+                    normalized = self._normalized(scorer.name, state, pod, raw, feasible)
                 totals += normalized * weight
                 trace.scores.append(ScoreRun(scorer.name, weight, raw, normalized))
         trace.totals = totals
 
-    @staticmethod
-    def _normalized(scorer: Any, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        points: Scores = raw
-        if isinstance(scorer, NormalizeScore):
-            points = np.where(feasible, scorer.normalize(state, pod, raw, feasible), 0)
+    def _normalized(self, name: str, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        normalizer, points = self._normalizers.get(name), raw
+        if normalizer is not None:
+            points = np.where(feasible, normalizer.normalize(state, pod, raw, feasible), 0)
         low, high = int(points.min(initial=0)), int(points.max(initial=0))
         if low < 0 or high > MAX_NODE_SCORE:
             wrong = low if low < 0 else high
             raise PluginError(
-                f'plugin "{scorer.name}" returns an invalid score {wrong},'
+                f'plugin "{name}" returns an invalid score {wrong},'
                 f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
             )
         return points

@@ -64,7 +64,7 @@ def uses_pod_affinity(pod: PodInfo, nodes: NodeColumns) -> bool:
     affinity = pod.pod.spec.affinity
     if affinity and (_terms(affinity.pod_affinity) or _terms(affinity.pod_anti_affinity)):
         return True
-    return any(_keeps_away(other, pod) for pods in nodes.pods for other in pods.values())
+    return any(_keeps_away(other, pod) for _, other in nodes.keeping_others_away.values())
 
 
 def _terms(affinity: PodAffinity | None) -> bool:

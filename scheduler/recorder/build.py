@@ -69,7 +69,6 @@ def decision(
         scores=tuple(_score(run) for run in trace.scores) if trace.totals is not None else (),
         totals=column(trace.totals) if trace.totals is not None else array("B"),
         rank=_rank(trace.totals, feasible if result.path is not Path.ERROR else np.zeros_like(feasible)),
-        ties=result.ties,
         seed=seed,
         post_filters=tuple(trace.post_filters),
         message=result.message,
