@@ -203,8 +203,10 @@ def _encode_column(value: object) -> bytes:
 
 
 def _decode_column(kind: type, value: object) -> Column:
-    if kind is not array or not isinstance(value, bytes):
+    if kind is not array:
         raise NotImplementedError(f"cannot decode {kind}")
+    if not isinstance(value, bytes):
+        raise ValueError(f"a column must be bytes, not {type(value).__name__}")
     code = value[:1].decode("latin-1")
     if code not in _TYPECODES or not code:
         raise ValueError(f"unknown column type {code!r}")
