@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from herodotus_cli.errors import CliError
+
 if TYPE_CHECKING:
     import click
 
@@ -60,7 +62,7 @@ class Surroundings:
             wide=output.format == "wide",
             headers=output.headers,
         )
-        self.out.write(_drawn(screen(view), view, color=self._color(output)))
+        self.out.write(_drawn(_blocks(screen, view), view, color=self._color(output)))
 
     def _on_terminal(self, output: Output) -> bool:
         """Whether the screen is drawn for people: on a terminal, or where colour is demanded."""
@@ -94,6 +96,16 @@ def surroundings() -> Surroundings:
     return Surroundings(
         os.environ, sys.stdout, lambda: datetime.now().astimezone(), lambda: get_terminal_size().columns
     )
+
+
+def _blocks(screen: Screen, view: View) -> Sequence[Block]:
+    try:
+        return screen(view)
+    except (LookupError, TypeError, AttributeError, ValueError) as e:
+        raise CliError(
+            f"error: the answer has another shape than this version knows ({type(e).__name__}: {e})",
+            ["compare: kubectl herodotus version", "see it: -o json"],
+        ) from e
 
 
 def _drawn(blocks: Sequence[Block], view: View, *, color: bool) -> str:

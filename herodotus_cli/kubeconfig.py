@@ -77,6 +77,8 @@ def _contexts(config: Mapping[str, Any], path: Path) -> list[tuple[str, str]]:
         raise CliError(f"error: kubeconfig {path}: contexts is not a list of contexts")
     found = []
     for entry in entries:
-        settings = entry.get("context")
-        found.append((str(entry.get("name")), str((settings or {}).get("namespace") or "")))
+        name, settings = str(entry.get("name")), entry.get("context") or {}
+        if not isinstance(settings, dict):
+            raise CliError(f"error: kubeconfig {path}: context {name} is not a mapping")
+        found.append((name, str(settings.get("namespace") or "")))
     return found

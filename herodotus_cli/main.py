@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str], around: Surroundings) -> int:
     """The exit code of a command line, after everything was printed."""
+    debug = around.environ.get("HERODOTUS_DEBUG") == "1"
     try:
         cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=Given(around))
         around.out.flush()
@@ -63,9 +64,11 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except CliError as e:
+        if debug and e.__cause__:
+            raise
         return _fail(e.text)
     except Exception as e:
-        if around.environ.get("HERODOTUS_DEBUG") == "1":
+        if debug:
             raise
         return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}\n  the whole story: HERODOTUS_DEBUG=1")
     return 0

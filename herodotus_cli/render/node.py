@@ -8,12 +8,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, facts, spaced, table
+from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, facts, spaced, table
 from herodotus_cli.render.words import age, count, duration, listed, number, percent
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
-_RESULTS = {"chosen": "good", "rejected": "bad"}
+_ROOMY = 100  # columns of a terminal that hold the recent decisions with names as long as ReplicaSets give them
+_RESULTS: dict[str, Style] = {"chosen": "good", "rejected": "bad"}
 
 
 def screen(answer: Json, view: View) -> list[Block]:
@@ -57,7 +58,7 @@ def _filters(answer: Json, view: View) -> list[Block]:
         ]
         found.append(table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
     if always:
-        found.append(facts([("100 %" if shown else "FILTERS 100 %", ", ".join(always))]))
+        found.append(facts([("ALWAYS PASS", ", ".join(always))]))
     return found
 
 
@@ -127,15 +128,18 @@ def _workload(w: Json) -> str:
 
 
 def _recent(answer: Json, view: View) -> list[Block]:
-    """The last decisions that involved the node, newest first."""
-    rows = []
+    """The last decisions that involved the node, newest first; a narrow terminal has fewer columns for them."""
+    narrow = view.width is not None and view.width < _ROOMY
+    rows: list[list[Cell | str]] = []
     for r in answer["recent"]:
-        result = Cell(r["result"], _RESULTS.get(r["result"], ""))  # type: ignore[arg-type]
-        rank, total = (str(r[key]) if r.get(key) is not None else "–" for key in ("rank", "total"))
-        pod = f"{r['namespace']}/{r['pod']}"
-        rows.append((age(r["startedAt"], view.now), pod, str(r["attempt"]), result, rank, total, _because(r)))
-    header = ("AGE", "RECENT PODS" if not view.piped else "POD", "ATTEMPT", "RESULT", "RANK", "TOTAL", "WHY")
-    return [table(header, rows, right=(2, 4, 5))] if rows else []
+        row: list[Cell | str] = [age(r["startedAt"], view.now), f"{r['namespace']}/{r['pod']}"]
+        row.append(Cell(r["result"], _RESULTS.get(r["result"], "")))
+        if not narrow:
+            row += [str(r[key]) if r.get(key) is not None else "–" for key in ("attempt", "rank", "total")]
+        rows.append([*row, _because(r)])
+    header = ["AGE", "POD" if view.piped else "RECENT PODS", "RESULT"]
+    header += ["WHY"] if narrow else ["ATTEMPT", "RANK", "TOTAL", "WHY"]
+    return [table(header, rows, right=() if narrow else (3, 4, 5))] if rows else []
 
 
 def _because(r: Json) -> str:
@@ -145,6 +149,8 @@ def _because(r: Json) -> str:
         return str(r.get("why") or "–")
     points, by = r.get("points"), r.get("decidedBy")
     if points is None:
-        return "only feasible node" if r["result"] == "chosen" else "–"
+        return "the only feasible node" if r["result"] == "chosen" else "–"
+    if by == "tie":
+        return "drawn among equals"
     side = "ahead" if r["result"] == "chosen" else "behind"
-    return f"{points} {side}" + (f": {by}" if by else "")
+    return f"{count(points, 'point')} {side}" + (f", most by {by}" if by else "")

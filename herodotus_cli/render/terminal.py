@@ -19,7 +19,7 @@ from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Style, Table,
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
 _NO_LIMIT = 1_000_000  # Rich's console cuts what is wider than itself; the width to fold to is given a block
-_FOLDED = 24  # a last column that is narrower than this reads worse than a broken line
+_FOLDED = 16  # a last column that is narrower than this reads worse than a broken line
 
 
 def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:

@@ -28,6 +28,7 @@ _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 _LOGGED_BODY = re.compile(
     r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})'
 )  # klog today, klog before 1.32
+_LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 
 
@@ -47,7 +48,7 @@ class KubectlTransport:
             return document(run.stdout, "the decisions service")
         failure = self._failure(run.stderr.decode("utf-8", "replace").strip())
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
-            failure.details = _logged_details(self._run(proxied, "-v=8").stderr.decode("utf-8", "replace"))
+            failure.details = _logged_details(self._run(proxied, _LOG_BODIES).stderr.decode("utf-8", "replace"))
         raise failure
 
     def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
@@ -91,7 +92,7 @@ class KubectlTransport:
         return ServerError(reason, words)
 
     def _not_from_a_server(self, said: str) -> CliError:
-        last = said.splitlines()[-1] if said else "kubectl failed without a word"
+        last = said.splitlines()[-1] if said else "it failed without a word"
         if last.startswith("error: "):
             return CliError(last)
         return CliError(f"error: the API server did not answer (kubectl: {last})")

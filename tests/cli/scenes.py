@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import cache
 from typing import Any
 
 from herodotus_cli.render import node_of_pod, pod
@@ -169,6 +170,7 @@ def preemption_failed() -> Json:
     return explained(replace(decision, post_filters=(PluginVerdict("DefaultPreemption", unhelpful),), message=message))
 
 
+@cache
 def large(*, fits: int) -> Decision:
     """5,000 nodes, of which the first `fits` are feasible."""
     nodes = [f"node-{i:04}" for i in range(5000)]

@@ -1,0 +1,110 @@
+"""A decisions service that says what it is told, on a loopback port; and a command line run in process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from typing import Any
+
+from herodotus_cli.context import Surroundings
+from herodotus_cli.main import run
+from tests.cli.scenes import NOW
+
+API = "/apis/herodotus.dev/v1alpha1"
+PROXY = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+
+
+@dataclass
+class Service:
+    """`answers`: path with query -> (code, body). Everything else is not found. `asked`: the requests so far."""
+
+    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, path: str, document: Any, code: int = 200) -> None:
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.answers[path] = (code, body)
+        self.answers[PROXY + path] = (code, body)
+
+    def refuse(self, path: str, code: int, reason: str, message: str, **details: Any) -> None:
+        self.answer(path, status(code, reason, message, **details), code)
+
+
+def status(code: int, reason: str, message: str, **details: Any) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "details": details,
+        "code": code,
+    }
+
+
+@contextmanager
+def serving() -> Iterator[Service]:
+    service = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            service.asked.append(self.path)
+            unknown = status(404, "NotFound", "the server could not find the requested resource")
+            code, body = service.answers.get(self.path, (404, json.dumps(unknown).encode()))
+            self.send_response(code)
+            if 300 <= code < 400:
+                self.send_header("Location", "http://elsewhere.test/")
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    service.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Out(StringIO):
+    """Standard output, perhaps a terminal."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command line did; stderr is for capsys."""
+
+    code: int
+    out: str
+
+
+def command(*arguments: str, environ: Mapping[str, str] | None = None, width: int = 0) -> Ran:
+    """Runs a command line in process; `width`: on a terminal of that many columns."""
+    out = Out(bool(width))
+    code = run(arguments, Surroundings(environ or {}, out, lambda: NOW, lambda: width))
+    return Ran(code, out.getvalue())

@@ -1,0 +1,180 @@
+"""Command lines from arguments to text, against a service on loopback (`--endpoint`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from herodotus_cli import __version__
+from tests.cli.scenes import a_pending, explained, placed
+from tests.cli.service import API, Service, command
+from tests.cli.test_screens import expect
+
+POD = "checkout-7d9f-x2k"
+EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
+
+
+@pytest.fixture
+def placed_pod(service: Service) -> Service:
+    service.answer(EXPLANATION, placed())
+    return service
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pod", POD, "-n", "shop", "--endpoint", "URL"),
+        ("pod", "-n", "shop", "--endpoint", "URL", POD),
+        ("-n", "shop", "--endpoint", "URL", "pod", POD),
+        ("--namespace=shop", "pod", f"pod/{POD}", "--endpoint=URL"),
+        ("-n", "other", "pod", f"po/{POD}", "-nshop", "--endpoint", "URL"),
+        ("--endpoint", "http://127.0.0.1:1", "pod", f"pods/{POD}", "-n", "shop", "--endpoint", "URL/"),
+    ],
+    ids=" ".join,
+)
+def test_options_stand_before_or_after_and_the_later_wins(placed_pod: Service, arguments: tuple[str, ...]) -> None:
+    ran = command(*(a.replace("URL", placed_pod.url) for a in arguments))
+    assert (ran.code, placed_pod.asked) == (0, [EXPLANATION])
+    assert "On worker-7: best of 5 feasible nodes out of 12" in ran.out
+
+
+def test_the_endpoint_may_come_from_the_environment(placed_pod: Service) -> None:
+    assert command("pod", POD, "-n", "shop", environ={"HERODOTUS_ENDPOINT": placed_pod.url}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        (("--attempt", "3"), "?attempt=3"),
+        (("--all",), "?all=true"),
+        (("--node", "node/worker-3"), "?node=worker-3"),
+        (("--all", "--attempt", "0"), "?attempt=0&all=true"),
+    ],
+    ids=str,
+)
+def test_what_is_asked(service: Service, arguments: tuple[str, ...], query: str) -> None:
+    service.answer(EXPLANATION + query, placed(every_node="all" in query, node="worker-3" if "node" in query else ""))
+    ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, *arguments)
+    assert (ran.code, service.asked) == (0, [EXPLANATION + query])
+
+
+def test_documents_are_what_the_service_says(placed_pod: Service) -> None:
+    asked = ("pod", POD, "-n", "shop", "--endpoint", placed_pod.url)
+    assert json.loads(command(*asked, "-o", "json").out) == placed()
+    assert yaml.safe_load(command(*asked, "-o", "yaml").out) == placed()
+    assert command(*asked, "-o", "name").out == f"pod/{POD}\n"
+
+
+def test_full_asks_for_the_whole_record(service: Service) -> None:
+    service.answer(f"{API}/namespaces/shop/decisions/{POD}?attempt=2", {"kind": "Decision"})
+    ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, "--full", "-o", "json", "--attempt", "2")
+    assert json.loads(ran.out) == {"kind": "Decision"}
+
+
+@dataclass(frozen=True)
+class Colour:
+    arguments: tuple[str, ...]
+    environ: dict[str, str]
+    width: int
+    wanted: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Colour((), {}, 80, True),
+        Colour((), {}, 0, False),
+        Colour((), {"NO_COLOR": "1"}, 80, False),
+        Colour((), {"TERM": "dumb"}, 80, False),
+        Colour(("--color", "always"), {"NO_COLOR": "1"}, 0, True),
+        Colour(("--color", "never"), {}, 80, False),
+        Colour(("-o", "json", "--color", "always"), {}, 80, False),
+    ],
+    ids=str,
+)
+def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour) -> None:
+    ran = command(
+        "pod", POD, "-n", "shop", "--endpoint", placed_pod.url, *case.arguments, environ=case.environ, width=case.width
+    )
+    assert ("\x1b[" in ran.out) == case.wanted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pod",),
+        ("pod", "a", "b"),
+        ("pod", "a", "--frobnicate"),
+        ("pod", "node/a"),
+        ("pod", "pod/"),
+        ("pod", "a", "--full"),
+        ("pod", "a", "--full", "-o", "json", "--all"),
+        ("pod", "a", "-o", "xml"),
+        ("pod", "a", "--attempt", "x"),
+        ("pod", "a", "--endpoint", "localhost:8000"),
+        ("pod", "a", "--service", "nonsense"),
+        ("pod", "a", "--request-timeout", "soon"),
+        ("node", "a", "--since", "yesterday"),
+        ("node", "a", "-n", "shop"),
+        ("-n", "shop", "node", "a"),
+        ("version", "-n", "shop"),
+        ("balance",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_2_and_says_so(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    ran = command(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Usage: kubectl herodotus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "pod", "node", "version"])
+def test_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("-h", "--help"):
+        assert command(*([name] if name else []), flag).code == 0
+        expect(f"help{'-' * bool(name)}{name}", capsys.readouterr().out)
+
+
+def test_version_of_both(service: Service) -> None:
+    service.answer("/version", {"version": "9.9.9"})
+    assert command("version", "--endpoint", service.url).out == (
+        f"Client Version: {__version__}\nServer Version: 9.9.9\n"
+    )
+    both = json.loads(command("version", "-o", "json", "--endpoint", service.url).out)
+    assert both == {"clientVersion": __version__, "serverVersion": "9.9.9"}
+    assert command("version", "--client").out == f"Client Version: {__version__}\n"
+
+
+def test_version_is_the_distributions() -> None:
+    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
+    assert f'version = "{__version__}"' in text
+
+
+def test_headers_can_be_left_out(placed_pod: Service) -> None:
+    ran = command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, "--no-headers")
+    assert "RANK" not in ran.out
+
+
+def test_namespace_defaults_to_the_kubeconfigs(service: Service, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("current-context: a\ncontexts: [{name: a, context: {namespace: shop}}]")
+    service.answer(f"{API}/namespaces/shop/podexplanations/payments-0", explained(a_pending()))
+    ran = command("pod", "payments-0", "--endpoint", service.url, environ={"KUBECONFIG": str(config)})
+    assert (ran.code, "No node fits." in ran.out) == (0, True)
+
+
+def test_without_any_kubeconfig_the_namespace_is_default(service: Service, tmp_path: Path) -> None:
+    command("pod", "x", "--endpoint", service.url, environ={"HOME": str(tmp_path)})
+    assert service.asked == [f"{API}/namespaces/default/podexplanations/x"]
+
+
+def test_a_broken_kubeconfig_is_not_read_when_it_has_nothing_to_say(placed_pod: Service, tmp_path: Path) -> None:
+    broken = tmp_path / "config"
+    broken.write_text("{")
+    environ = {"KUBECONFIG": str(broken)}
+    assert command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, environ=environ).code == 0
+    assert command("pod", POD, "--endpoint", placed_pod.url, environ=environ).code == 1

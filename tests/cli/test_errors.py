@@ -1,0 +1,125 @@
+"""What can go wrong ends in one clear line on stderr, hints below it, and exit 1."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.service import API, Service, command
+
+PODS = f"{API}/namespaces/shop/podexplanations"
+MISSING = 'no decision for pod "chekout" in namespace "shop"'
+
+
+def failed(capsys: pytest.CaptureFixture[str], *arguments: str, **environ: str) -> str:
+    ran = command(*arguments, environ=environ)
+    assert (ran.code, ran.out) == (1, "")
+    return capsys.readouterr().err
+
+
+def ask(service: Service, *more: str) -> tuple[str, ...]:
+    return ("pod", "chekout", "-n", "shop", "--endpoint", service.url, *more)
+
+
+def test_unknown_pod_names_similar_ones(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=["checkout-7d9f-x2k", "checkout-7d9f-9pp"])
+    assert failed(capsys, *ask(service)) == (
+        'Error from server (NotFound): no decision for pod "chekout" in namespace "shop"\n'
+        "  similar: checkout-7d9f-x2k, checkout-7d9f-9pp\n"
+    )
+
+
+def test_unknown_pod_names_other_namespaces(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=[], otherNamespaces=["team-a", "team-b"])
+    assert failed(capsys, *ask(service)).splitlines()[1:] == ["  in other namespaces: team-a, team-b"]
+
+
+def test_pod_never_seen_says_who_may_have_placed_it(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=[])
+    assert failed(capsys, *ask(service)).splitlines()[1:] == [
+        "  if it exists: another scheduler placed it, or spec.nodeName was set. Who did:",
+        "  kubectl get pod chekout -n shop -o custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName",
+    ]
+
+
+def test_unknown_attempt(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(f"{PODS}/chekout?attempt=9", 404, "NotFound", f"{MISSING} with attempt 9")
+    assert failed(capsys, *ask(service, "--attempt", "9")).splitlines()[1:] == [
+        "  the last attempt: leave out --attempt"
+    ]
+
+
+def test_unknown_node_of_a_pod(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    words = 'node "x" was not in the cluster when this decision was taken'
+    service.refuse(f"{PODS}/chekout?node=x", 404, "NotFound", words)
+    assert failed(capsys, *ask(service, "--node", "x")) == f"Error from server (NotFound): {words}\n"
+
+
+def test_unknown_node_names_similar_ones(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    words = 'no decision considered node "worker-99"'
+    path = f"{API}/nodehistories/worker-99?since=86400"
+    service.refuse(path, 404, "NotFound", words, similar=["worker-9"])
+    err = failed(capsys, "node", "worker-99", "--endpoint", service.url)
+    assert err == f"Error from server (NotFound): {words}\n  similar: worker-9\n"
+
+
+def test_other_errors_of_the_service_keep_their_words(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(f"{PODS}/chekout", 503, "ServiceUnavailable", "the database cannot do this now: disk full")
+    words = "Error from server (ServiceUnavailable): the database cannot do this now: disk full\n"
+    assert failed(capsys, *ask(service)) == words
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [(b"<html>Welcome to a proxy</html>", "it begins: <html>Welcome to a proxy</html>"), (b"", "it was empty")],
+    ids=["page", "empty"],
+)
+@pytest.mark.parametrize("code", [200, 502])
+def test_what_is_no_document(
+    service: Service, capsys: pytest.CaptureFixture[str], body: bytes, hint: str, code: int
+) -> None:
+    service.answer(f"{PODS}/chekout", body, code)
+    assert failed(capsys, *ask(service)) == (
+        f"error: {service.url} answered with something that is not a JSON document\n  {hint}\n"
+    )
+
+
+def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{PODS}/chekout", {"kind": "PodExplanation"})
+    assert failed(capsys, *ask(service)) == (
+        "error: the answer has another shape than this version knows (KeyError: 'outcome')\n"
+        "  compare: kubectl herodotus version\n"
+        "  see it: -o json\n"
+    )
+
+
+def test_redirects_are_not_followed(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{PODS}/chekout", b"", 302)
+    assert failed(capsys, *ask(service)).startswith(f"error: {service.url} redirects to http://elsewhere.test/\n")
+
+
+def test_refused_connection(capsys: pytest.CaptureFixture[str]) -> None:
+    url = "http://127.0.0.1:1"
+    assert failed(capsys, "pod", "x", "-n", "y", "--endpoint", url) == (
+        f"error: the decisions service did not answer ({url}: Connection refused)\n"
+        f"  is it running there?  curl {url}/livez\n"
+    )
+
+
+def test_silence_ends_with_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        err = failed(capsys, "pod", "x", "-n", "y", "--endpoint", url, "--request-timeout", "100ms")
+    assert err.startswith(f"error: the decisions service did not answer ({url}: nothing within 0.1s)\n")
+
+
+def test_the_unexpected_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("over\nthe edge")
+
+    monkeypatch.setattr("herodotus_cli.transport.connect", explode)
+    asked = ("node", "x", "--endpoint", "http://127.0.0.1:1")
+    assert failed(capsys, *asked) == "error: RuntimeError: over the edge\n  the whole story: HERODOTUS_DEBUG=1\n"
+    with pytest.raises(RuntimeError):
+        command(*asked, environ={"HERODOTUS_DEBUG": "1"})

@@ -1,0 +1,165 @@
+"""Through the API server: what kubectl is told, what its failures mean; with a script as kubectl, and with kubectl."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.scenes import placed
+from tests.cli.service import API, PROXY, Service, command
+
+POD = "checkout-7d9f-x2k"
+EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
+IS_IT_RUNNING = "  is it running?  kubectl -n herodotus get pods\n"
+Fake = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    """A kubectl that prints `said` on stderr and exits 1; or runs `script`. Its arguments go to a file."""
+
+    def make(said: str = "", script: str = "exit 1") -> dict[str, str]:
+        path = tmp_path / "fake-kubectl"
+        path.write_text(
+            f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/arguments\ncat >&2 <<'END'\n{said}\nEND\n{script}\n"
+        )
+        path.chmod(0o755)
+        return {"KUBECTL_PATH": str(path), "HOME": str(tmp_path)}
+
+    return make
+
+
+def said_by(environ: dict[str, str]) -> list[str]:
+    return Path(environ["KUBECTL_PATH"]).with_name("arguments").read_text().splitlines()
+
+
+def failed(capsys: pytest.CaptureFixture[str], environ: dict[str, str], *more: str) -> str:
+    ran = command("pod", POD, "-n", "shop", *more, environ=environ)
+    assert (ran.code, ran.out) == (1, "")
+    return capsys.readouterr().err
+
+
+def test_what_kubectl_is_told(fake: Fake) -> None:
+    environ = fake(script=f'echo \'{{"kind": "PodExplanation", "metadata": {{"name": "{POD}"}}}}\'')
+    options = ("--context", "c1", "--kubeconfig", "k1", "--service", "ops/https:decisions:443", "--all")
+    assert command("pod", POD, "-n", "shop", "-o", "name", *options, environ=environ).out == f"pod/{POD}\n"
+    path = f"/api/v1/namespaces/ops/services/https:decisions:443/proxy{EXPLANATION}?all=true"
+    assert said_by(environ) == ["get", "--raw", path, "--context=c1", "--kubeconfig=k1"]
+
+
+def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
+    environ = fake() | {"HERODOTUS_SERVICE": "ops/decisions:80"}
+    command("node", "worker-1", environ=environ)
+    path = f"/api/v1/namespaces/ops/services/http:decisions:80/proxy{API}/nodehistories/worker-1?since=86400"
+    assert said_by(environ)[2] == path
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ('error: context "nope" does not exist', 'error: context "nope" does not exist\n'),
+        (
+            'Error from server (ServiceUnavailable): no endpoints available for service "herodotus-endpoint"',
+            "error: the decisions service did not answer"
+            ' (kubectl: no endpoints available for service "herodotus-endpoint")\n' + IS_IT_RUNNING,
+        ),
+        (
+            "Error from server (ServiceUnavailable): the server is currently unable to handle the request",
+            "error: the decisions service did not answer"
+            " (kubectl: the server is currently unable to handle the request)\n" + IS_IT_RUNNING,
+        ),
+        (
+            'Error from server (NotFound): services "herodotus-endpoint" not found',
+            'error: the decisions service did not answer (kubectl: services "herodotus-endpoint" not found)\n'
+            + IS_IT_RUNNING
+            + "  is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL\n",
+        ),
+        (
+            'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"',
+            'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"\n'
+            "  needed: get on services/proxy, http:herodotus-endpoint:8000 in namespace herodotus\n",
+        ),
+        (
+            "Error from server (NotFound): the server could not find the requested resource",
+            "error: the decisions service does not know this question\n"
+            "  is it of another version?  kubectl herodotus version\n",
+        ),
+        ("Error from server (BadRequest): no", "Error from server (BadRequest): no\n"),
+        (
+            "E1121 a log line\nThe connection to the server 10.0.0.1:6443 was refused - did you specify it right?",
+            "error: the API server did not answer"
+            " (kubectl: The connection to the server 10.0.0.1:6443 was refused - did you specify it right?)\n",
+        ),
+        ("", "error: the API server did not answer (kubectl: it failed without a word)\n"),
+    ],
+    ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
+)
+def test_what_kubectls_words_mean(fake: Fake, capsys: pytest.CaptureFixture[str], said: str, expected: str) -> None:
+    assert failed(capsys, fake(said)) == expected
+
+
+def test_kubectl_that_hangs_ends_with_the_time_limit(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    err = failed(capsys, fake(script="exec sleep 60"), "--request-timeout", "200ms")
+    assert err.startswith("error: the decisions service did not answer (kubectl: nothing within 0.2s)\n")
+
+
+def test_no_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    assert failed(capsys, environ).startswith("error: kubectl is not on PATH\n")
+    environ["KUBECTL_PATH"] = str(tmp_path / "gone")
+    assert failed(capsys, environ) == f"error: cannot run kubectl ({tmp_path}/gone): No such file or directory\n"
+
+
+KUBECTLS = sorted({str(p) for p in (Path(sys.executable).with_name("kubectl"), shutil.which("kubectl")) if p})
+
+
+@pytest.fixture(params=[k for k in KUBECTLS if os.access(k, os.X_OK)], ids=lambda k: Path(k).parent.parent.name)
+def real(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> dict[str, str]:
+    """A real kubectl with a kubeconfig that leads to the test's service."""
+    config = tmp_path / "config"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        "contexts: [{name: c, context: {cluster: k, user: u, namespace: shop}}]\n"
+        f"clusters: [{{name: k, cluster: {{server: '{service.url}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    )
+    return {"KUBECTL_PATH": request.param, "KUBECONFIG": str(config), "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def as_kubectl_sees_it(real: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name, value in real.items():
+        monkeypatch.setenv(name, value)
+    return real
+
+
+def test_answer_through_a_real_kubectl(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+    service.answer(f"{EXPLANATION}?node=worker-3", placed(node="worker-3"))
+    ran = command("pod", POD, "--node", "worker-3", environ=as_kubectl_sees_it)
+    asked = [path for path in service.asked if path.startswith(PROXY)]  # some ask for the server's version first
+    assert (ran.code, asked) == (0, [f"{PROXY}{EXPLANATION}?node=worker-3"])
+    assert "rank 2 of 5, 21 points behind worker-7" in ran.out
+
+
+def test_a_real_kubectl_loses_no_hint(
+    service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f'no decision for pod "{POD}" in namespace "shop"'
+    similar = [f'checkout-"quoted\\{i}' for i in range(5)] + ["a-long-name" * 20] * 10
+    service.refuse(EXPLANATION, 404, "NotFound", words, similar=similar)
+    assert failed(capsys, as_kubectl_sees_it) == (
+        f"Error from server (NotFound): {words}\n  similar: {', '.join(similar[:5])}\n"
+    )
+
+
+def test_a_context_that_a_real_kubectl_does_not_know(
+    as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = 'error: context "nope" does not exist\n'
+    assert failed(capsys, as_kubectl_sees_it, "--context", "nope") == expected
+    assert command("node", "x", "--context", "nope", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err == expected

@@ -1,0 +1,78 @@
+"""The node view, from records that the decisions service counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from herodotus_cli.render import node, plain, terminal
+from herodotus_cli.render.blocks import View
+from herodotus_record.model import Owner
+from tests.builders import MONDAY_US, a_table, bound
+from tests.cli.scenes import NODES, NOW, POINTS, REJECTED, USED, a_pending, a_placed
+from tests.cli.test_screens import VIEWS, expect
+from tests.endpoint.service import Service, a_service, rows
+
+Json = dict[str, Any]
+AS_GOOD = {"TaintToleration": 100, "NodeResourcesFit": 90, "ImageLocality": 94}
+HOUR_US = 3_600_000_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Forty pods of three workloads and one that fits nowhere, in the hour before the clock's time."""
+    found = a_service(tmp_path_factory.mktemp("data"))
+    table = a_table(NODES, used=USED)
+    frames: list[Any] = [rows(table)]
+    for i in range(40):
+        points = {
+            **POINTS,
+            "worker-3": POINTS["worker-7"] if i % 7 == 0 else AS_GOOD if i % 3 == 0 else POINTS["worker-3"],
+        }
+        decision = a_placed(
+            pod=f"pod-{i:02}",
+            points=points,
+            rejected=REJECTED if i % 4 else {node: REJECTED[node] for node in ("worker-9", "worker-10")},
+            sequence=2 * i + 1,
+            started_us=MONDAY_US - HOUR_US + i * 60_000_000,
+            owner=Owner("Deployment", ("checkout", "cart", "api")[i % 3]),
+        )
+        frames += [decision, bound(decision, table)]
+    found.stored(*frames, a_pending())
+    yield found
+    found.store.close()
+
+
+def answer(service: Service, name: str) -> Json:
+    found: Json = service.history(name)
+    return found
+
+
+@pytest.mark.parametrize("view", ["piped", "80", "200"])
+@pytest.mark.parametrize("name", ["worker-7", "worker-1", "worker-9"])
+def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
+    text = drawn(answer(service, name), VIEWS[view])
+    expect(f"node-{name}.{view}", text)
+    assert view != "80" or max(map(len, text.splitlines())) <= 80
+
+
+def test_every_filters_rate_is_there_when_piped(service: Service) -> None:
+    text = drawn(answer(service, "worker-1"), VIEWS["piped"])
+    for f in service.history("worker-1")["filters"]:
+        assert any(line.split()[0] == f["plugin"] for line in text.splitlines() if line)
+
+
+def test_a_node_that_nothing_was_asked_of(service: Service) -> None:
+    empty = answer(service, "worker-1") | {
+        "considered": 0, "evaluated": 0, "feasible": 0, "chosen": 0, "filters": [], "recent": [], "workloads": [],
+        "scores": {"attempts": 0, "accumulated": 0, "average": None, "plugins": []},
+        "won": {"count": 0}, "lost": {"count": 0},
+    }  # fmt: skip
+    assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+
+
+def drawn(document: Json, view: View) -> str:
+    blocks = node.screen(document, View(NOW, view.width, view.wide))
+    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=False)

@@ -1,0 +1,117 @@
+"""The executable as a process: what it imports, how long it takes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.scenes import explained, large, placed
+from tests.cli.service import API, Service
+
+ROOT = Path(__file__).parents[2]
+EXECUTABLE = [sys.executable, str(ROOT / "kubectl-herodotus")]
+EXPLANATION = f"{API}/namespaces/shop/podexplanations/p"
+HEAVY = {"rich", "httpx", "yaml", "numpy", "msgspec", "kubernetes", "asyncio", "pygments"}
+BUDGET_S = 1.0  # measured: 0.15 s on a quiet machine; a test must also pass on a loaded one
+
+
+def imported(*arguments: str) -> set[str]:
+    """The top-level modules that a run imported."""
+    code = (
+        "import sys, json, atexit\n"
+        "from herodotus_cli.main import main\n"
+        "atexit.register(lambda: print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})), file=sys.stderr))\n"
+        "main(sys.argv[1:])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(json.loads(run.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("pod", "-h"), ("version", "--client")], ids=" ".join)
+def test_nothing_heavy_is_imported_to_help(arguments: tuple[str, ...]) -> None:
+    assert not imported(*arguments) & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("more", "needed"), [((), {"httpx"}), (("-o", "json"), {"httpx"}), (("--color", "always"), {"httpx", "rich"})]
+)
+def test_only_what_an_answer_needs_is_imported(service: Service, more: tuple[str, ...], needed: set[str]) -> None:
+    service.answer(EXPLANATION, placed())
+    assert imported("pod", "p", "-n", "shop", "--endpoint", service.url, *more) & HEAVY == needed
+
+
+def test_start_to_finish_is_quick_on_a_terminal(service: Service) -> None:
+    service.answer(EXPLANATION, explained(large(fits=3000)))
+    best = min(on_a_terminal("pod", "p", "-n", "shop", "--endpoint", service.url)[0] for _ in range(3))
+    assert best < BUDGET_S
+
+
+def on_a_terminal(*arguments: str) -> tuple[float, bytes]:
+    """How long a run takes, and what it writes to a terminal."""
+    ours, theirs = pty.openpty()
+    began = time.perf_counter()
+    with subprocess.Popen([*EXECUTABLE, *arguments], stdout=theirs) as process:
+        os.close(theirs)
+        written = b""
+        while chunk := _read(ours):
+            written += chunk
+    os.close(ours)
+    assert process.returncode == 0
+    return time.perf_counter() - began, written
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the other side was closed
+        return b""
+
+
+def test_a_terminal_gets_colour_and_a_pipe_does_not(service: Service) -> None:
+    service.answer(EXPLANATION, placed())
+    asked = ("pod", "p", "-n", "shop", "--endpoint", service.url)
+    assert b"\x1b[" in on_a_terminal(*asked)[1]
+    piped = subprocess.run([*EXECUTABLE, *asked], capture_output=True, check=True)
+    assert b"\x1b[" not in piped.stdout
+    assert piped.stderr == b""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(service: Service) -> None:
+    service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
+    command = " ".join([*EXECUTABLE, "pod p --all -n shop --endpoint", service.url, "| head -n 1"])
+    run = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("checkout-7d9f-x2k")
+
+
+def test_interrupted_is_130_without_a_word(tmp_path: Path) -> None:
+    slow = tmp_path / "kubectl"
+    slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 60\n")
+    slow.chmod(0o755)
+    environ = {**os.environ, "KUBECTL_PATH": str(slow)}
+    with subprocess.Popen([*EXECUTABLE, "pod", "p", "-n", "n"], env=environ, stderr=subprocess.PIPE) as process:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert (process.returncode, err.strip()) == (130, b"")
+
+
+def test_a_locale_without_our_signs_shows_others(service: Service) -> None:
+    service.answer(f"{EXPLANATION}?node=worker-3", placed(node="worker-3"))
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = ("pod", "p", "-n", "shop", "--node", "worker-3", "--endpoint", service.url)
+    run = subprocess.run([*EXECUTABLE, *asked], env=environ, capture_output=True, text=True, check=True)
+    assert "passes" in run.stdout
+
+
+def test_the_executable_is_small() -> None:
+    assert len((ROOT / "kubectl-herodotus").read_text().splitlines()) < 10
