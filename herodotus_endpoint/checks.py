@@ -58,6 +58,8 @@ def _decision(d: Decision) -> None:
     for s in d.scores:
         _within(-MAX_WEIGHT, MAX_WEIGHT, weight=s.weight)
         _column(f"scores[{s.plugin}].normalized", s.normalized, MAX_SCORE)
+        if len(s.raw) != len(s.normalized):
+            raise CodecError(f"scores[{s.plugin}] has raw scores without normalised ones, or the reverse")
     _column("totals", d.totals, MAX_TOTAL)
 
 

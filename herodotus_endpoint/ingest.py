@@ -12,7 +12,6 @@ machine. Note that a port-forward into the pod is a loopback peer too.
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
 from ipaddress import ip_address
 from typing import Final
 
@@ -68,7 +67,10 @@ def _store(store: Store, metrics: Metrics) -> Response:
         {
             "accepted": receipt.accepted,
             "duplicates": receipt.duplicates,
-            **{k.replace("node_rows", "nodeRows"): v for k, v in asdict(receipt).items() if v is not None},
+            "decisions": receipt.decisions,
+            "outcomes": receipt.outcomes,
+            "gaps": receipt.gaps,
+            "nodeRows": receipt.node_rows,
         }
     )
 

@@ -10,7 +10,6 @@ that a successor finds the port free.
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import signal
 import socket
@@ -29,7 +28,6 @@ from herodotus_endpoint.store import Pruner, Pruning, Store
 GRACE_S: Final = 10  # for requests under way when the end is asked for: twice the longest wait for the database
 BACKLOG: Final = 256  # connections waiting to be accepted; a shipper holds one
 _PR_SET_PDEATHSIG: Final = 1
-_log: Final = logging.getLogger("herodotus_endpoint")
 
 
 class ListenError(Exception):
@@ -118,9 +116,9 @@ def _url(sock: socket.socket) -> str:
     return f"http://{Address(*sock.getsockname()[:2])}"
 
 
-def _die_with_parent(_arbiter: object, _worker: object) -> None:
+def _die_with_parent(arbiter: Any, _worker: object) -> None:
     """Ask Linux to kill this worker when its parent ends; elsewhere gunicorn's worker notices within a second."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == 1 and os.getpid() != 1:  # the parent ended before that
-            _log.warning("the parent process is gone")
+        if os.getppid() != arbiter.pid:  # it ended before the line above
+            os._exit(1)

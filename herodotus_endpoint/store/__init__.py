@@ -20,8 +20,9 @@ from herodotus_endpoint.store.engine import (
     sqlite_url,
     writing_engine,
 )
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
-from herodotus_endpoint.store.reader import Involved, KnownIncarnation, NodeFacts, Reader, Sizes, Stored
+from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
 from herodotus_endpoint.store.writer import BatchError, Receipt, Writer
 

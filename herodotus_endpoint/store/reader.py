@@ -9,9 +9,8 @@ counts over an index.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded, live_bytes
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
 from herodotus_endpoint.store.noderows import slot_at, table_at
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import (
@@ -34,7 +34,7 @@ from herodotus_endpoint.store.schema import (
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_endpoint.store.words import readable
 from herodotus_record import codec
-from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
+from herodotus_record.model import Decision, Evaluation, Outcome
 
 SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
@@ -44,64 +44,6 @@ NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
 HOLES_SHOWN: Final = 20  # of each
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A decision with its outcomes and the node table that it saw."""
-
-    decision: Decision
-    outcomes: tuple[Outcome, ...]
-    table: NodeTable
-    attempts: int  # stored for this pod UID
-    failed_before: int
-    replaced: bool  # a later incarnation decides for its profile now
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    """What the rollups hold of the nodes of one name."""
-
-    counters: Counter[Name]
-    workloads: Counter[str]
-    first_bucket: int | None
-
-
-@dataclass(frozen=True)
-class KnownIncarnation:
-    """A scheduler process and what arrived of its sequence. `holes`: the first of them."""
-
-    incarnation: str
-    cluster: str
-    identity: str
-    profiles: tuple[str, ...]
-    first_us: int
-    last_us: int
-    rows_generation: int
-    highest: int
-    missing: int
-    explained: int
-    holes: tuple[Hole, ...]
-    holes_omitted: int
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation."""
-
-    rows: Mapping[str, int]
-    missing: int
-    lost: int
-    live_bytes: int
-
-
-@dataclass(frozen=True)
-class Involved:
-    """A decision as one node saw it."""
-
-    decision: Decision
-    outcomes: tuple[Outcome, ...]
-    slot: int
 
 
 class Reader:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from herodotus_record import reasons
-from herodotus_record.model import Decision, Reason, Verdict
+from herodotus_record.model import Code, Decision, Reason, Verdict
 
 
 def readable(decision: Decision) -> Decision:
@@ -47,7 +47,7 @@ def _worded(verdict: Verdict) -> Verdict:
 
 
 def _in_words(reason: Reason) -> Reason:
-    if _known(Verdict(0, (reason,))):  # type: ignore[arg-type]
+    if _known(Verdict(Code.UNSCHEDULABLE, (reason,))):
         return reason
     shown = ", ".join(f"{name}={value}" for name, value in sorted(reason.params.items()))
     return Reason("text", {"text": f"{reason.code} ({shown})" if shown else reason.code})

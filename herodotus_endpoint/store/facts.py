@@ -1,0 +1,72 @@
+"""What the reader hands out: values, detached from the database.
+
+Owns: their shapes. Does not own: how they are found (`reader`), or how they read as documents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.sequences import Hole
+from herodotus_record.model import Decision, NodeTable, Outcome
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A decision with its outcomes and the node table that it saw."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    table: NodeTable
+    attempts: int  # stored for this pod UID
+    failed_before: int
+    replaced: bool  # a later incarnation decides for its profile now
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What the rollups hold of the nodes of one name."""
+
+    counters: Counter[Name]
+    workloads: Counter[str]
+    first_bucket: int | None
+
+
+@dataclass(frozen=True)
+class KnownIncarnation:
+    """A scheduler process and what arrived of its sequence. `holes`: the first of them."""
+
+    incarnation: str
+    cluster: str
+    identity: str
+    profiles: tuple[str, ...]
+    first_us: int
+    last_us: int
+    rows_generation: int
+    highest: int
+    missing: int
+    explained: int
+    holes: tuple[Hole, ...]
+    holes_omitted: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation."""
+
+    rows: Mapping[str, int]
+    missing: int
+    lost: int
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class Involved:
+    """A decision as one node saw it."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    slot: int
