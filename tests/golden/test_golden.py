@@ -1,0 +1,92 @@
+"""The recorded decisions of kube-scheduler v1.36 (README.md beside this file) are ours, aspect by aspect."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.evaluate import CaseError, evaluate_lines
+
+HERE = Path(__file__).parent
+FAMILIES = {"resources": 70, "taints": 70, "nodeaffinity": 70, "ports": 70, "images": 70, "edge": 49}
+
+Json = dict[str, Any]
+
+
+def said(verdict: Json | None) -> Any:
+    return ("Success", []) if not verdict else (verdict["code"], verdict.get("reasons") or [])
+
+
+def said_per_node(nodes: Json | None) -> Any:
+    rows = {node: {plugin: said(v) for plugin, v in row.items()} for node, row in (nodes or {}).items()}
+    return {node: row for node, row in rows.items() if row}
+
+
+def first_failures(nodes: Json | None) -> Any:
+    return {node: (v["plugin"], *said(v)) for node, v in (nodes or {}).items()}
+
+
+def points(plugins: Json | None) -> Any:
+    given = {name: (s["raw"], s["normalized"], s["weight"]) for name, s in (plugins or {}).items()}
+    return {name: p for name, p in given.items() if any(p[0].values()) or any(p[1].values())}
+
+
+def preempted(answer: Json | None) -> Any:
+    answer = answer or {}
+    return answer.get("nominatedNode") or "", sorted(answer.get("victims") or [])
+
+
+# aspect -> the one form of everything that means the same
+ASPECTS: dict[str, Callable[[Any], Any]] = {
+    "preFilter": said,
+    "filters": said_per_node,
+    "firstFailure": first_failures,
+    "feasible": lambda nodes: sorted(nodes or []),
+    "scores": points,
+    "totals": lambda totals: totals or {},
+    "fitError": lambda message: message or "",
+    "preemption": preempted,
+}
+
+
+def cases_of(family: str) -> list[Json]:
+    with gzip.open(HERE / f"{family}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def differences(case: Json, outcome: Json | CaseError) -> list[str]:
+    if isinstance(outcome, CaseError):
+        return [f"{case['id']}: {outcome}"]
+    assert outcome["id"] == case["id"]
+    want, got = case["expect"], outcome["expect"]
+    return [
+        f"{case['id']} {aspect}: kube-scheduler {form(want.get(aspect))!r}, ours {form(got.get(aspect))!r}"
+        for aspect, form in ASPECTS.items()
+        if form(want.get(aspect)) != form(got.get(aspect))
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_recorded_decision_is_ours(family: str) -> None:
+    cases = cases_of(family)
+    questions = (json.dumps({k: v for k, v in case.items() if k != "expect"}) for case in cases)
+    outcomes = list(evaluate_lines(questions, None))
+
+    assert len(cases) == len(outcomes) == FAMILIES[family]
+    wrong = [line for case, outcome in zip(cases, outcomes, strict=True) for line in differences(case, outcome)]
+    assert not wrong, "\n".join(wrong[:10])
+
+
+def test_a_wrong_answer_is_told_by_case_and_aspect() -> None:
+    case = next(c for c in cases_of("resources") if len(c["expect"]["feasible"] or []) > 1)
+    (outcome,) = evaluate_lines([json.dumps({k: v for k, v in case.items() if k != "expect"})], None)
+    assert not isinstance(outcome, CaseError)
+
+    lost = outcome["expect"]["feasible"].pop()
+    (line,) = differences(case, outcome)
+
+    assert line.startswith(f"{case['id']} feasible: ")
+    assert lost in line
