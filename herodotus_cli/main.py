@@ -24,7 +24,15 @@ PROG = "kubectl herodotus"
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class InOrder(click.Group):
+    """Lists its commands in the order of `COMMANDS`, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands' names."""
+        return [command.name or "" for command in COMMANDS]
+
+
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @options.namespace_option
 @options.connection_options
 @click.pass_context

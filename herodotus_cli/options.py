@@ -23,7 +23,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "herodotus/http:herodotus-endpoint:8000"
 
-
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -78,6 +77,18 @@ class Duration(click.ParamType[float]):
         return sum(int(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
 
 
+class Endpoint(click.ParamType[str]):
+    """The base URL of the decisions service, http or https."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The URL without a slash at its end; a usage error for anything else."""
+        if value and not re.match(r"https?://[^/]", value):
+            self.fail(f"{value!r} is not a URL: write http://HOST:PORT or https://HOST:PORT", param, ctx)
+        return str(value).rstrip("/")
+
+
 class ServiceName(click.ParamType[Service]):
     """`NAMESPACE/NAME:PORT`, with `https:` before the name where the Service speaks TLS."""
 
@@ -93,19 +104,13 @@ class ServiceName(click.ParamType[Service]):
         return Service(match[1], match[2] or "http", match[3], match[4])
 
 
-def _endpoint(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value and not re.match(r"https?://[^/]", value):
-        raise click.BadParameter(f"{value!r} is not a URL: write http://HOST:PORT or https://HOST:PORT", ctx, param)
-    return value.rstrip("/") if value else value
-
-
 _CONNECTION = (
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
     click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config."),
     click.option(
         "--endpoint",
+        type=Endpoint(),
         metavar="URL",
-        callback=_endpoint,
         help="Ask the decisions service at this URL, not through the API server [$HERODOTUS_ENDPOINT].",
     ),
     click.option(
@@ -156,19 +161,28 @@ def output_options(command: Command) -> Command:
 
 def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
     """The connection of a command: its own options, then the group's, then the environment, then the defaults."""
-    own = {**given(ctx).options, **{n: ctx.params[n] for n in _CONNECTION_NAMES if ctx.params.get(n) is not None}}
-    service = own.get("service") or ServiceName().convert(environ.get("HERODOTUS_SERVICE") or SERVICE, None, ctx)
-    endpoint = own.get("endpoint")
-    if endpoint is None:
-        endpoint = _endpoint(ctx, ctx.command.params[0], environ.get("HERODOTUS_ENDPOINT")) or ""
-    timeout = own.get("request_timeout")
+    chosen: dict[str, Any] = {
+        "endpoint": _from(environ, "HERODOTUS_ENDPOINT", Endpoint(), ""),
+        "service": _from(environ, "HERODOTUS_SERVICE", ServiceName(), SERVICE),
+        "request_timeout": REQUEST_TIMEOUT_S,
+    }
+    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) is not None}
+    chosen |= given(ctx).options | own
     return Connection(
-        context=own.get("context") or "",
-        kubeconfig=own.get("kubeconfig") or "",
-        endpoint=endpoint,
-        service=service,
-        request_timeout_s=REQUEST_TIMEOUT_S if timeout is None else timeout,
+        context=chosen.get("context", ""),
+        kubeconfig=chosen.get("kubeconfig", ""),
+        endpoint=chosen["endpoint"],
+        service=chosen["service"],
+        request_timeout_s=chosen["request_timeout"],
     )
+
+
+def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: str) -> Any:
+    """A variable of the environment as an option's value; what is wrong with it names the variable."""
+    try:
+        return type_.convert(environ.get(name) or default, None, None)
+    except click.BadParameter as e:
+        raise click.UsageError(f"{name}: {e.message}") from None
 
 
 def namespace(ctx: click.Context) -> str:

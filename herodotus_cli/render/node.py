@@ -79,8 +79,7 @@ def _scores(answer: Json) -> list[Block]:
     rows.append(
         (Cell("total", "strong"), Cell(number(scores["accumulated"]), "strong"), Cell(number(scores["average"])))
     )
-    header = (f"SCORES, {count(scores['attempts'], 'time')}", "ACCUMULATED", "AVERAGE")
-    return [table(header, rows, right=(1, 2))]
+    return [table(("SCORES", "ACCUMULATED", "AVERAGE"), rows, right=(1, 2))]
 
 
 def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
@@ -94,6 +93,7 @@ def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
     shown = len(workloads) if view.piped or view.wide else _NAMED
     chosen_for = listed(workloads, shown) + (f", and {count(omitted, 'workload')} more" if omitted else "")
     return [
+        ("SCORED", count(answer["scores"]["attempts"], "time")),
         ("WON", _won(answer["won"])),
         ("LOST", _lost(answer["lost"])),
         ("REJECTED", f"{count(rejected, 'time')}{'; first by ' + first if first else ''}"),
@@ -153,4 +153,4 @@ def _because(r: Json) -> str:
     if by == "tie":
         return "drawn among equals"
     side = "ahead" if r["result"] == "chosen" else "behind"
-    return f"{count(points, 'point')} {side}" + (f", most by {by}" if by else "")
+    return f"{count(points, 'point')} {side}" + (f": {by}" if by else "")

@@ -25,9 +25,8 @@ from herodotus_cli.options import Connection
 from herodotus_cli.transport.body import document
 
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
-_LOGGED_BODY = re.compile(
-    r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})'
-)  # klog today, klog before 1.32
+# as kubectl 1.32 logs a body, and as those before did
+_LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 

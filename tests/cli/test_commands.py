@@ -133,7 +133,8 @@ def test_wrong_usage_is_exit_2_and_says_so(arguments: tuple[str, ...], capsys: p
 
 
 @pytest.mark.parametrize("name", ["", "pod", "node", "version"])
-def test_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for flag in ("-h", "--help"):
         assert command(*([name] if name else []), flag).code == 0
         expect(f"help{'-' * bool(name)}{name}", capsys.readouterr().out)
@@ -178,3 +179,9 @@ def test_a_broken_kubeconfig_is_not_read_when_it_has_nothing_to_say(placed_pod: 
     environ = {"KUBECONFIG": str(broken)}
     assert command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, environ=environ).code == 0
     assert command("pod", POD, "--endpoint", placed_pod.url, environ=environ).code == 1
+
+
+@pytest.mark.parametrize("name", ["HERODOTUS_ENDPOINT", "HERODOTUS_SERVICE"])
+def test_a_wrong_variable_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("pod", "x", "-n", "y", environ={name: "nonsense"}).code == 2
+    assert f"Error: {name}: 'nonsense' is not " in capsys.readouterr().err
