@@ -1,0 +1,292 @@
+"""The demo: the main job for real, on a simulated cluster on this machine. `install.sh --demo` runs it.
+
+    start            a dozen nodes, the scheduler, the decisions service on SQLite, some fifty pods; shows both views
+    stop             end everything that `start` left running
+    kill NAME        SIGKILL the endpoint or the scheduler
+    restart NAME     end it where it runs, and start it again
+    status           what runs
+
+Owns: the order of things and what is said about them. Does not own: processes (`processes`), requests (`cluster`), the
+cluster itself (cluster.yaml, pods.yaml, scheduler.yaml).
+
+Everything listens on loopback, on ports that the system chooses; everything it writes is in its own directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import yaml
+from cluster import FINAL, Cluster, ClusterError, Json, create_all
+from processes import DemoError, Process
+
+HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parent.parent
+NAMES: Final = ("scheduler", "endpoint", "cluster")  # in the order of stopping: the scheduler delivers what it has
+TIMEOUT_S: Final = 90.0  # for decisions that take some milliseconds each: machines differ, but not that much
+PLUGIN: Final = "kubectl-herodotus"
+_POLL_S: Final = 0.2
+
+
+class Demo:
+    """A demo in its directory."""
+
+    def __init__(self, state: Path, install: str) -> None:
+        """`install`: how to call install.sh, for the commands to try next."""
+        self.state = state
+        self._install = install
+        self.scheduler, self.endpoint, self.cluster = (Process(state, name) for name in NAMES)
+
+    def start(self, timeout_s: float) -> None:
+        """From nothing to both views; what ran before is stopped, what it stored is gone."""
+        self.stop()
+        self._clear()
+        try:
+            api = self._start_cluster()
+            self._start_endpoint(api)
+            self._start_scheduler()
+            pods = create_all(api, HERE / "pods.yaml")
+            say(f"{len(pods)} pods are created; each has to be decided, and its decision stored")
+            decisions = self._wait(api, pods, timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        bound = sum(d["state"] == "Bound" for d in decisions.values())
+        say(f"All are decided: {bound} bound, {len(decisions) - bound} fit nowhere", "")
+        pending = next(d for d in decisions.values() if d["pod"] == "payments-0")
+        self._show("pod", "test-pod-1")
+        self._show("pod", pending["pod"], "-n", pending["metadata"]["namespace"])
+        self._show("node", "worker-1")
+        self._what_next()
+
+    def stop(self) -> bool:
+        """End what runs; whether anything did."""
+        running = [p for p in self._processes() if p.pid is not None]
+        for process in self._processes():
+            process.stop()
+        return bool(running)
+
+    def kill(self, name: str) -> None:
+        """As a crash would."""
+        process = self._named(name)
+        if not process.kill():
+            raise DemoError(f"the {name} does not run")
+        say(f"The {name} is killed. Again: {self._install} --demo-restart {name}")
+
+    def restart(self, name: str) -> None:
+        """On the same port and the same data."""
+        if self.cluster.pid is None:
+            raise DemoError(f"the simulated cluster does not run; start the demo: {self._install} --demo")
+        process = self._named(name)
+        process.stop()
+        if process is self.endpoint:
+            self._run_endpoint(self._port_file.read_text().strip())
+            say("The decisions service runs again")
+        else:
+            self._start_scheduler()
+
+    def status(self) -> bool:
+        """What runs; whether everything does."""
+        for process in self._processes():
+            say(f"{process.name:10} {f'runs, process {process.pid}' if process.pid else 'does not run'}")
+        return all(p.pid for p in self._processes())
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _start_cluster(self) -> Cluster:
+        command = [
+            *(sys.executable, "-m", "herodotus_sim", "--run-pods"),
+            *("--write-kubeconfig", str(self._kubeconfig), str(HERE / "cluster.yaml")),
+        ]
+        url = self.cluster.start(command, r"listens on (http://\S+)")
+        nodes = sum(o["kind"] == "Node" for o in yaml.safe_load_all((HERE / "cluster.yaml").read_text("utf-8")))
+        say(f"A simulated cluster of {nodes} nodes runs: {url}")
+        return Cluster(url)
+
+    def _start_endpoint(self, api: Cluster) -> None:
+        url = self._run_endpoint("0")
+        port = url.rpartition(":")[2]
+        self._port_file.write_text(f"{port}\n")
+        api.publish(int(port))
+        say(f"The decisions service runs, on SQLite: {self._data}")
+
+    def _run_endpoint(self, port: str) -> str:
+        arguments = ["--bind", f"127.0.0.1:{port}", "--data", str(self._data)]
+        command = [sys.executable, "-m", "herodotus_endpoint", *arguments]
+        return self.endpoint.start(command, r"listening on (http://\S+)")
+
+    def _start_scheduler(self) -> None:
+        command = [
+            *(sys.executable, "-m", "scheduler", "run", "--config", str(HERE / "scheduler.yaml"), "--v", "2"),
+            *("--kubeconfig", str(self._kubeconfig), "--spool", str(self.state / "spool")),
+            *("--endpoint", f"http://127.0.0.1:{self._port_file.read_text().strip()}"),
+        ]
+        self.scheduler.start(command, r'"(Scheduling)"')
+        say("The scheduler runs")
+
+    def _wait(self, api: Cluster, pods: Sequence[Json], timeout_s: float) -> dict[str, Json]:
+        """Until the service has a final decision of every pod; the latest of each, by UID."""
+        wanted = {pod["metadata"]["uid"] for pod in pods}
+        deadline, shown = time.monotonic() + timeout_s, -1
+        while True:
+            found: dict[str, Json] = {}
+            for decision in api.decisions():  # newest first
+                if decision["state"] in FINAL:
+                    found.setdefault(decision["podUID"], decision)
+            decided = wanted & found.keys()
+            if len(decided) != shown:
+                shown = len(decided)
+                say(f"  {shown} of {len(wanted)}")
+            if decided == wanted:
+                return {uid: found[uid] for uid in wanted}
+            for process in self._processes():
+                if process.pid is None:
+                    raise DemoError(f"the {process.name} ended\n{process.tail()}")
+            if time.monotonic() > deadline:
+                raise DemoError(
+                    f"after {timeout_s:g} s only {shown} of {len(wanted)} pods were decided\n"
+                    f"{self.scheduler.tail()}\n{self.endpoint.tail()}"
+                )
+            time.sleep(_POLL_S)
+
+    def _show(self, *arguments: str) -> None:
+        """A view, through kubectl and the plugin as the user calls them."""
+        command = ["kubectl", "herodotus", *arguments]
+        say(f"$ {shlex.join(command)}")
+        path = f"{self._link_programs()}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("HERODOTUS_")}
+        environment = {**kept, "KUBECONFIG": str(self._kubeconfig), "PATH": path}
+        try:
+            done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        except OSError as e:
+            raise DemoError(f"kubectl cannot be run: {e.strerror}") from None
+        if done.returncode:
+            raise DemoError(f"{shlex.join(command)} ended with exit code {done.returncode}")
+        say("")
+
+    def _link_programs(self) -> Path:
+        """A directory for PATH with our plugin and, where the machine has none, our kubectl; and no other program."""
+        directory = self.state / "bin"
+        directory.mkdir(exist_ok=True)
+        own = Path(sys.executable).parent
+        plugin = own / PLUGIN if (own / PLUGIN).exists() else ROOT / PLUGIN
+        links = {PLUGIN: plugin} | ({} if shutil.which("kubectl") else {"kubectl": own / "kubectl"})
+        for name, target in links.items():
+            (directory / name).unlink(missing_ok=True)
+            (directory / name).symlink_to(target)
+        return directory
+
+    def _what_next(self) -> None:
+        env = self.state / "env"
+        env.write_text(
+            "# . this file: the shell's kubectl then speaks to the demo's cluster\n"
+            f"export KUBECONFIG={shlex.quote(str(self._kubeconfig))}\n"
+            f'export PATH={shlex.quote(str(self.state / "bin"))}:"$PATH"\n'
+            "unset HERODOTUS_ENDPOINT HERODOTUS_SERVICE\n"
+        )
+        tests = shlex.quote(os.path.relpath(ROOT / "deploy" / "test"))
+        say(
+            "The demo goes on in the background. To look around:",
+            "",
+            f"  . {shlex.quote(str(env))}",
+            "  kubectl get pods -A -o wide",
+            "  kubectl herodotus pod test-pod-1 -n team-a",
+            "  kubectl herodotus pod notebook -n ml",
+            "  kubectl herodotus node worker-11",
+            f"  kubectl apply -f {tests}/main-label-pod.yml && kubectl herodotus pod test-pod-main",
+            "",
+            "A crash loses no decision:",
+            "",
+            f"  {self._install} --demo-kill endpoint",
+            f"  kubectl apply -f {tests}/micro-label-pod.yml    # decided while nobody stores it",
+            f"  {self._install} --demo-restart endpoint",
+            "  kubectl herodotus pod test-pod-micro",
+            "",
+            f"To end it: {self._install} --demo-stop",
+        )
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return self.state / "kubeconfig"
+
+    @property
+    def _data(self) -> Path:
+        return self.state / "data"
+
+    @property
+    def _port_file(self) -> Path:
+        return self.state / "run" / "endpoint.port"
+
+    def _processes(self) -> tuple[Process, ...]:
+        return self.scheduler, self.endpoint, self.cluster
+
+    def _named(self, name: str) -> Process:
+        return {"scheduler": self.scheduler, "endpoint": self.endpoint}[name]
+
+    def _clear(self) -> None:
+        """Remove what an earlier demo left, and nothing else."""
+        for name in ("data", "spool", "log", "run", "bin"):
+            shutil.rmtree(self.state / name, ignore_errors=True)
+        for name in ("kubeconfig", "env"):
+            (self.state / name).unlink(missing_ok=True)
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def say(*lines: str) -> None:
+    """To the terminal, at once: views come from other processes."""
+    print("\n".join(lines), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    demo = Demo(arguments.state.absolute(), arguments.install)
+    try:
+        if arguments.command == "start":
+            demo.start(arguments.timeout)
+        elif arguments.command == "stop":
+            say("The demo is stopped" if demo.stop() else "No demo runs")
+        elif arguments.command == "kill":
+            demo.kill(arguments.name)
+        elif arguments.command == "restart":
+            demo.restart(arguments.name)
+        elif not demo.status():
+            return 1
+    except (DemoError, ClusterError, OSError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    parser = argparse.ArgumentParser(prog="demo.py", description="Herodotus on a simulated cluster on this machine.")
+    parser.add_argument(
+        "--state", type=Path, default=data / "herodotus" / "demo", metavar="DIR", help="its directory (%(default)s)"
+    )
+    parser.add_argument("--install", default="./install.sh", metavar="COMMAND", help="how hints name install.sh")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    start = commands.add_parser("start", help="start it, wait for every decision, show both views")
+    start.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="for all decisions")
+    commands.add_parser("stop", help="end everything that start left running")
+    for name, help in (("kill", "end it as a crash would"), ("restart", "start it again on the same data")):
+        commands.add_parser(name, help=help).add_argument("name", choices=("endpoint", "scheduler"))
+    commands.add_parser("status", help="what runs; exit code 1 when something does not")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

