@@ -15,7 +15,8 @@ NANO = 1_000_000_000
 _SUFFIXES = {"": NANO, "n": 1, "u": 10**3, "m": 10**6, "k": NANO * 10**3}
 _SUFFIXES |= {s: NANO * 10 ** (6 + 3 * i) for i, s in enumerate("MGTPE")}
 _SUFFIXES |= {f"{s}i": NANO << (10 * (i + 1)) for i, s in enumerate("KMGTPE")}
-_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
+_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+_FARTHEST = 100  # exponents beyond are cut: far over int64, or under 10^-9, already; 10^(10^9) would take for ever
 
 
 @lru_cache(maxsize=4096)
@@ -27,7 +28,7 @@ def parse(text: str | int | float) -> int:
     sign, whole, fraction, exponent, suffix = match.groups()
     digits = int((whole or "0") + (fraction or ""))
     scale = _SUFFIXES[suffix or ""]
-    shift = int(exponent or 0) - len(fraction or "")
+    shift = max(-_FARTHEST, min(int(exponent or 0), _FARTHEST)) - len(fraction or "")
     numerator = digits * scale * (10**shift if shift > 0 else 1)
     amount = -(-numerator // 10**-shift) if shift < 0 else numerator
     return -amount if sign == "-" else amount

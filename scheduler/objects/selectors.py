@@ -13,7 +13,7 @@ from scheduler.objects.types import LabelSelector, NodeSelectorTerm, Requirement
 
 NAME_FIELD = "metadata.name"
 
-_INT64 = re.compile(r"[+-]?\d+")
+_INT64 = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 class InvalidSelectorError(ValueError):
