@@ -1,6 +1,6 @@
 """Builders of pods and nodes, in the manner of kube-scheduler's testing/wrappers.go.
 
-`make_pod("p").request(cpu="500m").toleration("dedicated", "gpu").info()`: each call changes one thing, and the result is
+`make_pod("p").request(cpu="500m").toleration("dedicated", "gpu").info()`: each call changes one thing; the result is
 decoded from the JSON that an API server would send.
 """
 
