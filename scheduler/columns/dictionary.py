@@ -1,6 +1,9 @@
 """A column of values that repeat: each distinct value is stored once, the column holds its number.
 
 A filter asks each distinct value once and spreads the answers with one `take`.
+
+Invariant: values that no slot holds any more are dropped in time, so there are at most about twice as many as slots,
+however many came and went (the hostnames of a cluster that scales up and down).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ T = TypeVar("T", bound=Hashable)
 
 Ids = NDArray[np.int32]
 
+_SPARE = 16  # values that may be unused on top, so that few slots are not renumbered all the time
+
 
 class DictionaryColumn(Generic[T]):
     """Slots' values by number. `values[0]` is what a slot holds before it is set."""
@@ -28,6 +33,8 @@ class DictionaryColumn(Generic[T]):
         """Put a slot's value."""
         number = self._numbers.get(value)
         if number is None:
+            if len(self.values) > 2 * len(self._ids) + _SPARE:
+                self._drop_unused()
             number = self._numbers[value] = len(self.values)
             self.values.append(value)
         self._ids[slot] = number
@@ -44,3 +51,10 @@ class DictionaryColumn(Generic[T]):
         """Which slots' values hold, asking each distinct value once."""
         answers = np.fromiter((holds(value) for value in self.values), np.bool_, len(self.values))
         return answers.take(self._ids[:slots])
+
+    def _drop_unused(self) -> None:
+        """Number the values that some slot holds anew; the default stays number 0."""
+        used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
+        self.values = [self.values[number] for number in used]
+        self._numbers = {value: number for number, value in enumerate(self.values)}
+        self._ids = ids.ravel()[1:].astype(np.int32)
