@@ -34,6 +34,7 @@ ROOT: Final = HERE.parent.parent
 NAMES: Final = ("scheduler", "endpoint", "cluster")  # in the order of stopping: the scheduler delivers what it has
 TIMEOUT_S: Final = 90.0  # for decisions that take some milliseconds each: machines differ, but not that much
 PLUGIN: Final = "kubectl-herodotus"
+SCHEDULER_NAME: Final = "herodotus-scheduler"
 _POLL_S: Final = 0.2
 
 
@@ -93,6 +94,11 @@ class Demo:
             say("The decisions service runs again")
         else:
             self._start_scheduler()
+        if all(p.pid for p in self._processes()):
+            api = Cluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+            pods = [p for p in api.pods() if p["spec"]["schedulerName"] == SCHEDULER_NAME]
+            say("Decisions in its store, of so many pods:")
+            self._wait(api, pods, TIMEOUT_S)
 
     def status(self) -> bool:
         """What runs; whether everything does."""
@@ -174,12 +180,14 @@ class Demo:
         say("")
 
     def _link_programs(self) -> Path:
-        """A directory for PATH with our plugin and, where the machine has none, our kubectl; and no other program."""
+        """A directory for PATH with what PATH lacks of our plugin and a kubectl, and with no other program."""
         directory = self.state / "bin"
         directory.mkdir(exist_ok=True)
         own = Path(sys.executable).parent
         plugin = own / PLUGIN if (own / PLUGIN).exists() else ROOT / PLUGIN
-        links = {PLUGIN: plugin} | ({} if shutil.which("kubectl") else {"kubectl": own / "kubectl"})
+        found = shutil.which(PLUGIN)
+        links = {} if found and Path(found).resolve() == plugin.resolve() else {PLUGIN: plugin}
+        links |= {} if shutil.which("kubectl") else {"kubectl": own / "kubectl"}
         for name, target in links.items():
             (directory / name).unlink(missing_ok=True)
             (directory / name).symlink_to(target)
