@@ -17,6 +17,7 @@ import numpy as np
 
 from herodotus_record import reasons
 from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
+from scheduler import klog
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Scores
 from scheduler.framework.profile import Profile
@@ -24,6 +25,8 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
 from scheduler.framework.verdicts import PASS, Verdicts
 from scheduler.objects.pod import PodInfo
+
+_FILTER_ERRORS = (Code.ERROR, Code.WAIT, Code.SKIP)
 
 
 class PluginError(Exception):
@@ -57,20 +60,20 @@ class Framework:
             for plugin in self.profile.pre_filter:
                 with _blaming(f'running PreFilter plugin "{plugin.name}"'):
                     result = plugin.pre_filter(state, pod, nodes)
-                verdict = result.verdict
+                    verdict = result.verdict
                 if verdict.code is Code.SKIP:
                     outcome.skip.add(plugin.name)
                 elif verdict.code is Code.SUCCESS:
                     if result.node_names is not None:
                         outcome.narrow(plugin.name, result.node_names)
                 else:
-                    if not verdict.code.rejected:
+                    if verdict.code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                         raise PluginError(f'running PreFilter plugin "{plugin.name}": {message_of(verdict)}')
                     outcome.rejection = PluginVerdict(plugin.name, verdict)
                     trace.pre_filters.append(outcome.rejection)
                     if verdict.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                         break
-                if outcome.rejection is None and outcome.names is not None and not outcome.names:
+                if outcome.names is not None and not outcome.names:
                     outcome.rejection = outcome.disjoint()
                     trace.pre_filters.append(outcome.rejection)
                     break
@@ -89,17 +92,20 @@ class Framework:
                     continue
                 with _blaming(f'running "{plugin.name}" filter plugin'):
                     verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
+                    said = verdicts.codes(trace.slots)
                 trace.filters.append(FilterRun(plugin.name, False, verdicts))
                 if verdicts.ids is not None:
-                    said = verdicts.codes(trace.slots)
                     newly = (codes == 0) & (said != 0)
                     codes[newly] = said[newly]
                     trace.first[newly] = i
         trace.codes = codes
 
     def first_error(self, trace: Trace) -> str | None:
-        """The error of an evaluated node whose first verdict that is not Success is Error; None where there is none."""
-        failed = np.flatnonzero(trace.evaluated & (trace.codes == Code.ERROR))
+        """The error of an evaluated node whose first verdict that is not Success is Error; None where there is none.
+
+        Wait and Skip mean nothing at Filter: they are errors too.
+        """
+        failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, _FILTER_ERRORS))
         if not len(failed):
             return None
         run = trace.filters[int(trace.first[failed[0]])]
@@ -126,7 +132,7 @@ class Framework:
                     trace.scores.append(ScoreRun(scorer.name, weight))
                     continue
                 with _blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
-                    raw = np.where(feasible, scorer.score(state, pod, nodes, feasible), 0)
+                    raw = _points(scorer.score(state, pod, nodes, feasible), feasible)
                 with _blaming("running Normalize on Score plugins"):
                     normalized = self._normalized(scorer.name, state, pod, raw, feasible)
                 totals += normalized * weight
@@ -153,9 +159,9 @@ class Framework:
         said: list[Reason] = []
         with self._timed(trace, "PostFilter"):
             for plugin in self.profile.post_filter:
-                with _blaming(f'running PostFilter plugin "{plugin.name}"'):
-                    codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
-                    verdict = plugin.post_filter(state, pod, nodes, codes)
+                codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
+                # an error here does not undo the rejection: it only ends the phase
+                verdict = _safely(lambda plugin=plugin, codes=codes: plugin.post_filter(state, pod, nodes, codes))  # type: ignore[misc]
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
                 if verdict.code is not Code.UNSCHEDULABLE:
                     return message_of(verdict)
@@ -169,9 +175,12 @@ class Framework:
         return self._until_failure(self.profile.reserve, lambda p: p.reserve(state, pod, node))
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Undo every reservation, in reverse order."""
+        """Undo every reservation, in reverse order; one that raises does not keep the others from it."""
         for plugin in reversed(self.profile.reserve):
-            plugin.unreserve(state, pod, node)
+            try:
+                plugin.unreserve(state, pod, node)
+            except Exception as e:
+                klog.error(e, "Unreserve failed", plugin=plugin.name, pod=pod.full_name, node=node)
 
     def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
         """Every Permit in order; the first that refuses, or None."""
@@ -263,3 +272,8 @@ def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
     if verdicts.ids is not None and len(verdicts.ids) != slots:
         raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
     return verdicts
+
+
+def _points(given: Scores, feasible: Mask) -> Scores:
+    """A plugin's points, 0 where the node is not feasible. TypeError when they are no integers."""
+    return np.where(feasible, given, 0).astype(np.int64, casting="same_kind")

@@ -63,11 +63,8 @@ def _https(url: str) -> bool:
 
 
 def _headers(config: Configuration) -> dict[str, str]:
-    token = config.get_api_key_with_prefix("authorization")  # refreshes an expiring token
-    if token:
-        return {"Authorization": token}
-    basic = config.get_basic_auth_token() if config.username else None
-    return {"Authorization": basic} if basic else {}
+    token = config.get_api_key_with_prefix("BearerToken", alias="authorization")  # refreshes an expiring token
+    return {"Authorization": token} if token else {}
 
 
 def _tls(config: Configuration) -> ssl.SSLContext:

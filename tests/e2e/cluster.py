@@ -1,0 +1,198 @@
+"""One cluster as the tests use it, simulated or real, with Herodotus beside it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.processes import Process, eventually, free_port, python
+
+Json = dict[str, Any]
+
+SCHEDULER = "herodotus-scheduler"
+
+
+class Cluster:
+    """Requests to an API server as an administrator."""
+
+    def __init__(self, kind: str, url: str, headers: dict[str, str], kubeconfig: Path) -> None:
+        self.kind = kind
+        self.url = url
+        self.kubeconfig = kubeconfig
+        self._http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=30.0)
+
+    def create(self, path: str, body: Json) -> Json:
+        response = self._http.post(path, json=body)
+        assert response.status_code == 201, response.text
+        created: Json = response.json()
+        return created
+
+    def create_all(self, path: str, bodies: Iterable[Json]) -> list[Json]:
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda body: self.create(path, body), bodies))
+
+    def get(self, path: str) -> Json:
+        response = self._http.get(path)
+        assert response.status_code == 200, response.text
+        found: Json = response.json()
+        return found
+
+    def items(self, path: str) -> list[Json]:
+        return list(self.get(path)["items"])
+
+    def patch(self, path: str, body: Json) -> None:
+        response = self._http.patch(
+            path, content=json.dumps(body), headers={"Content-Type": "application/merge-patch+json"}
+        )
+        assert response.status_code == 200, response.text
+
+    def delete(self, path: str) -> None:
+        response = self._http.request("DELETE", path, json={"gracePeriodSeconds": 0})
+        assert response.status_code in (200, 202, 404), response.text
+
+    def bound(self, namespace: str) -> dict[str, Json]:
+        """The pods of a namespace that are on a node, by name."""
+        pods = self.items(f"/api/v1/namespaces/{namespace}/pods")
+        return {p["metadata"]["name"]: p for p in pods if p["spec"].get("nodeName")}
+
+    def condition(self, namespace: str, pod: str) -> Json:
+        """The pod's PodScheduled condition, or {}."""
+        found = self.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"].get("conditions") or []
+        return next((c for c in found if c["type"] == "PodScheduled"), {})
+
+    def events(self, namespace: str, pod: str, reason: str) -> list[Json]:
+        found = self.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+        return [e for e in found if e["regarding"]["name"] == pod and e["reason"] == reason]
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def node(name: str, cpu: str = "4", **changes: Any) -> Json:
+    """A node manifest; `changes`: labels, taints, unschedulable."""
+    spec: Json = {k: changes[k] for k in ("taints", "unschedulable") if k in changes}
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **changes.get("labels", {})}},
+        "spec": spec,
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def pod(name: str, cpu: str = "100m", scheduler: str = SCHEDULER, **spec: Any) -> Json:
+    """A pod manifest with one container."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "e2e"}},
+        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+    }
+
+
+class Herodotus:
+    """The scheduler and the decisions service as processes, to be killed and started again."""
+
+    def __init__(self, cluster: Cluster, directory: Path, profile: str = SCHEDULER) -> None:
+        self.cluster = cluster
+        self.spool = directory / "spool"
+        self._directory = directory
+        self._port = free_port()
+        self.endpoint_url = f"http://127.0.0.1:{self._port}"
+        self._config = directory / "config.yaml"
+        self._config.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    # short, so that a scheduler started after a SIGKILL need not wait for 15 s
+                    "leaderElection": {
+                        "leaseDuration": "2s",
+                        "renewDeadline": "1500ms",
+                        "retryPeriod": "300ms",
+                        "resourceName": profile,
+                    },
+                    "profiles": [{"schedulerName": profile}],
+                }
+            )
+        )
+        self.endpoint = self.start_endpoint()
+        self.scheduler = self.start_scheduler()
+
+    def start_endpoint(self) -> Process:
+        self.endpoint = Process(
+            "endpoint",
+            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", "--data", str(self._directory / "data")),
+            self._directory / "endpoint.log",
+        )
+        eventually(self._endpoint_ready, "the endpoint to be ready")
+        return self.endpoint
+
+    def start_scheduler(self, *flags: str) -> Process:
+        self.scheduler = Process(
+            "scheduler",
+            python(
+                *("scheduler", "run", "--kubeconfig", str(self.cluster.kubeconfig), "--config", str(self._config)),
+                *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3", *flags),
+            ),
+            self._directory / "scheduler.log",
+        )
+        return self.scheduler
+
+    def decisions(self, namespace: str) -> list[Json]:
+        """Every stored decision of a namespace."""
+        found: list[Json] = []
+        params = {"limit": "500"}
+        with httpx.Client(base_url=self.endpoint_url, timeout=30.0) as http:
+            while True:
+                page = http.get(f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/decisions", params=params).json()
+                found += page["items"]
+                if not page["metadata"].get("continue"):
+                    return found
+                params["continue"] = page["metadata"]["continue"]
+
+    def explanation(self, namespace: str, name: str, **params: str) -> Json:
+        path = f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/podexplanations/{name}"
+        response = httpx.get(f"{self.endpoint_url}{path}", params=params)
+        assert response.status_code == 200, response.text
+        answer: Json = response.json()
+        return answer
+
+    def incarnations(self) -> list[Json]:
+        found: Json = httpx.get(f"{self.endpoint_url}/apis/herodotus.dev/v1alpha1/incarnations").json()
+        return list(found["items"])
+
+    def stop(self) -> None:
+        self.scheduler.stop()
+        self.endpoint.stop()
+
+    def _endpoint_ready(self) -> bool:
+        if not self.endpoint.running:
+            raise AssertionError(f"the endpoint ended:\n{self.endpoint.output()[-2000:]}")
+        try:
+            return httpx.get(f"{self.endpoint_url}/readyz").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+def placements(decisions: Iterable[Json]) -> dict[str, list[Json]]:
+    """The decisions that chose a node, by pod UID."""
+    found: dict[str, list[Json]] = {}
+    for d in decisions:
+        if d["node"]:
+            found.setdefault(d["podUID"], []).append(d)
+    return found
+
+
+def attempts(decisions: Iterable[Json]) -> Counter[tuple[str, ...]]:
+    """How often each attempt is stored: by the decision's id."""
+    return Counter((d["metadata"]["name"],) for d in decisions)

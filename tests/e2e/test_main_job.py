@@ -1,0 +1,142 @@
+"""Pods are bound, every decision is stored, and what is stored is what happened."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.cluster import Cluster, Herodotus, attempts, node, placements, pod
+from tests.processes import ROOT, eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """All bound; for each, one stored decision whose chosen node is spec.nodeName; no node overcommitted."""
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(50)])
+    cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="300m") for i in range(500)])
+
+    eventually(lambda: len(cluster.bound(namespace)) == 500, "all pods to be bound", 120)
+    bound = {p["metadata"]["uid"]: p["spec"]["nodeName"] for p in cluster.bound(namespace).values()}
+    eventually(lambda: bound.keys() <= placements(herodotus.decisions(namespace)).keys(), "all decisions", 60)
+
+    decisions = herodotus.decisions(namespace)
+    chosen = placements(decisions)
+    assert {uid: [d["node"] for d in found] for uid, found in chosen.items()} == {u: [n] for u, n in bound.items()}
+    assert set(attempts(decisions).values()) == {1}
+    per_node = [list(bound.values()).count(f"n{i}") for i in range(50)]
+    assert max(per_node) <= 13  # 13 x 300m fit into 4 cpus
+    assert [i["missing"] for i in herodotus.incarnations()] == [0]
+
+
+def test_event_condition_and_record_say_the_same(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """A pod that fits nowhere: one message everywhere, and per node every filter that rejects it, with numbers."""
+    taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    cluster.create("/api/v1/nodes", node("small"))
+    cluster.create("/api/v1/nodes", node("tainted", taints=[taint]))
+    cluster.create("/api/v1/nodes", node("cordoned", cpu="64", unschedulable=True))
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("huge", cpu="8"))
+    expected = (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
+        " no new claims to deallocate, preemption: 0/3 nodes are available:"
+        " 3 Preemption is not helpful for scheduling."
+    )
+
+    condition = eventually(lambda: cluster.condition(namespace, "huge") or None, "the condition")
+    (event,) = eventually(lambda: cluster.events(namespace, "huge", "FailedScheduling") or None, "the event")
+    eventually(lambda: herodotus.decisions(namespace) or None, "the decision")
+    answer = herodotus.explanation(namespace, "huge")
+
+    assert (condition["status"], condition["reason"], condition["message"]) == ("False", "Unschedulable", expected)
+    assert (event["type"], event["action"], event["note"]) == ("Warning", "Scheduling", expected)
+    assert event["reportingController"] == "herodotus-scheduler"
+    assert answer["summary"] == expected
+    rejected = {
+        row["node"]: {r["plugin"]: [d["text"] for d in r["reasons"]] for r in row["rejectedBy"]}
+        for row in answer["perNode"]
+    }
+    short = "cpu: requests 8000m; free 4000m of 4000m"
+    assert rejected == {
+        "small": {"NodeResourcesFit": [short]},
+        "tainted": {"TaintToleration": ["taint dedicated=gpu:NoSchedule not tolerated"], "NodeResourcesFit": [short]},
+        "cordoned": {"NodeUnschedulable": ["cordoned (spec.unschedulable)"]},
+    }
+
+
+def test_a_waiting_pod_is_placed_when_the_cluster_changes(
+    cluster: Cluster, namespace: str, herodotus: Herodotus
+) -> None:
+    """Uncordoning, deleting a pod, and a new node each wake the pod that they help."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.create("/api/v1/nodes", node("a", unschedulable=True))
+    cluster.create(pods, pod("first", cpu="3"))
+    eventually(lambda: cluster.condition(namespace, "first").get("reason") == "Unschedulable", "first to wait")
+    cluster.patch("/api/v1/nodes/a", {"spec": {"unschedulable": None}})
+    eventually(lambda: "first" in cluster.bound(namespace), "first to be bound once a is uncordoned")
+
+    cluster.create(pods, pod("second", cpu="3"))
+    eventually(lambda: cluster.condition(namespace, "second").get("reason") == "Unschedulable", "second to wait")
+    cluster.delete(f"{pods}/first")
+    eventually(lambda: "second" in cluster.bound(namespace), "second to be bound once first is gone")
+
+    cluster.create(pods, pod("third", cpu="3"))
+    eventually(lambda: cluster.condition(namespace, "third").get("reason") == "Unschedulable", "third to wait")
+    cluster.create("/api/v1/nodes", node("b"))
+    bound = eventually(lambda: cluster.bound(namespace).get("third"), "third to be bound once b is there")
+    assert bound["spec"]["nodeName"] == "b"
+
+
+def test_gated_foreign_and_unsupported_pods_are_left_alone(
+    cluster: Cluster, namespace: str, herodotus: Herodotus
+) -> None:
+    """Gates hold, another scheduler's pods are none of ours, and a feature that is not built is named."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.create("/api/v1/nodes", node("a"))
+    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    cluster.create(pods, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
+    cluster.create(pods, pod("foreign", scheduler="someone-else"))
+    cluster.create(
+        pods, pod("spread", topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"a": "b"}}}])
+    )
+    cluster.create(pods, pod("plain"))
+
+    eventually(lambda: "plain" in cluster.bound(namespace), "the plain pod")
+    message = eventually(lambda: cluster.condition(namespace, "spread").get("message"), "the refusal")
+    assert "Herodotus does not support topology spread constraints yet (plugin PodTopologySpread)" in message
+    assert set(cluster.bound(namespace)) == {"plain"}
+    eventually(lambda: len({d["pod"] for d in herodotus.decisions(namespace)}) == 2, "both decisions")
+    assert {d["pod"] for d in herodotus.decisions(namespace)} == {"plain", "spread"}
+    cluster.patch(f"{pods}/gated", {"spec": {"schedulingGates": None}})
+    eventually(lambda: "gated" in cluster.bound(namespace), "the pod whose gate was lifted")
+
+
+def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """`kubectl herodotus pod` and `node`, run as a user runs them."""
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(3)])
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("shown", cpu="1"))
+    eventually(lambda: [d for d in herodotus.decisions(namespace) if d["state"] == "Bound"] or None, "the decision")
+    where = cluster.bound(namespace)["shown"]["spec"]["nodeName"]
+
+    def plugin(*arguments: str) -> str:
+        command = [sys.executable, str(ROOT / "kubectl-herodotus"), *arguments, "--endpoint", herodotus.endpoint_url]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    shown = plugin("pod", "shown", "-n", namespace)
+    assert f"On {where}: drawn among 3 nodes with the best total" in shown
+    assert f"{namespace}/shown" in plugin("node", where)
+
+
+def test_a_recreated_pod_is_a_new_pod(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """Same name, new UID: scheduled anew, and the two histories stay apart."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.create("/api/v1/nodes", node("a"))
+    uids = []
+    for _ in range(2):
+        uids.append(cluster.create(pods, pod("same"))["metadata"]["uid"])
+        eventually(lambda: "same" in cluster.bound(namespace), "the pod to be bound")
+        cluster.delete(f"{pods}/same")
+        eventually(lambda: not cluster.items(pods), "the pod to be gone")
+    eventually(lambda: len(herodotus.decisions(namespace)) == 2, "both decisions")
+    assert sorted((d["podUID"], d["attempt"]) for d in herodotus.decisions(namespace)) == sorted((u, 1) for u in uids)

@@ -1,0 +1,101 @@
+"""Real processes for tests: started on loopback, their output kept, always ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).parents[1]
+
+T = TypeVar("T")
+
+
+class Process:
+    """A child process in a session of its own, with its output in a file."""
+
+    def __init__(self, name: str, command: list[str], log: Path, env: dict[str, str] | None = None) -> None:
+        self.name = name
+        self.log = log
+        self._out = log.open("ab")
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, pattern: str, timeout_s: float = 30.0) -> re.Match[str]:
+        """The first match of `pattern` in the output."""
+
+        def found() -> re.Match[str] | None:
+            match = re.search(pattern, self.output())
+            if match is None and not self.running:
+                raise AssertionError(f"{self.name} ended with {self._process.returncode}:\n{self.output()[-2000:]}")
+            return match
+
+        return eventually(found, f"{self.name} to say {pattern!r}", timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL, to this process alone."""
+        self._process.kill()
+        self._process.wait()
+        self._out.close()
+
+    def stop(self, timeout_s: float = 20.0) -> int:
+        """SIGTERM, and the exit code; SIGKILL to the whole session when it does not end."""
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            raise AssertionError(f"{self.name} did not end:\n{self.output()[-2000:]}") from None
+        finally:
+            self._out.close()
+
+
+def python(*arguments: str) -> list[str]:
+    """A command that runs a module of the project."""
+    return [sys.executable, "-m", *arguments]
+
+
+def free_port() -> int:
+    """A port that the system gives; for programs that cannot be asked which one they got."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def eventually(check: Callable[[], T | None], what: str, timeout_s: float = 30.0, every_s: float = 0.05) -> T:
+    """The first result of `check` that is neither None nor False. AssertionError when none comes in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        result = check()
+        if result is not None and result is not False:
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
+        time.sleep(every_s)
