@@ -20,6 +20,8 @@ from scheduler.config import ConfigError, Configuration, build_profile, read
 from scheduler.cycle import CycleResult, schedule
 from scheduler.framework.runtime import Framework
 from scheduler.framework.trace import FilterRun, ScoreRun
+from scheduler.kube.kinds import KINDS
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
@@ -33,6 +35,9 @@ class CaseError(ValueError):
 
 class NoCluster:
     """The plugins' handle where there is nothing to bind to."""
+
+    def __init__(self, objects: ClusterObjects | None = None) -> None:
+        self.objects = objects or ClusterObjects()
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Never asked by a cycle."""
@@ -61,8 +66,9 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Js
     try:
         if case.get("config"):
             config = read(json.dumps(case["config"]), default_name="default-scheduler")
-        framework = Framework(build_profile(config or Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
-        nodes = load_objects(case.get("objects") or ())
+        nodes, objects = load_objects(case.get("objects") or ())
+        profile = build_profile(config or Configuration(), 0, IN_TREE, NoCluster(objects))
+        framework = Framework(profile, time.monotonic)
         pod = PodInfo(msgspec.convert(case.get("pod"), Pod))
     except (ConfigError, msgspec.ValidationError, ValueError) as e:
         raise CaseError(f"case {name}: {e}") from e
@@ -72,21 +78,25 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Js
     return {"id": name, "expect": _expect(framework, nodes, result)}
 
 
-def load_objects(objects: Iterable[Mapping[str, Any]]) -> NodeColumns:
-    """A cluster from its objects: nodes, then the pods bound to them. Other kinds are read by plugins to come."""
-    nodes, pods = NodeColumns(), []
-    for i, obj in enumerate(objects):
+def load_objects(manifests: Iterable[Mapping[str, Any]]) -> tuple[NodeColumns, ClusterObjects]:
+    """A cluster from its objects: nodes with the pods bound to them, and every other kind that some plugin reads."""
+    nodes, objects, pods = NodeColumns(), ClusterObjects(), []
+    kinds = {kind.decode_as.__name__: kind.decode_as for kind in KINDS}
+    for i, manifest in enumerate(manifests):
+        kind = str(manifest.get("kind"))
         try:
-            if obj.get("kind") == "Node":
-                nodes.set_node(msgspec.convert(obj, Node))
-            elif obj.get("kind") == "Pod":
-                pods.append(PodInfo(msgspec.convert(obj, Pod), running=True))
+            if kind == "Node":
+                nodes.set_node(msgspec.convert(manifest, Node))
+            elif kind == "Pod":
+                pods.append(PodInfo(msgspec.convert(manifest, Pod), running=True))
+            elif kind in kinds:
+                objects.set(msgspec.convert(manifest, kinds[kind]))
         except msgspec.ValidationError as e:
-            raise ValueError(f"objects[{i}] ({obj.get('kind')}): {e}") from e
+            raise ValueError(f"objects[{i}] ({kind}): {e}") from e
     for pod in pods:
         if pod.pod.spec.node_name and pod.pod.status.phase not in ("Succeeded", "Failed"):
             nodes.add_pod(pod, pod.pod.spec.node_name)
-    return nodes
+    return nodes, objects
 
 
 def _expect(framework: Framework, nodes: NodeColumns, result: CycleResult) -> Json:

@@ -29,8 +29,9 @@ from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework, message_of
 from scheduler.framework.verdicts import error
 from scheduler.kube.watch import Changed, Listed
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Pod
+from scheduler.objects.types import Node, Object, Pod
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
@@ -74,12 +75,16 @@ class Loop:
         frameworks: Mapping[str, Framework],
         recorder: Recorder,
         writes: Writes,
+        objects: ClusterObjects,
+        kinds: Mapping[str, type[Object]],
         *,
         binding_threads: int,
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
     ) -> None:
-        """`frameworks`: by scheduler name."""
+        """`frameworks`: by scheduler name. `kinds`: what is watched into `objects`, besides nodes and pods."""
+        self.objects = objects
+        self._kinds = kinds
         self.cache = Cache()
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.binder = Binder(binding_threads, recorder, self.inbox.put)
@@ -117,8 +122,8 @@ class Loop:
 
     @property
     def synced(self) -> bool:
-        """Whether nodes and pods were listed once: before, the cluster looks empty."""
-        return self._synced >= {NODES, PODS}
+        """Whether everything was listed once: before, the cluster looks emptier than it is."""
+        return self._synced >= {NODES, PODS, *self._kinds}
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
@@ -278,8 +283,10 @@ class Loop:
         if isinstance(message, Bound):
             self._bound(message)
         elif isinstance(message, Listed):
-            (self._nodes_listed if message.kind == NODES else self._pods_listed)(message.objects)
+            self._listed(message)
             self._synced.add(message.kind)
+        elif message.kind in self._kinds:
+            (self.objects.remove if message.type == "DELETED" else self.objects.set)(message.object)
         elif message.kind == NODES:
             if message.type == "DELETED":
                 self.cache.remove_node(message.object.metadata.name)
@@ -289,6 +296,14 @@ class Loop:
             self._pod_gone(message.object.metadata.uid)
         else:
             self._pod(message.object)
+
+    def _listed(self, message: Listed[Any]) -> None:
+        if message.kind == NODES:
+            self._nodes_listed(message.objects)
+        elif message.kind == PODS:
+            self._pods_listed(message.objects)
+        else:
+            self.objects.replace_all(self._kinds[message.kind], message.objects)
 
     def _nodes_listed(self, nodes: Iterable[Node]) -> None:
         listed = {node.metadata.name: node for node in nodes}

@@ -16,7 +16,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scheduler import klog
 from scheduler.config import Configuration, build_profile
@@ -26,10 +26,12 @@ from scheduler.framework.sampling import ADAPTIVE
 from scheduler.kube import credentials, discovery
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.kinds import KINDS
 from scheduler.kube.lease import LeaderElection, LeaseSettings
 from scheduler.kube.watch import Reflector
 from scheduler.kube.writes import bind
 from scheduler.loop import NODES, PODS, Loop
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
@@ -76,7 +78,8 @@ def run(config: Configuration, settings: RunSettings) -> int:
         if cluster is None:
             return 0
         absent = discovery.absent_groups(api)
-        frameworks = _frameworks(config, settings, _ApiHandle(api))
+        objects = ClusterObjects()
+        frameworks = _frameworks(config, settings, _ApiHandle(api, objects))
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
@@ -92,7 +95,7 @@ def run(config: Configuration, settings: RunSettings) -> int:
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        lost = _schedule(config, api, frameworks, recorder, events, stop, election)
+        lost = _schedule(config, api, frameworks, recorder, objects, events, stop, election)
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
@@ -102,6 +105,7 @@ def _schedule(
     api: ApiServer,
     frameworks: dict[str, Framework],
     recorder: Recorder,
+    objects: ClusterObjects,
     events: EventSender | None,
     stop: threading.Event,
     election: LeaderElection | None,
@@ -112,16 +116,19 @@ def _schedule(
         frameworks,
         recorder,
         writes,
+        objects,
+        {kind.name: kind.decode_as for kind in KINDS},
         binding_threads=config.parallelism,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
     )
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    reflectors = (
+    reflectors: list[Reflector[Any]] = [
         Reflector(api, "/api/v1/nodes", NODES, Node, loop.inbox.put),
         Reflector(api, "/api/v1/pods", PODS, Pod, loop.inbox.put, {"fieldSelector": NOT_FINISHED}),
-    )
+        *(Reflector(api, kind.path, kind.name, kind.decode_as, loop.inbox.put) for kind in KINDS),
+    ]
     for reflector in reflectors:
         reflector.start()
     klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
@@ -134,8 +141,9 @@ def _schedule(
 class _ApiHandle:
     """The plugins' handle."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, objects: ClusterObjects) -> None:
         self._api = api
+        self.objects = objects
 
     def bind(self, pod: PodInfo, node: str) -> None:
         klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)

@@ -59,11 +59,22 @@ class PreFilter(Plugin, Protocol):
 
 
 @runtime_checkable
+class PreFilterExtensions(Plugin, Protocol):
+    """Keeps a PreFilter's notes right while pods are tried on, or off, a node (preemption, nominated pods)."""
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """`added` now counts on the node in `slot` of `nodes`, which need not be the columns that PreFilter saw."""
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """`removed` no longer counts on it."""
+
+
+@runtime_checkable
 class Filter(Plugin, Protocol):
     """Says of every node whether the pod may run there."""
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """One verdict a slot."""
+        """One verdict a slot of `nodes`, which need not be the columns that PreFilter saw: keep notes by value."""
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from scheduler.framework.events import EVERY_EVENT, Event
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 
 
@@ -34,6 +35,10 @@ class NoArgs(Args, frozen=True):
 
 class Handle(Protocol):
     """What a plugin may ask of the scheduler around it."""
+
+    @property
+    def objects(self) -> ClusterObjects:
+        """The cluster's other objects, as of the cycle's snapshot."""
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod through the API server. Raises what went wrong."""

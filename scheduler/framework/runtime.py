@@ -48,7 +48,7 @@ class Framework:
     def run_pre_enqueue(self, pod: PodInfo) -> PluginVerdict | None:
         """The first plugin that keeps the pod out of the active queue; None when it may enter."""
         for plugin in self.profile.pre_enqueue:
-            verdict = plugin.pre_enqueue(pod)
+            verdict = _safely(lambda plugin=plugin: plugin.pre_enqueue(pod))  # type: ignore[misc]
             if verdict.code is not Code.SUCCESS:
                 return PluginVerdict(plugin.name, verdict)
         return None
@@ -60,7 +60,7 @@ class Framework:
             for plugin in self.profile.pre_filter:
                 with _blaming(f'running PreFilter plugin "{plugin.name}"'):
                     result = plugin.pre_filter(state, pod, nodes)
-                    verdict = result.verdict
+                    verdict = _worded(result.verdict)
                 if verdict.code is Code.SKIP:
                     outcome.skip.add(plugin.name)
                 elif verdict.code is Code.SUCCESS:
@@ -119,7 +119,7 @@ class Framework:
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
                 with _blaming(f'running PreScore plugin "{plugin.name}"'):
-                    verdict = plugin.pre_score(state, pod, nodes, feasible)
+                    verdict = _worded(plugin.pre_score(state, pod, nodes, feasible))
                 if verdict.code is Code.SKIP:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
@@ -263,7 +263,7 @@ def _blaming(what: str) -> Iterator[None]:
 def _safely(call: Callable[[], Verdict]) -> Verdict:
     """A verdict even where the plugin raises."""
     try:
-        return call()
+        return _worded(call())
     except Exception as e:
         return Verdict(Code.ERROR, (Reason("text", {"text": str(e)}),))
 
@@ -271,7 +271,15 @@ def _safely(call: Callable[[], Verdict]) -> Verdict:
 def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
     if verdicts.ids is not None and len(verdicts.ids) != slots:
         raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
+    for verdict in verdicts.table[1:]:
+        _worded(verdict)
     return verdicts
+
+
+def _worded(verdict: Verdict) -> Verdict:
+    """The verdict. KeyError when one of its reasons is not in the catalogue, so that nothing fails on it later."""
+    message_of(verdict)
+    return verdict
 
 
 def _points(given: Scores, feasible: Mask) -> Scores:

@@ -16,6 +16,12 @@ class CycleState:
     def __init__(self) -> None:
         self._notes: dict[type, object] = {}
 
+    def clone(self) -> CycleState:
+        """A copy to try something on: notes that have a `clone` method are cloned, others are shared."""
+        copy = CycleState()
+        copy._notes = {kind: n.clone() if hasattr(n, "clone") else n for kind, n in self._notes.items()}
+        return copy
+
     def write(self, note: object) -> None:
         """Keep a note, replacing one of the same type."""
         self._notes[type(note)] = note

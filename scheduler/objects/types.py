@@ -254,10 +254,15 @@ class PodStatus(Struct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Struct, frozen=True):
-    """v1.Pod."""
+class Object(Struct, frozen=True):
+    """Base of everything that has a name."""
 
     metadata: Metadata = Metadata()
+
+
+class Pod(Object, frozen=True):
+    """v1.Pod."""
+
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -283,15 +288,12 @@ class NodeStatus(Struct, frozen=True):
     images: list[ContainerImage] | None = None
 
 
-class Node(Struct, frozen=True):
+class Node(Object, frozen=True):
     """v1.Node."""
 
-    metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Struct, frozen=True):
+class Namespace(Object, frozen=True):
     """v1.Namespace."""
-
-    metadata: Metadata = Metadata()

@@ -1,0 +1,25 @@
+"""What is watched besides nodes and pods, for plugins to look up: one table.
+
+Adding a kind is a struct in `scheduler.objects` (named as the kind is) and a line here; RBAC and docs follow the table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.objects.types import Namespace, Object
+
+
+class Kind(NamedTuple):
+    """A watched kind: its collection's path, and what its objects decode to."""
+
+    path: str
+    decode_as: type[Object]
+
+    @property
+    def name(self) -> str:
+        """The collection, for logs: `namespaces`."""
+        return self.path.rpartition("/")[2]
+
+
+KINDS: tuple[Kind, ...] = (Kind("/api/v1/namespaces", Namespace),)
