@@ -1,0 +1,171 @@
+"""The manifests say what the programs take, grant what the scheduler asks for, and lock down what they start."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+import yaml
+
+import herodotus_endpoint.__main__ as endpoint
+from scheduler import app
+from scheduler.config import load
+from scheduler.kube.kinds import KINDS
+from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
+from tests.processes import ROOT
+
+DEPLOY = ROOT / "deploy"
+TEST_PODS = sorted((DEPLOY / "test").glob("*.yml"))
+VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+MANIFEST = read(DEPLOY / "herodotus-scheduler.yml")
+
+
+def named(kind: str, name: str) -> dict[str, Any]:
+    (found,) = (o for o in MANIFEST if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def container(deployment: str) -> dict[str, Any]:
+    (found,) = named("Deployment", deployment)["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for o in MANIFEST if o["kind"] in ("Role", "ClusterRole") for rule in o["rules"]]
+
+
+def bytes_of(quantity: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", quantity).groups()  # type: ignore[union-attr]
+    return int(number) << {"Mi": 20, "Gi": 30}[unit]
+
+
+def test_objects_are_unique_and_namespaced_ones_say_where() -> None:
+    keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in MANIFEST]
+    assert len(keys) == len(set(keys))
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+    assert all((namespace is None) == (kind in cluster_wide) for kind, namespace, _ in keys)
+    assert {namespace for _, namespace, _ in keys} == {None, "herodotus"}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda r: f"{r['resources']}-{r['verbs']}")
+def test_every_rule_names_its_verbs_and_uses_no_wildcard(rule: dict[str, Any]) -> None:
+    assert rule["verbs"]
+    assert set(rule["verbs"]) <= VERBS
+    assert not any("*" in word for words in rule.values() for word in words)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)])
+def test_every_kind_that_the_scheduler_watches_is_granted(path: str) -> None:
+    *start, _, resource = path.strip("/").split("/")
+    group = start[1] if start[0] == "apis" else ""
+    granted: set[str] = set()
+    for rule in named("ClusterRole", "herodotus-scheduler")["rules"]:
+        if group in rule["apiGroups"] and resource in rule["resources"] and "resourceNames" not in rule:
+            granted |= set(rule["verbs"])
+    assert granted >= {"list", "watch"}
+
+
+def test_the_scheduler_s_arguments_are_its_own() -> None:
+    arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
+    assert arguments.endpoint == "http://herodotus-endpoint.herodotus.svc:8001"
+    assert arguments.spool_limit == DEFAULT_LIMIT_BYTES
+
+
+def test_the_endpoint_s_arguments_are_its_own() -> None:
+    arguments = endpoint._parser().parse_args(container("herodotus-endpoint")["args"])
+    ports = {p["name"]: p["containerPort"] for p in container("herodotus-endpoint")["ports"]}
+    assert [a.port for a in arguments.bind] == [ports["queries"]]
+    assert [a.port for a in arguments.ingest_bind] == [ports["ingest"]]
+    (claim,) = (o for o in MANIFEST if o["kind"] == "PersistentVolumeClaim")
+    assert bytes_of(claim["spec"]["resources"]["requests"]["storage"]) >= 1.25 * arguments.max_bytes
+
+
+def test_an_argument_that_is_not_there_is_noticed() -> None:
+    """That the two tests above can fail."""
+    with pytest.raises(SystemExit):
+        app._parser().parse_args(["run", "--no-such-flag"])
+    assert isinstance(endpoint._parser(), argparse.ArgumentParser)
+
+
+def test_the_spool_s_volume_holds_what_the_scheduler_may_write_to_it() -> None:
+    arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
+    volumes = named("Deployment", "herodotus-scheduler")["spec"]["template"]["spec"]["volumes"]
+    (limit,) = (v["emptyDir"]["sizeLimit"] for v in volumes if "emptyDir" in v)
+    (mount,) = (m["mountPath"] for m in container("herodotus-scheduler")["volumeMounts"] if m["name"] == "spool")
+    assert bytes_of(limit) > arguments.spool_limit
+    assert arguments.spool.is_relative_to(mount)
+    assert container("herodotus-scheduler")["resources"]["requests"]["ephemeral-storage"] == limit
+
+
+def test_the_configuration_is_one_that_the_scheduler_takes(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(named("ConfigMap", "herodotus-scheduler")["data"]["config.yaml"])
+    config = load(tmp_path / "c.yaml")
+    assert [p.scheduler_name for p in config.profiles] == ["herodotus-scheduler"]
+    election = config.leader_election
+    lease = named("Role", "herodotus-scheduler")["rules"][1]["resourceNames"]
+    assert (election.resource_namespace, [election.resource_name]) == ("herodotus", lease)
+
+
+@pytest.mark.parametrize("name", ["herodotus-scheduler", "herodotus-endpoint"])
+def test_pods_run_with_the_least_rights(name: str) -> None:
+    spec = named("Deployment", name)["spec"]["template"]["spec"]
+    assert spec["schedulerName"] == "default-scheduler"
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container(name)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"requests", "limits"} <= container(name)["resources"].keys()
+    assert spec["automountServiceAccountToken"] == (name == "herodotus-scheduler")
+
+
+def test_images_have_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    names = ("herodotus-scheduler", "herodotus-endpoint")
+    assert [container(n)["image"] for n in names] == [f"ghcr.io/herodotus-scheduler/{n}:{version}" for n in names]
+
+
+def test_selectors_find_what_they_are_meant_to_find() -> None:
+    labels = {
+        name: named("Deployment", name)["spec"]["template"]["metadata"]["labels"]
+        for name in ("herodotus-scheduler", "herodotus-endpoint")
+    }
+    for name, its in labels.items():
+        assert named("Deployment", name)["spec"]["selector"]["matchLabels"].items() <= its.items()
+        assert named("NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"].items() <= its.items()
+    assert named("Service", "herodotus-endpoint")["spec"]["selector"].items() <= labels["herodotus-endpoint"].items()
+
+
+def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
+    policy = named("NetworkPolicy", "herodotus-endpoint")["spec"]
+    by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
+    scheduler = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "herodotus-scheduler"}}}
+    assert by_port == {"queries": None, "ingest": [scheduler]}
+
+
+@pytest.mark.parametrize("path", TEST_PODS, ids=lambda p: p.stem)
+def test_test_pods_name_the_scheduler(path: Path) -> None:
+    for obj in read(path):
+        spec = obj["spec"]["template"]["spec"] if obj["kind"] == "Deployment" else obj["spec"]
+        assert spec["schedulerName"] == "herodotus-scheduler"
+
+
+def test_the_first_herodotus_test_manifests_are_all_there() -> None:
+    names = {path.stem: read(path)[0]["metadata"]["name"] for path in TEST_PODS}
+    assert names == {
+        "deploy-default-pod": "test-pod-1",
+        "deploy-named-node-pod": "test-named-pod-1",
+        "main-label-pod": "test-pod-main",
+        "micro-label-pod": "test-pod-micro",
+        "deploy-big-deployment": "large-deploy",
+    }

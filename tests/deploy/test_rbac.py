@@ -1,0 +1,182 @@
+"""deploy/herodotus-scheduler.yml on a real API server: it is accepted, and its roles are enough and no more."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import NO_BINARIES
+from tests.e2e.control_plane import TOKEN, ControlPlane, assets
+from tests.processes import ROOT, Process, eventually, python
+
+MANIFEST = ROOT / "deploy" / "herodotus-scheduler.yml"
+PODS = 12
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(assets() is None, reason=NO_BINARIES)]
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    binaries = assets()
+    assert binaries is not None
+    plane = ControlPlane(binaries, tmp_path_factory.mktemp("control-plane"))
+    try:
+        plane.wait_until_ready()
+        yield plane
+    finally:
+        plane.stop()
+
+
+def kubeconfig(path: Path, server: ControlPlane, token: str) -> Path:
+    cluster = {"server": server.url, "certificate-authority": str(server.ca)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture(scope="module")
+def kubectl(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """kubectl as the administrator."""
+    directory = tmp_path_factory.mktemp("admin")
+    program = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
+    config = kubeconfig(directory / "kubeconfig", server, TOKEN)
+
+    def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
+        environment = {"KUBECONFIG": str(config), "HOME": str(directory), "PATH": os.environ["PATH"]}
+        done = subprocess.run(
+            [program, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == code, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def applied(kubectl: Kubectl) -> None:
+    """A dry run on the server needs the namespace; then for real."""
+    kubectl("create", "namespace", "herodotus")
+    said = kubectl("apply", "--dry-run=server", "-f", str(MANIFEST))
+    assert len(said.splitlines()) == len(list(yaml.safe_load_all(MANIFEST.read_text())))
+    kubectl("apply", "-f", str(MANIFEST))
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"cpsc426-label": name}}}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulerName": "herodotus-scheduler", "containers": [container], **spec},
+    }
+
+
+STATUS = (
+    '{"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"},"capacity":{"cpu":"4","memory":"8Gi",'
+    '"pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}}'
+)
+
+
+def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
+    applied: None, kubectl: Kubectl, server: ControlPlane, tmp_path: Path
+) -> None:
+    for name in ("main", "micro"):
+        kubectl("apply", "-f", "-", stdin=yaml.safe_dump(node(name)))
+        kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", STATUS)
+    token = kubectl("-n", "herodotus", "create", "token", "herodotus-scheduler").strip()
+    config = next(o for o in objects() if o["kind"] == "ConfigMap")["data"]["config.yaml"]
+    (tmp_path / "config.yaml").write_text(config)
+    command = [
+        *python("scheduler", "run", "--v", "2", "--config", str(tmp_path / "config.yaml")),
+        *("--kubeconfig", str(kubeconfig(tmp_path / "kubeconfig", server, token)), "--spool", str(tmp_path / "spool")),
+    ]
+    scheduler = Process("scheduler", command, tmp_path / "log")
+    try:
+        many = [pod(f"p-{i}") for i in range(PODS)] + [pod("misfit", nodeSelector={"no": "such"})]
+        kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(many))
+        for manifest in ("deploy-default-pod", "deploy-named-node-pod", "main-label-pod", "micro-label-pod"):
+            kubectl("apply", "-n", "default", "-f", str(ROOT / "deploy" / "test" / f"{manifest}.yml"))
+        eventually(lambda: unbound(kubectl) == ["misfit"], "all but one pod to be bound", 60.0, every_s=0.3)
+        eventually(lambda: reasons(kubectl).count("Scheduled") == PODS + 4, "the events", 10.0, every_s=0.3)
+    finally:
+        code = scheduler.stop(30.0)
+    said = scheduler.output()
+    assert code == 0, said
+    assert not re.search("forbidden|cannot (get|list|watch|create|patch|update|delete)", said, re.IGNORECASE), said
+    assert re.search(r"^E", said, re.MULTILINE) is None, said
+    assert "FailedScheduling" in reasons(kubectl)
+    condition = kubectl("get", "pod", "misfit", "-o", "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}")
+    assert condition == "Unschedulable"
+    lease = kubectl("-n", "herodotus", "get", "lease", "herodotus-scheduler", "-o", "jsonpath={.spec.holderIdentity}")
+    assert lease == "", "given back at the end"
+
+
+def unbound(kubectl: Kubectl) -> list[str]:
+    names = kubectl("get", "pods", "-o", "jsonpath={range .items[*]}{.metadata.name}={.spec.nodeName} {end}")
+    return [n.removesuffix("=") for n in names.split() if n.endswith("=")]
+
+
+def reasons(kubectl: Kubectl) -> list[str]:
+    return kubectl("get", "events.v1.events.k8s.io", "-o", "jsonpath={range .items[*]}{.reason} {end}").split()
+
+
+def objects() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(MANIFEST.read_text()))
+
+
+ACCOUNT = "system:serviceaccount:herodotus:{}"
+
+
+@pytest.mark.parametrize(
+    ("account", "question", "allowed"),
+    [
+        ("herodotus-scheduler", "create pods --subresource=binding", True),
+        ("herodotus-scheduler", "create leases.coordination.k8s.io -n herodotus", True),
+        ("herodotus-scheduler", "get namespaces/kube-system", True),
+        ("herodotus-scheduler", "get namespaces/default", False),
+        ("herodotus-scheduler", "delete pods", False),
+        ("herodotus-scheduler", "update pods", False),
+        ("herodotus-scheduler", "create pods", False),
+        ("herodotus-scheduler", "get secrets", False),
+        ("herodotus-scheduler", "get configmaps", False),
+        ("herodotus-scheduler", "patch nodes", False),
+        ("herodotus-scheduler", "update leases.coordination.k8s.io/kube-scheduler -n kube-system", False),
+        ("herodotus-scheduler", "update leases.coordination.k8s.io/another -n herodotus", False),
+        ("herodotus-endpoint", "list pods", False),
+        ("herodotus-endpoint", "get namespaces/kube-system", False),
+    ],
+    ids=lambda v: str(v),
+)
+def test_least_privilege(applied: None, kubectl: Kubectl, account: str, question: str, allowed: bool) -> None:
+    said = kubectl("auth", "can-i", *question.split(), "--as", ACCOUNT.format(account), code=0 if allowed else 1)
+    assert said.strip() == ("yes" if allowed else "no")
+
+
+def test_the_reader_role_lets_a_user_ask_and_nothing_else(applied: None, kubectl: Kubectl) -> None:
+    kubectl("-n", "herodotus", "create", "rolebinding", "readers", "--role=herodotus-reader", "--group=developers")
+    as_reader = ("-n", "herodotus", "--subresource=proxy", "--as=dora", "--as-group=developers")
+    assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8000", *as_reader) == "yes\n"
+    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8000", *as_reader, code=1) == "no\n"
+    assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"
