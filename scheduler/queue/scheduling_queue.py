@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from herodotus_record.model import PluginVerdict
 from scheduler.framework.events import EVERY_EVENT, Event
@@ -34,6 +34,7 @@ class QueuedPod:
     attempts: int = 0
     rejections: int = 0  # since the last error
     errors: int = 0  # in a row
+    queued_at: float = 0.0  # when it came, or came back: its place among equals, wherever it waits meanwhile
     since: float = 0.0  # when it was put where it is
     where: str = POPPED
     ready_at: float = 0.0  # end of backoff
@@ -70,6 +71,7 @@ class SchedulingQueue:
         self._next_flush = 0.0
         self._active: list[tuple[Any, int, QueuedPod]] = []
         self._backoff: list[tuple[float, int, QueuedPod]] = []
+        self._error_backoff: list[tuple[float, int, QueuedPod]] = []  # of pods that failed by error
         self._entries = count(1)
 
     def __len__(self) -> int:
@@ -93,7 +95,7 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo, now: float, now_us: int) -> None:
         """A new pod to schedule."""
-        self._enter(QueuedPod(pod, now_us), now)
+        self._enter(QueuedPod(pod, now_us, queued_at=now), now)
 
     def update(self, pod: PodInfo, now: float) -> None:
         """A waiting pod changed. One whose labels or spec did is tried again where that may help."""
@@ -116,7 +118,7 @@ class SchedulingQueue:
         else:
             queued.rejections += 1
             queued.errors = 0
-        queued.ready_at, queued.waited_s = now + self._backoff_s(queued), {}
+        queued.queued_at, queued.ready_at, queued.waited_s = now, now + self._backoff_s(queued), {}
         self._pods[queued.uid] = queued
         self._place(queued, UNSCHEDULABLE if rejectors and not error else BACKOFF, now)
 
@@ -125,7 +127,7 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """The next pod to schedule. With none active, one whose backoff is not over yet, unless it failed by error."""
         self.flush(now)
-        queued = self._first(self._active, ACTIVE) or self._first(self._backoff, BACKOFF, lambda q: q.errors == 0)
+        queued = self._first(self._active, ACTIVE) or self._first(self._backoff, BACKOFF)
         if queued is None:
             return None
         self._leave(queued, now)
@@ -144,10 +146,11 @@ class SchedulingQueue:
 
     def flush(self, now: float) -> None:
         """Backoffs that are over, and pods that nothing has woken for long."""
-        while self._backoff and (self._stale(self._backoff[0][1:], BACKOFF) or self._backoff[0][0] <= now):
-            _, entry, queued = heapq.heappop(self._backoff)
-            if not self._stale((entry, queued), BACKOFF):
-                self._place(queued, ACTIVE, now)
+        for heap in (self._backoff, self._error_backoff):
+            while heap and (self._stale(heap[0][1:], BACKOFF) or heap[0][0] <= now):
+                _, entry, queued = heapq.heappop(heap)
+                if not self._stale((entry, queued), BACKOFF):
+                    self._place(queued, ACTIVE, now)
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
             for queued in [q for q in self._unschedulable.values() if q.gate is None]:
@@ -163,7 +166,7 @@ class SchedulingQueue:
 
     def next_due(self) -> float | None:
         """When `pop` may have something without any event: the end of the first backoff."""
-        return self._backoff[0][0] if self._backoff else None
+        return min((heap[0][0] for heap in (self._backoff, self._error_backoff) if heap), default=None)
 
     # --- places ---------------------------------------------------------------------------------------------------
 
@@ -179,9 +182,10 @@ class SchedulingQueue:
         self._leave(queued, now)
         queued.where, queued.since, queued.entry = where, now, next(self._entries)
         if where == ACTIVE:
-            heapq.heappush(self._active, (self._sort_key(queued.pod, now), queued.entry, queued))
+            heapq.heappush(self._active, (self._sort_key(queued.pod, queued.queued_at), queued.entry, queued))
         elif where == BACKOFF:
-            heapq.heappush(self._backoff, (queued.ready_at, queued.entry, queued))
+            heap = self._error_backoff if queued.errors else self._backoff
+            heapq.heappush(heap, (queued.ready_at, queued.entry, queued))
         else:
             self._unschedulable[queued.uid] = queued
 
@@ -191,16 +195,13 @@ class SchedulingQueue:
             queued.waited_s[queued.where] = queued.waited_s.get(queued.where, 0.0) + now - queued.since
         queued.where, queued.entry = POPPED, 0
 
-    def _first(
-        self, heap: list[Any], where: str, wanted: Callable[[QueuedPod], bool] = lambda _: True
-    ) -> QueuedPod | None:
-        """The heap's first valid entry, if it is wanted. Entries of pods that moved on are thrown away."""
-        while heap and self._stale(heap[0][1:], where):
-            heapq.heappop(heap)
-        if not heap or not wanted(heap[0][2]):
-            return None
-        queued: QueuedPod = heapq.heappop(heap)[2]
-        return queued
+    def _first(self, heap: list[Any], where: str) -> QueuedPod | None:
+        """The heap's first valid entry. Entries of pods that moved on are thrown away."""
+        while heap:
+            _, entry, queued = heapq.heappop(heap)
+            if not self._stale((entry, queued), where):
+                return cast(QueuedPod, queued)
+        return None
 
     @staticmethod
     def _stale(entry: tuple[int, QueuedPod], where: str) -> bool:
