@@ -24,7 +24,7 @@ from herodotus_record.explain import (
     what_would_change,
 )
 from herodotus_record.model import API_VERSION, Code, Decision, Evaluation, NodeTable, Outcome, PluginVerdict
-from herodotus_record.units import quantities, timestamp
+from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
 NAMED = 8  # nodes named for one reason in a default answer
@@ -39,9 +39,12 @@ def pod_explanation(
     `every_node`: nothing is left out, each node on its own. `node`: only that node in `perNode`; KeyError when it was
     not in the cluster at that generation.
     """
-    order = ranking(decision)
+    order = sorted(
+        ranking(decision), key=lambda s: (decision.rank[s], s != decision.chosen, natural_key(table.names[s]))
+    )
     shown = order if every_node else order[:RANKED]
-    slots = [slot for slot in range(decision.slots) if decision.evaluation[slot] != Evaluation.ABSENT]
+    present = (slot for slot in range(decision.slots) if decision.evaluation[slot] != Evaluation.ABSENT)
+    slots = sorted(present, key=lambda slot: natural_key(table.names[slot]))
     if node:
         named = table.slot_of(node)
         if named is None or named not in slots:
@@ -63,7 +66,9 @@ def pod_explanation(
             "feasible": decision.nodes_feasible,
             "notEvaluated": _not_evaluated(decision),
         },
-        "tie": {"nodes": [table.names[s] for s in decision.ties], "seed": decision.seed} if decision.ties else None,
+        "tie": {"nodes": sorted((table.names[s] for s in decision.ties), key=natural_key), "seed": decision.seed}
+        if decision.ties
+        else None,
         "margin": _margin(decision, table),
         "preFilters": [_plugin_verdict(v) for v in decision.pre_filters],
         "narrowedBy": list(decision.narrowed_by),

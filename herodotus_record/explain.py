@@ -11,7 +11,6 @@ Invariant: an answer holds nothing that the record does not say.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from herodotus_record.model import (
     Reason,
     Verdict,
 )
-from herodotus_record.units import quantity
+from herodotus_record.units import natural_key, quantity
 
 Json = dict[str, Any]
 
@@ -141,7 +140,7 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     if decision.chosen is not None:
         return []
     candidates = [
-        (len(steps), _shortfall(decision, table, slot), _natural(table.names[slot]), steps)
+        (len(steps), _shortfall(decision, table, slot), natural_key(table.names[slot]), steps)
         for slot in range(decision.slots)
         if (steps := what_would_change(decision, table, slot))
     ]
@@ -153,32 +152,42 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
 
     `named`: how many nodes to list for each group; None for all.
     """
-    groups: dict[tuple[str, int, int], list[int]] = {}
-    order = {f.plugin: i for i, f in enumerate(decision.filters)}
-    for slot in range(decision.slots):
-        rejected = rejections(decision, slot)
-        if rejected:
-            plugin, _ = rejected[0]
-            f = decision.filters[order[plugin]]
-            groups.setdefault((plugin, order[plugin], f.ids[slot]), []).append(slot)
+    groups: dict[tuple[int, tuple[Reason, ...]], list[int]] = {}
+    for position, verdict_id, slots in _first_rejections(decision):
+        reasons_given = decision.filters[position].verdicts[verdict_id].reasons
+        groups.setdefault((position, reasons_given), []).extend(slots)
     answer = []
-    for (plugin, position, verdict_id), slots in groups.items():
-        verdict = decision.filters[position].verdicts[verdict_id]
-        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), _natural(table.names[slot])))
+    for (position, reasons_given), slots in groups.items():
+        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
         shown = slots if named is None else slots[:named]
         answer.append(
             {
-                "plugin": plugin,
-                "code": verdict.code.label,
+                "plugin": decision.filters[position].plugin,
                 "count": len(slots),
-                "reasons": [_text_of_group(decision, reason) for reason in verdict.reasons],
+                "reasons": [_text_of_group(decision, reason) for reason in reasons_given],
                 "nodes": [_rejected(decision, table, slot) for slot in shown],
                 "nodesOmitted": len(slots) - len(shown),
             }
         )
-    return sorted(
-        answer, key=lambda g: (-g["count"], order[g["plugin"]], g["reasons"][0]["sentence"] if g["reasons"] else "")
-    )
+    position_of = {f.plugin: i for i, f in enumerate(decision.filters)}
+    return sorted(answer, key=lambda g: (-g["count"], position_of[g["plugin"]], str(g["reasons"])))
+
+
+def _first_rejections(decision: Decision) -> list[tuple[int, int, list[int]]]:
+    """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
+    found: dict[tuple[int, int], list[int]] = {}
+    rejecting = [
+        (position, f.ids, [v.code is not Code.SUCCESS for v in f.verdicts])
+        for position, f in enumerate(decision.filters)
+        if len(f.ids)
+    ]
+    for slot, evaluation in enumerate(decision.evaluation):
+        if evaluation == Evaluation.EVALUATED:
+            for position, ids, rejects in rejecting:
+                if rejects[ids[slot]]:
+                    found.setdefault((position, ids[slot]), []).append(slot)
+                    break
+    return [(position, number, slots) for (position, number), slots in found.items()]
 
 
 def _text_of_group(decision: Decision, reason: Reason) -> Json:
@@ -280,11 +289,6 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             return f"free host port {reason.params.get('ports', '')} on {node}"
         case _:
             return f"resolve on {node}: {reasons.sentence(reason)}"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sort key that puts worker-2 before worker-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:

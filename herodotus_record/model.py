@@ -92,6 +92,9 @@ class Reason:
     code: str
     params: Mapping[str, str] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash((self.code, *sorted(self.params.items())))
+
 
 @dataclass(frozen=True)
 class Verdict:

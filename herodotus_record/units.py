@@ -5,6 +5,7 @@ Owns: formatting only. Amounts are in base units (cpu in milli, bytes, counts); 
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -18,6 +19,11 @@ def quantity(resource: str, amount: int) -> str:
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         return _bytes(amount)
     return str(amount)
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts worker-2 before worker-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def quantities(amounts: dict[str, int]) -> dict[str, str]:
