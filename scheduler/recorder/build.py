@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import msgspec
 import numpy as np
@@ -30,6 +30,8 @@ from scheduler.columns import NodeColumns
 from scheduler.cycle import CycleResult
 from scheduler.framework.trace import FilterRun, ScoreRun
 from scheduler.objects import pod as objects
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def decision(
@@ -119,7 +121,7 @@ def microseconds(rfc3339: str | None) -> int:
     if not rfc3339:
         return 0
     at = datetime.fromisoformat(rfc3339.replace("Z", "+00:00"))
-    return int(at.astimezone(timezone.utc).timestamp() * 1_000_000)
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _filter(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:

@@ -136,7 +136,7 @@ class Recorder:
                 self._put_rows(columns)
             self._append(record)
             self.recorded += 1
-        except (SpoolFullError, codec.CodecError) as e:
+        except Exception as e:  # whatever it is, it is history's problem and not scheduling's
             if self._gap is None:
                 self._gap = (record.sequence, str(e))
                 klog.error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)

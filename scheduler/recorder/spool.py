@@ -63,11 +63,18 @@ class Spool:
             file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as e:
             raise SpoolFullError(e.errno, f"cannot create {path.name}: {e.strerror}") from e
-        if self._file >= 0:
-            os.close(self._file)
+        old, size = self._file, self._size
         self._file, self._size = file, 0
+        try:
+            self._write(first)
+        except SpoolFullError:  # go on with the old segment: a disk that stays full must not fill up with empty ones
+            self._file, self._size = old, size
+            os.close(file)
+            path.unlink()
+            raise
         self._number += 1
-        self._write(first)
+        if old >= 0:
+            os.close(old)
 
     def append(self, frames: bytes) -> None:
         """Write frames to the end. SpoolFullError when there is no room; nothing is written then."""
@@ -97,6 +104,14 @@ class Spool:
     def _check_room(self, more: int) -> None:
         self._appends += 1
         if self._appends % _COUNT_EVERY == 1 or self._total + more > self.limit_bytes:
-            self._total = sum(f.stat().st_size for f in self.directory.glob("*/*.seg"))
+            self._total = sum(_size(f) for f in self.directory.glob("*/*.seg"))
         if self._total + more > self.limit_bytes:
             raise SpoolFullError(28, f"the spool holds {self._total} bytes of at most {self.limit_bytes}")
+
+
+def _size(segment: Path) -> int:
+    """Its size; 0 where the shipper has just deleted it."""
+    try:
+        return segment.stat().st_size
+    except FileNotFoundError:
+        return 0
