@@ -7,6 +7,7 @@ Invariant: the decision is in the spool before anything here runs, so a bind req
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,8 +54,9 @@ class Binder:
         self._pool.submit(self._bind, assumed)
 
     def aside(self, work: Callable[[], None]) -> None:
-        """Other requests that nothing waits for (conditions)."""
-        self._pool.submit(work)
+        """Other requests that nothing waits for (conditions). After `close` they are dropped."""
+        with contextlib.suppress(RuntimeError):
+            self._pool.submit(work)
 
     def close(self) -> None:
         """Wait for the bindings under way; drop what has not begun."""
