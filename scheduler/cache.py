@@ -50,6 +50,11 @@ class Cache:
         """A node went."""
         self.columns.remove_node(name)
 
+    def pod(self, uid: str) -> PodInfo | None:
+        """The pod as it counts, assumed or confirmed."""
+        node_name = self._node_of.get(uid)
+        return None if node_name is None else self.columns.pods[self.columns.index[node_name]][uid]
+
     def assumed(self, uid: str) -> bool:
         """Whether the pod counts on a node that the API server has not confirmed yet."""
         return uid in self._assumed

@@ -316,7 +316,7 @@ class Loop:
     def _node(self, node: Node) -> None:
         old = self.cache.node(node.metadata.name)
         events = node_events(old, node)
-        if old is None or events or old.status.images != node.status.images or old.spec != node.spec:
+        if old is None or events or _differ(old, node):
             self.cache.set_node(node)
         for event in events:
             self.queue.wake(event, time.monotonic())
@@ -338,10 +338,12 @@ class Loop:
             self._pod_gone(uid)
         elif pod.spec.node_name:
             self.queue.delete(uid)
-            new = not self.cache.bound(uid)
-            self.cache.set_pod(PodInfo(pod, running=True))
-            if new:
+            old, new = self.cache.pod(uid), PodInfo(pod, running=True)
+            self.cache.set_pod(new)
+            if old is None:
                 self.queue.wake(Event.POD_ADD, now)
+            elif any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
+                self.queue.wake(Event.POD_SCALE_DOWN, now)
         elif pod.spec.scheduler_name not in self._frameworks:
             self.queue.delete(uid)
         elif uid in self._in_flight:
@@ -357,6 +359,11 @@ class Loop:
             self._in_flight[uid].deleted = True  # it counts until its binding is done
         elif self.cache.remove_pod(uid):
             self.queue.wake(Event.POD_DELETE, time.monotonic())
+
+
+def _differ(old: Node, new: Node) -> bool:
+    """Whether nodes differ in what wakes no pod and yet is in the columns: a node of the same name may be another."""
+    return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)
 
 
 def node_events(old: Node | None, new: Node) -> list[Event]:

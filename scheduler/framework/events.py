@@ -17,6 +17,7 @@ class Event(str, Enum):
     NODE_TAINT = "NodeUpdateNodeTaint"
     POD_DELETE = "AssignedPodDelete"
     POD_ADD = "AssignedPodAdd"
+    POD_SCALE_DOWN = "AssignedPodUpdatePodScaleDown"  # it requests less than before
     POD_CHANGED = "UnschedulablePodUpdate"  # the waiting pod itself
     TIMEOUT = "UnschedulableTimeout"  # nothing happened for long: try anyway
 

@@ -79,7 +79,10 @@ class NodeResourcesFit(InTreePlugin):
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
     wakes_on = frozenset(
-        {Event.NODE_ADD, Event.NODE_ALLOCATABLE, Event.NODE_TAINT, Event.POD_DELETE, Event.POD_CHANGED}
+        {
+            *(Event.NODE_ADD, Event.NODE_ALLOCATABLE, Event.NODE_TAINT),
+            *(Event.POD_DELETE, Event.POD_SCALE_DOWN, Event.POD_CHANGED),
+        }
     )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
