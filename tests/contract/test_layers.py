@@ -110,9 +110,7 @@ def test_scheduler_parts_import_downwards(module: str) -> None:
 def test_one_door_for_each_outside_thing(library: str) -> None:
     doors = ONLY_IN[library]
     wrong = {
-        m
-        for m in MODULES
-        if any(inside(i, library) for i in imports(m)) and not any(inside(m, door) for door in doors)
+        m for m in MODULES if any(inside(i, library) for i in imports(m)) and not any(inside(m, door) for door in doors)
     }
     assert not wrong, f"{library} is imported in {sorted(wrong)}; its doors are {doors}"
 

@@ -1,0 +1,40 @@
+# make test: everything that CI runs, in the project's own environment (.venv).
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+STAMP := $(VENV)/.installed
+
+.PHONY: test lint types unit e2e golden clean
+
+test: $(STAMP) lint types unit
+
+# Tools and both distributions, editable, pinned by the two pyproject files. Again whenever one of them changes.
+$(STAMP): pyproject.toml deploy/servers/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing what the tests need into $(VENV)"
+	@$(RUN) pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable deploy/servers
+	@touch $@
+
+lint: $(STAMP)
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+
+types: $(STAMP)
+	$(RUN) mypy
+
+unit: $(STAMP)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest
+
+# Only the end-to-end suite: on the simulated API server, and on a real one where its binaries are found.
+e2e: $(STAMP)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest tests/e2e -v
+
+# Only the recorded decisions of kube-scheduler.
+golden: $(STAMP)
+	$(RUN) pytest tests/golden -v
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

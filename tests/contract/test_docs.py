@@ -1,0 +1,41 @@
+"""The documents keep up with the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from scheduler.plugins import IN_TREE
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("plugin", sorted(IN_TREE))
+def test_every_plugin_has_its_row_in_parity(plugin: str) -> None:
+    rows = re.findall(r"^\| (\w+) \|", (ROOT / "docs/parity.md").read_text(), re.MULTILINE)
+    assert rows.count(plugin) == 1
+
+
+def test_readme_has_exactly_two_set_up_commands() -> None:
+    """The demo and the tests: nothing else has to be run to see or to check everything."""
+    readme = (ROOT / "README.md").read_text()
+    block = re.search(r"## Set up\n.*?```\n(.*?)```", readme, re.DOTALL)
+    assert block is not None
+    commands = [shlex.split(line, comments=True) for line in block[1].splitlines() if line.strip()]
+    assert commands == [["./install.sh", "--demo"], ["make", "test"]]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """Every relative link and every path in backquotes that looks like a file of ours exists."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in t]
+    rooms = r"(?:herodotus_\w+|scheduler|deploy|docs|tests|scripts)/"
+    paths = [p for p in re.findall(rf"`({rooms}[\w./-]+)`", text) if not p.endswith("_agents/")]
+    missing = [t for t in links if not (document.parent / t).exists()]
+    missing += [p for p in paths if not (ROOT / p).exists()]
+    assert not missing
