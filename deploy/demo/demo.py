@@ -97,8 +97,8 @@ class Demo:
         if all(p.pid for p in self._processes()):
             api = Cluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
             pods = [p for p in api.pods() if p["spec"]["schedulerName"] == SCHEDULER_NAME]
-            say("Decisions in its store, of so many pods:")
-            self._wait(api, pods, TIMEOUT_S)
+            say("Pods of which it has a decision:")
+            self._wait(api, pods, TIMEOUT_S, states=None)  # a crash may have cost a binding's result
 
     def status(self) -> bool:
         """What runs; whether everything does."""
@@ -139,14 +139,16 @@ class Demo:
         self.scheduler.start(command, r'"(Scheduling)"')
         say("The scheduler runs")
 
-    def _wait(self, api: Cluster, pods: Sequence[Json], timeout_s: float) -> dict[str, Json]:
-        """Until the service has a final decision of every pod; the latest of each, by UID."""
+    def _wait(
+        self, api: Cluster, pods: Sequence[Json], timeout_s: float, states: Sequence[str] | None = FINAL
+    ) -> dict[str, Json]:
+        """Until the service has a decision of every pod, in one of the states; the latest of each, by UID."""
         wanted = {pod["metadata"]["uid"] for pod in pods}
         deadline, shown = time.monotonic() + timeout_s, -1
         while True:
             found: dict[str, Json] = {}
             for decision in api.decisions():  # newest first
-                if decision["state"] in FINAL:
+                if states is None or decision["state"] in states:
                     found.setdefault(decision["podUID"], decision)
             decided = wanted & found.keys()
             if len(decided) != shown:

@@ -1,0 +1,179 @@
+"""The demo, as `install.sh --demo` runs it but in this environment: all is decided, and no crash costs a decision."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.processes import ROOT, eventually
+
+Json = dict[str, Any]
+PODS = "/api/v1/pods"
+SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
+    "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy/apis/herodotus.dev/v1alpha1/decisions"
+)
+
+
+class Demo:
+    """The program in deploy/demo, on a directory of its own."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        command = [sys.executable, str(ROOT / "deploy/demo/demo.py"), "--state", str(self.state), *arguments]
+        env = {**os.environ, "PATH": self.path, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=110, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def kubectl(self, *arguments: str) -> str:
+        """In a shell that has read the demo's env file, as the demo tells its user to."""
+        script = f'. "{self.state}/env" && exec kubectl "$@"'
+        command = ["sh", "-c", script, "sh", *arguments]
+        env = {"PATH": self.path, "HOME": str(self.state)}
+        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def pods(self) -> list[Json]:
+        items: list[Json] = httpx.get(f"{self._server}{PODS}", trust_env=False).json()["items"]
+        return items
+
+    def decisions(self) -> list[Json]:
+        """Every stored one, newest first."""
+        found: list[Json] = []
+        more = ""
+        while True:
+            query = {"limit": "500"} | ({"continue": more} if more else {})
+            page = httpx.get(f"{self._server}{DECISIONS}", params=query, trust_env=False).json()
+            found += page["items"]
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return found
+
+    def create_pods(self, base: str, count: int) -> None:
+        for i in range(count):
+            container = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "10m"}}}
+            spec = {"schedulerName": "herodotus-scheduler", "containers": [container]}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{base}-{i}"}, "spec": spec}
+            url = f"{self._server}/api/v1/namespaces/default/pods"
+            assert httpx.post(url, json=pod, trust_env=False).status_code == 201
+
+    @property
+    def _server(self) -> str:
+        config = yaml.safe_load((self.state / "kubeconfig").read_text())
+        server: str = config["clusters"][0]["cluster"]["server"]
+        return server
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Demo, str]]:
+    """One demo for all tests of this file, in order; whatever happens, its processes end."""
+    demo = Demo(tmp_path_factory.mktemp("demo") / "state")
+    try:
+        yield demo, demo.run("start")
+    finally:
+        demo.run("stop")
+        assert demo.run("status", code=1).count("does not run") == 3
+
+
+@pytest.fixture
+def demo(started: tuple[Demo, str]) -> Demo:
+    return started[0]
+
+
+def each_bound_pod_is_stored_once(demo: Demo) -> None:
+    """One decision that led to its node; a result that a crash kept from being recorded is no second decision."""
+    states: dict[str, Counter[str]] = {}
+    nodes: dict[str, set[str]] = {}
+    for d in demo.decisions():
+        states.setdefault(d["podUID"], Counter())[d["state"]] += 1
+        nodes.setdefault(d["podUID"], set()).add(d["node"])
+    for pod in demo.pods():
+        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
+        if node:
+            assert node in nodes[uid], pod["metadata"]["name"]
+            assert states[uid]["Bound"] == 1 or (states[uid]["Bound"], states[uid]["Binding"]) == (0, 1), states[uid]
+
+
+def test_every_pod_is_decided_and_both_views_are_filled_from_records(started: tuple[Demo, str]) -> None:
+    demo, said = started
+    pods, decisions = demo.pods(), demo.decisions()
+    assert len(pods) > 45
+    assert {p["metadata"]["uid"] for p in pods} == {d["podUID"] for d in decisions}
+    each_bound_pod_is_stored_once(demo)
+    _, pod, pending, node, *_ = said.split("$ kubectl herodotus ")
+    assert pod.startswith("pod test-pod-1\ntest-pod-1  namespace default  ")
+    assert pending.startswith("pod payments-0 -n shop\npayments-0  namespace shop  ")
+    assert node.startswith("node worker-1\nworker-1  ")
+    where = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in pods}
+    assert f"On {where['default', 'test-pod-1']}: " in pod
+    assert f"Considered {len(decisions)} times" in node
+    assert where["shop", "payments-0"] is None
+
+
+def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
+    waiting = [p for p in demo.pods() if not p["spec"].get("nodeName")]
+    assert len(waiting) == 5
+    messages = {p["status"]["conditions"][0]["message"] for p in waiting}
+    assert len(messages) == 5
+
+
+def test_the_commands_to_try_next_work(demo: Demo) -> None:
+    assert "worker-12" in demo.kubectl("get", "nodes", "-o", "wide")
+    assert demo.kubectl("herodotus", "pod", "test-pod-1", "-n", "team-a").startswith("test-pod-1  namespace team-a")
+    assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
+    assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
+    demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
+    eventually(lambda: any(d["pod"] == "test-pod-main" for d in demo.decisions()), "its decision", 10.0)
+    assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main")
+
+
+def test_killing_the_endpoint_loses_no_decision(demo: Demo) -> None:
+    before = {d["metadata"]["name"] for d in demo.decisions()}
+    demo.run("kill", "endpoint")
+    assert "error: the endpoint does not run" in demo.run("kill", "endpoint", code=1)
+    demo.create_pods("while-away", 10)
+    eventually(lambda: bound(demo, "while-away") == 10, "pods to be bound with nobody who stores it", 20.0)
+    demo.run("restart", "endpoint")
+    each_bound_pod_is_stored_once(demo)
+    assert {d["metadata"]["name"] for d in demo.decisions()} >= before
+
+
+@pytest.mark.parametrize("after", [0, 3, 11])
+def test_killing_the_scheduler_loses_no_decision(demo: Demo, after: int) -> None:
+    base = f"killed-{after}"
+    demo.create_pods(base, 15)
+    eventually(lambda: bound(demo, base) >= after, "some of them to be bound", 20.0, every_s=0.001)
+    demo.run("kill", "scheduler")
+    demo.create_pods(f"{base}-later", 5)
+    demo.run("restart", "scheduler")
+    eventually(lambda: bound(demo, base) == 20, "all of them to be bound", 20.0)
+    eventually(lambda: all(d["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0)
+    each_bound_pod_is_stored_once(demo)
+
+
+def bound(demo: Demo, base: str) -> int:
+    return sum(p["metadata"]["name"].startswith(f"{base}-") and bool(p["spec"].get("nodeName")) for p in demo.pods())
+
+
+def latest(demo: Demo, base: str) -> list[Json]:
+    """Of pods created after the crash: nothing of theirs may be lost."""
+    return [d for d in demo.decisions() if d["pod"].startswith(f"{base}-later-")]
+
+
+def test_starting_again_starts_anew(demo: Demo) -> None:
+    old = {p["metadata"]["uid"] for p in demo.pods()}
+    assert "All are decided: 46 bound, 5 fit nowhere" in demo.run("start")
+    assert not old & {p["metadata"]["uid"] for p in demo.pods()}
+    assert not old & {d["podUID"] for d in demo.decisions()}

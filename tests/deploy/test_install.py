@@ -1,0 +1,252 @@
+"""install.sh, from wheels into a prefix: whole or not at all, again without harm, away without a trace."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.wheels import wheels
+from tests.processes import ROOT
+
+INSTALL = ROOT / "install.sh"
+PLUGIN = "kubectl-herodotus"
+Tree = dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def wheel_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheels(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """Not there yet, and with a space in its name."""
+    return tmp_path / "some where" / "prefix"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix with an installation that tests leave as it is."""
+    prefix = tmp_path_factory.mktemp("installed") / "pre fix"
+    done = install("--prefix", str(prefix), "--wheels", str(wheel_dir))
+    assert (done.returncode, done.stderr) == (0, "")
+    return prefix
+
+
+def environment(prefix: Path | None = None, **more: str) -> dict[str, str]:
+    """HOME must not be needed; uv would be another test."""
+    path = [str(prefix / "bin")] if prefix else []
+    path += [str(Path(sys.executable).parent), *(p for p in os.get_exec_path() if not (Path(p) / "uv").exists())]
+    return {"PATH": os.pathsep.join(path), "HOME": "/nonexistent", **more}
+
+
+def install(
+    *arguments: str, cwd: Path | str = "/", env: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    command = ["sh", str(INSTALL), *arguments]
+    return subprocess.run(
+        command, cwd="/", env=env or environment(), capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def tree(top: Path) -> Tree:
+    """Everything in a folder: paths, and what links lead to."""
+    return {str(p.relative_to(top)): os.readlink(p) if p.is_symlink() else "" for p in top.rglob("*")}
+
+
+def client_version(program: Path) -> str:
+    command = [str(program), "version", "--client"]
+    done = subprocess.run(command, cwd="/", env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout + done.stderr
+
+
+# --- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-such"], "unknown option: --no-such"),
+        (["--demo=yes"], "unknown option: --demo"),
+        (["there"], "unknown option: there"),
+        (["--prefix"], "--prefix needs a value"),
+        (["--prefix="], "--prefix needs a value"),
+        (["--demo", "--uninstall"], "--demo and --uninstall exclude each other"),
+        (["--demo-restart", "everything"], "--demo-restart endpoint, or --demo-restart scheduler"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)
+def test_wrong_usage_exits_2_and_shows_the_usage_on_stderr(arguments: list[str], message: str) -> None:
+    done = install(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}\nUsage: install.sh ")
+
+
+def test_help_names_every_option() -> None:
+    done = install("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for option in ("--prefix", "--wheels", "--demo", "--demo-stop", "--demo-kill", "--demo-restart", "--uninstall"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize("action", ["--demo-stop", "--demo-kill=endpoint", "--demo-restart=scheduler"])
+def test_without_a_demo_its_options_say_so(action: str, prefix: Path) -> None:
+    done = install(action, "--prefix", str(prefix))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: there is no demo\n")
+    assert not prefix.exists()
+
+
+# --- install
+
+
+def test_the_plugin_is_on_path_for_kubectl_and_people(installed: Path) -> None:
+    link = installed / "bin" / PLUGIN
+    assert link.readlink() == installed / "share" / "herodotus" / "venv" / "bin" / PLUGIN
+    assert client_version(link).startswith("Client Version: ")
+    kubectl = shutil.which("kubectl", path=environment()["PATH"])
+    if kubectl is None:
+        pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
+    command = [kubectl, "herodotus", "--help"]
+    done = subprocess.run(command, env=environment(installed), capture_output=True, text=True, timeout=30, check=False)
+    assert "Usage: kubectl herodotus" in done.stdout
+
+
+def test_again_it_upgrades_and_nothing_else_changes(installed: Path, wheel_dir: Path) -> None:
+    before = tree(installed)
+    done = install(f"--prefix={installed}", f"--wheels={wheel_dir}", env=environment(installed))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "is not on PATH. Add it" not in done.stdout
+    without_bytecode = [{k: v for k, v in t.items() if "__pycache__" not in k} for t in (before, tree(installed))]
+    assert without_bytecode[0] == without_bytecode[1]
+
+
+def test_an_upgrade_that_fails_leaves_what_worked(installed: Path, tmp_path: Path) -> None:
+    before = tree(installed)
+    done = install("--prefix", str(installed), "--wheels", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.endswith("error: pip cannot install the packages\nThe earlier installation is as it was.\n")
+    assert tree(installed) == before
+    assert client_version(installed / "bin" / PLUGIN).startswith("Client Version: ")
+
+
+def test_a_first_installation_that_fails_leaves_nothing(prefix: Path, tmp_path: Path) -> None:
+    (tmp_path / "no wheels").mkdir()
+    done = install("--prefix", str(prefix), "--wheels", str(tmp_path / "no wheels"))
+    assert done.returncode == 1
+    assert "error: pip cannot install the packages\nNothing was installed.\n" in done.stderr
+    assert tree(tmp_path) == {"no wheels": ""}
+
+
+def test_an_interrupted_installation_leaves_nothing(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    command = ["sh", str(INSTALL), "--prefix", str(prefix), "--wheels", str(wheel_dir)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd="/", env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    while "Installing" not in process.stdout.readline():
+        assert process.poll() is None
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.endswith("error: interrupted\nNothing was installed.\n")
+    assert tree(tmp_path) == {}
+
+
+def test_a_program_of_another_installer_is_not_touched(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / PLUGIN).write_text("the first Herodotus")
+    before = tree(tmp_path)
+    done = install("--prefix", str(prefix), "--wheels", str(wheel_dir))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {prefix}/bin/{PLUGIN} is there already, and not from this installer\n")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("python", ["false", "/no/such/python"])
+def test_a_python_that_does_not_do_is_one_clear_line(python: str, prefix: Path) -> None:
+    done = install("--prefix", str(prefix), env=environment(PYTHON=python))
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"error: PYTHON={python} is not Python 3.10 or later\n",
+    )
+
+
+def test_a_wheel_directory_that_is_not_there_is_one_clear_line(prefix: Path) -> None:
+    done = install("--prefix", str(prefix), "--wheels", "/no/such/directory")
+    assert (done.returncode, done.stderr) == (1, "error: --wheels: there is no directory /no/such/directory\n")
+
+
+# --- uninstall
+
+
+@pytest.fixture
+def stub(prefix: Path) -> Path:
+    """What an installation leaves, without the time that it takes."""
+    data = prefix / "share" / "herodotus"
+    (data / "venv" / "bin").mkdir(parents=True)
+    (data / "venv" / "bin" / PLUGIN).write_text("")
+    (prefix / "bin").mkdir()
+    (prefix / "bin" / PLUGIN).symlink_to(data / "venv" / "bin" / PLUGIN)
+    made = [prefix.parent, prefix, prefix / "share", data, prefix / "bin"]
+    (data / "installed").write_text(f"link {prefix / 'bin' / PLUGIN}\n" + "".join(f"dir {d}\n" for d in made))
+    return prefix
+
+
+def a_kubectl(directory: Path, script: str) -> dict[str, str]:
+    directory.mkdir()
+    (directory / "kubectl").write_text(f"#!/bin/sh\n{script}\n")
+    (directory / "kubectl").chmod(0o755)
+    return environment(PATH=f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_what_was_installed_is_removed_and_nothing_else(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / "another").write_text("")
+    before = tree(tmp_path)
+    assert install("--prefix", str(prefix), "--wheels", str(wheel_dir)).returncode == 0
+    assert len(tree(tmp_path)) > 1000
+    done = install("--prefix", str(prefix), "--uninstall", env=a_kubectl(tmp_path.parent / "kubectl-a", "exit 1"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree(tmp_path) == before
+
+
+def test_directories_that_it_made_go_with_it(stub: Path, tmp_path: Path) -> None:
+    done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exit 1"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(tree(tmp_path)) == ["bin", "bin/kubectl"]
+
+
+def test_a_link_that_leads_elsewhere_by_now_is_left_alone(stub: Path, tmp_path: Path) -> None:
+    (stub / "bin" / PLUGIN).unlink()
+    (stub / "bin" / PLUGIN).symlink_to("/bin/true")
+    done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exit 1"))
+    assert f"Left alone: {stub}/bin/{PLUGIN} (not ours any more)" in done.stdout
+    assert sorted(p.name for p in stub.rglob("*")) == ["bin", PLUGIN]
+
+
+def test_where_nothing_is_installed_there_is_nothing_to_do(prefix: Path) -> None:
+    done = install("--uninstall", "--prefix", str(prefix))
+    assert (done.returncode, done.stdout) == (0, f"herodotus is not installed in {prefix}/share/herodotus\n")
+
+
+def test_it_warns_of_pods_that_still_name_the_scheduler(stub: Path, tmp_path: Path) -> None:
+    asked = 'case "$*" in *spec.schedulerName=herodotus-scheduler*) echo pod/a; echo pod/b;; esac'
+    done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", asked))
+    assert "Note: 2 pods in kubectl's cluster name the scheduler herodotus-scheduler." in done.stdout
+
+
+def test_a_cluster_that_does_not_answer_holds_nobody_up(stub: Path, tmp_path: Path) -> None:
+    start = time.monotonic()
+    done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exec sleep 60"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert time.monotonic() - start < 15
+    assert "Note:" not in done.stdout
