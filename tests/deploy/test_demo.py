@@ -18,8 +18,6 @@ Json = dict[str, Any]
 PODS = "/api/v1/pods"
 SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
 DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
-    "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy/apis/herodotus.dev/v1alpha1/decisions"
-)
 
 
 class Demo:
