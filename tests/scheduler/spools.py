@@ -1,0 +1,41 @@
+"""What is in a spool directory, decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from herodotus_record import codec
+from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable, Outcome
+
+F = TypeVar("F", Decision, Outcome, Gap, NodeRows)
+
+
+def frames(directory: Path) -> list[Frame]:
+    """Every whole frame, by incarnation and segment."""
+    return [f for segment in sorted(directory.glob("*/*.seg")) for f in codec.decode_all(segment.read_bytes())]
+
+
+def of(kind: type[F], directory: Path) -> list[F]:
+    return [f for f in frames(directory) if isinstance(f, kind)]
+
+
+def sequences(directory: Path) -> list[int]:
+    """The sequences that the frames account for, gaps included, ascending."""
+    found: list[int] = []
+    for f in frames(directory):
+        if isinstance(f, Gap):
+            found += range(f.first, f.last + 1)
+        if not isinstance(f, NodeRows):
+            found.append(f.sequence)
+    return sorted(found)
+
+
+def table(directory: Path) -> NodeTable:
+    """The node table after everything."""
+    made = NodeTable()
+    for rows in of(NodeRows, directory):
+        if rows.base == -1:
+            made = NodeTable()
+        made.apply(rows)
+    return made
