@@ -146,16 +146,20 @@ def main(directory: Path, endpoint: str) -> int:
     lock = os.open(directory / "shipper.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     stop = threading.Event()
     threading.Thread(target=_until_parent_ends, args=(stop,), daemon=True).start()
-    while not stop.is_set():
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:  # the shipper of a scheduler that just ended still delivers
-            stop.wait(POLL_S)
-    else:
-        return 1
+    while not _locked(lock):  # the shipper of a scheduler that just ended still delivers
+        if stop.wait(POLL_S):
+            return 1
     Shipper(directory, endpoint).run(stop)
     return 0
+
+
+def _locked(file: int) -> bool:
+    """Take the lock if it is free; whether we have it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _until_parent_ends(stop: threading.Event) -> None:
