@@ -1,0 +1,261 @@
+"""The shipper delivers each frame once and in order, whatever the service says in between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from herodotus_record import codec
+from herodotus_record.model import NodeRows
+from scheduler.recorder import shipper as module
+from scheduler.recorder.shipper import NotDeliveredError, Shipper
+from scheduler.recorder.spool import Spool
+from tests.scheduler.recorder.test_spool import ROOT, TABLE, gap
+
+
+class Service:
+    """The decisions service: stores frames by sequence; `answers` come first, one a request."""
+
+    def __init__(self) -> None:
+        self.stored: list[int] = []
+        self.tables = 0
+        self.requests = 0
+        self.answers: list[httpx.Response | Exception] = []
+        self.refuses: Callable[[list[int]], int] = lambda sequences: 0  # a status, or 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        assert request.url == "http://service/ingest/v1/frames"
+        assert request.headers["Content-Type"] == codec.CONTENT_TYPE
+        assert request.headers["Content-Encoding"] == "zstd"
+        if self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        frames = list(codec.decode_all(codec.decompress(request.read(), 1 << 26)))
+        sequences = [f.sequence for f in frames if not isinstance(f, NodeRows)]
+        status = self.refuses(sequences)
+        if status == 409 and isinstance(frames[0], NodeRows):
+            status = 0  # it has the table now
+        if status:
+            return httpx.Response(status, json={"message": "no"})
+        self.tables += sum(isinstance(f, NodeRows) for f in frames)
+        self.stored += sequences
+        return httpx.Response(200, json={})
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+@pytest.fixture
+def shipper(tmp_path: Path, service: Service) -> Shipper:
+    return Shipper(tmp_path, "http://service/", httpx.MockTransport(service))
+
+
+def write(directory: Path, *sequences: int, incarnation: str = "incarnation") -> Spool:
+    spool = Spool(directory, incarnation)
+    spool.rotate(TABLE)
+    for sequence in sequences:
+        spool.append(gap(sequence))
+    return spool
+
+
+def test_everything_once_in_order(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    spool = write(tmp_path, 1, 2, 3)
+    assert shipper.pass_over() is True
+    assert shipper.pass_over() is False
+    spool.append(gap(4))
+    assert shipper.pass_over() is True
+    assert (service.stored, service.tables, shipper.delivered) == ([1, 2, 3, 4], 1, 5)
+
+
+def test_finished_incarnations_are_deleted_and_living_ones_stay(tmp_path: Path, shipper: Shipper) -> None:
+    write(tmp_path, 1, incarnation="dead").close()
+    alive = write(tmp_path, 2, incarnation="alive")
+    shipper.pass_over()
+    assert sorted(d.name for d in tmp_path.iterdir() if d.is_dir()) == ["alive"]
+    alive.close()
+    shipper.pass_over()
+    assert not [d for d in tmp_path.iterdir() if d.is_dir()]
+
+
+def test_a_dead_incarnations_cut_off_tail_is_dropped(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    spool = write(tmp_path, 1)
+    spool.append(gap(2)[:-3])
+    spool.close()
+    shipper.pass_over()
+    assert service.stored == [1]
+    assert not (tmp_path / "incarnation").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(500),
+        httpx.Response(502, text="<html>"),
+        httpx.Response(404, json={"message": "no such route"}),
+        httpx.Response(301),
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+    ],
+    ids=lambda a: str(getattr(a, "status_code", type(a).__name__)),
+)
+def test_an_outage_loses_and_repeats_nothing(
+    tmp_path: Path, service: Service, shipper: Shipper, answer: httpx.Response | Exception
+) -> None:
+    spool = write(tmp_path, 1, 2)
+    service.answers = [answer, answer]
+    for _ in range(2):
+        with pytest.raises(NotDeliveredError):
+            shipper.pass_over()
+    spool.append(gap(3))
+    shipper.pass_over()
+    assert service.stored == [1, 2, 3]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(("header", "after_s"), [("7", 7.0), ("soon", 0.0), (None, 0.0)])
+def test_retry_after(
+    tmp_path: Path, service: Service, shipper: Shipper, status: int, header: str | None, after_s: float
+) -> None:
+    write(tmp_path, 1)
+    headers = {} if header is None else {"Retry-After": header}
+    service.answers = [httpx.Response(status, headers=headers, json={"message": "busy"})]
+    with pytest.raises(NotDeliveredError, match="busy") as raised:
+        shipper.pass_over()
+    assert raised.value.after_s == after_s
+
+
+def test_retry_after_is_waited_for(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    write(tmp_path, 1)
+    service.answers = [httpx.Response(429, headers={"Retry-After": "3"})]
+    waits: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            if service.stored:
+                self.set()
+            return True
+
+    shipper.run(Stop(), drain_s=0.0)
+    assert waits[0] >= 3.0
+    assert service.stored == [1]
+
+
+def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    spool = write(tmp_path, 1)
+    shipper.pass_over()
+    spool.append(gap(2))
+    service.refuses = lambda sequences: 409
+    shipper.pass_over()
+    assert (service.stored, service.tables) == ([1, 2], 2)
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(
+    tmp_path: Path, service: Service, shipper: Shipper, status: int
+) -> None:
+    bad = {3, 7}
+    write(tmp_path, *range(1, 11))
+    service.refuses = lambda sequences: status if bad & set(sequences) else 0
+    shipper.pass_over()
+    assert service.stored == [1, 2, 4, 5, 6, 8, 9, 10]
+    assert (tmp_path / "refused.frames").read_bytes() == gap(3) + gap(7)
+
+
+def test_an_outage_in_the_middle_of_halving_goes_on_behind_what_was_taken(
+    tmp_path: Path, service: Service, shipper: Shipper
+) -> None:
+    write(tmp_path, *range(1, 9))
+    count = 0
+
+    def refuses(sequences: list[int]) -> int:
+        nonlocal count
+        count += 1
+        if count == 6:
+            return 500
+        return 400 if 5 in sequences else 0
+
+    service.refuses = refuses
+    with pytest.raises(NotDeliveredError):
+        shipper.pass_over()
+    shipper.pass_over()
+    assert service.stored == [1, 2, 3, 4, 6, 7, 8]
+
+
+def test_a_damaged_segment_costs_its_rest_only(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    spool = write(tmp_path, 1)
+    spool.append(b"\0" * 50)
+    spool.append(gap(2))
+    spool.rotate(TABLE)
+    spool.append(gap(3))
+    shipper.pass_over()
+    assert service.stored == [1, 3]
+
+
+def test_before_it_ends_it_delivers_what_is_there(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    write(tmp_path, 1, 2)
+    stop = threading.Event()
+    stop.set()
+    shipper.run(stop)
+    assert service.stored == [1, 2]
+
+
+def test_but_not_for_ever(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    write(tmp_path, 1)
+    service.refuses = lambda sequences: 500
+    stop = threading.Event()
+    stop.set()
+    started = time.monotonic()
+    shipper.run(stop, drain_s=0.05)
+    assert time.monotonic() - started < 1
+
+
+HOLDER = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_shipper_of_a_directory_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is a process that holds the lock; the second ends with 1 when its parent ends before it gets it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "shipper.lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        first.stdout.readline()
+        parent, ours = os.pipe()
+        codes: list[int] = []
+        with os.fdopen(parent) as stdin:
+            monkeypatch.setattr(module.sys, "stdin", stdin)
+            monkeypatch.setattr(module, "POLL_S", 0.005)
+            second = threading.Thread(target=lambda: codes.append(module.main(tmp_path, "http://service")))
+            second.start()
+            second.join(0.03)
+            assert second.is_alive()
+            os.close(ours)
+            second.join(5)
+        assert codes == [1]
+        first.stdin.close()
+
+
+def test_a_shipper_process_ends_with_its_parent(tmp_path: Path) -> None:
+    """`ship` as `run` starts it: the end of its standard input is the end of its parent, however early that comes."""
+    command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

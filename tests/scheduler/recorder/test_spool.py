@@ -1,0 +1,282 @@
+"""Frames on disk: whole or not at all, in order, read on from where they were acknowledged."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from herodotus_record import codec
+from herodotus_record.model import Gap, NodeRows
+from scheduler.recorder import spool as spool_module
+from scheduler.recorder.spool import Spool, SpoolFullError
+from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, incarnations
+from tests.builders import CLUSTER, a_table
+
+ROOT = Path(__file__).parents[3]
+ME = "incarnation"
+
+
+def gap(sequence: int, reason: str = "") -> bytes:
+    return codec.encode(Gap(ME, sequence, 1, 1, reason, 0))
+
+
+TABLE = codec.encode(a_table(["a", "b"]).rows(CLUSTER, ME))
+
+
+def a_spool(directory: Path, limit: int = 1 << 20) -> Spool:
+    made = Spool(directory, ME, limit)
+    made.rotate(TABLE)
+    return made
+
+
+def reader(directory: Path) -> IncarnationSpool:
+    (found,) = incarnations(directory)
+    return found
+
+
+def read_all(spool: IncarnationSpool) -> list[int | str]:
+    """Sequences of everything that is left, "table" for node rows; acknowledges it."""
+    found: list[int | str] = []
+    while (batch := spool.next_batch()) is not None:
+        for frame in batch.frames:
+            decoded = codec.decode(frame)
+            found.append("table" if isinstance(decoded, NodeRows) else decoded.sequence)
+        spool.acknowledge(batch, len(batch.frames))
+    return found
+
+
+def test_what_goes_in_comes_out_in_order(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    for i in range(1, 4):
+        spool.append(gap(i))
+    assert read_all(reader(tmp_path)) == ["table", 1, 2, 3]
+
+
+def test_segments_follow_each_other_and_are_deleted_when_delivered(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    for i in range(1, 4):
+        spool.append(gap(i))
+        spool.rotate(TABLE)
+    out = reader(tmp_path)
+    assert read_all(out) == ["table", 1, "table", 2, "table", 3, "table"]
+    assert sorted(p.name for p in (tmp_path / ME).glob("*.seg")) == ["00000004.seg"]
+
+
+def test_a_segment_is_full_after_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_module, "SEGMENT_BYTES", 2 * len(TABLE))
+    spool = Spool(tmp_path, ME)
+    assert spool.wants_rotation
+    spool.rotate(TABLE)
+    assert not spool.wants_rotation
+    spool.append(TABLE)
+    assert spool.wants_rotation
+
+
+def test_the_position_survives_the_reader(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    for i in range(1, 4):
+        spool.append(gap(i))
+    first = reader(tmp_path)
+    batch = first.next_batch()
+    assert batch is not None
+    first.acknowledge(batch, 2)
+
+    second = reader(tmp_path)
+    assert read_all(second) == [2, 3]
+    spool.append(gap(4))
+    assert read_all(second) == [4]
+    assert read_all(reader(tmp_path)) == []
+
+
+def test_a_batch_has_a_limit_of_frames_and_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = a_spool(tmp_path, 1 << 26)
+    for i in range(1, BATCH_FRAMES + 10):
+        spool.append(gap(i))
+    batch = reader(tmp_path).next_batch()
+    assert batch is not None
+    assert len(batch.frames) == BATCH_FRAMES
+
+    monkeypatch.setattr("scheduler.recorder.spool_reader.BATCH_BYTES", len(TABLE) + 2 * len(gap(1)) + 5)
+    batch = reader(tmp_path).next_batch()
+    assert batch is not None
+    assert len(batch.frames) == 3
+
+
+def test_a_frame_larger_than_a_batch_is_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.recorder.spool_reader.BATCH_BYTES", 64)
+    spool = a_spool(tmp_path)
+    spool.append(gap(1, "x" * 1000))
+    spool.append(gap(2))
+    assert read_all(reader(tmp_path)) == ["table", 1, 2]
+
+
+def test_a_frame_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    whole = gap(1)
+    spool.append(whole[:20])
+    out = reader(tmp_path)
+    assert read_all(out) == ["table"]
+    spool.append(whole[20:])
+    assert read_all(out) == [1]
+
+
+def test_a_cut_off_tail_is_passed_over_when_the_writer_went_on(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    spool.append(gap(1)[:20])
+    spool.rotate(TABLE)
+    spool.append(gap(2))
+    assert read_all(reader(tmp_path)) == ["table", "table", 2]
+
+
+def test_damage_is_told_and_can_be_passed_over(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    spool.append(gap(1))
+    spool.append(b"no frame" * 10)
+    spool.rotate(TABLE)
+    out = reader(tmp_path)
+    batch = out.next_batch()
+    assert batch is not None
+    assert len(batch.frames) == 2  # up to the damage
+    out.acknowledge(batch, 2)
+    with pytest.raises(codec.CodecError, match="no frame starts here"):
+        out.next_batch()
+    assert out.skip_damage() == 80
+    assert read_all(out) == ["table"]
+
+
+def test_the_limit_counts_every_incarnation_and_lets_go_when_something_was_delivered(tmp_path: Path) -> None:
+    other = Spool(tmp_path, "other", 1 << 20)
+    other.rotate(b"x" * 1000)
+    spool = Spool(tmp_path, ME, 1000 + len(TABLE) + 100)
+    spool.rotate(TABLE)
+    with pytest.raises(SpoolFullError, match="the spool holds"):
+        spool.append(b"y" * 101)
+    spool.append(b"y" * 100)
+    (tmp_path / "other" / "00000001.seg").unlink()
+    spool.append(b"y" * 101)
+
+
+def test_a_segment_that_is_shipped_while_it_is_counted_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = a_spool(tmp_path, len(TABLE) + 50)
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: iter([tmp_path / "gone" / "00000001.seg"]))
+    spool.append(b"z" * 51)
+
+
+def full(monkeypatch: pytest.MonkeyPatch, takes: int) -> None:
+    """From now on the disk takes so many bytes of each write."""
+    really = os.write
+
+    def write(file: int, data: bytes) -> int:
+        if takes == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return really(file, data[:takes])
+
+    monkeypatch.setattr(os, "write", write)
+
+
+@pytest.mark.parametrize("takes", [0, 5], ids=["nothing", "a part"])
+def test_a_full_disk_leaves_nothing_of_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: int) -> None:
+    spool = a_spool(tmp_path)
+    with monkeypatch.context() as m:
+        full(m, takes)
+        with pytest.raises(SpoolFullError, match="No space left on device"):
+            spool.append(gap(1))
+    spool.append(gap(2))
+    assert read_all(reader(tmp_path)) == ["table", 2]
+
+
+@pytest.mark.parametrize("takes", [0, 5], ids=["nothing", "a part"])
+def test_a_full_disk_leaves_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: int) -> None:
+    spool = a_spool(tmp_path)
+    with monkeypatch.context() as m:
+        full(m, takes)
+        for _ in range(3):
+            with pytest.raises(SpoolFullError):
+                spool.rotate(TABLE)
+    spool.append(gap(1))
+    spool.rotate(TABLE)
+    assert sorted(p.name for p in (tmp_path / ME).glob("*.seg")) == ["00000001.seg", "00000002.seg"]
+    assert read_all(reader(tmp_path)) == ["table", 1, "table"]
+
+
+def test_who_writes_is_known_by_its_lock(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    assert reader(tmp_path).alive()
+    spool.close()
+    spool.close()
+    assert not reader(tmp_path).alive()
+    with pytest.raises(SpoolFullError):
+        spool.append(gap(1))
+
+
+def test_the_node_table_at_the_position(tmp_path: Path) -> None:
+    spool = a_spool(tmp_path)
+    changed = a_table(["a", "c"], cpu=1, generation=8)
+    changed.since = [7, 8]
+    rows = changed.rows(CLUSTER, ME)
+    spool.append(codec.encode(NodeRows(**{**vars(rows), "base": 7})))
+    out = reader(tmp_path)
+    assert out.node_table() is None  # nothing was passed: the segment itself starts with one
+    batch = out.next_batch()
+    assert batch is not None
+
+    out.acknowledge(batch, 1)
+    frame = out.node_table()
+    assert frame is not None
+    assert codec.decode(frame) == codec.decode(TABLE)
+
+    out.acknowledge(batch, 2)
+    frame = out.node_table()
+    assert frame is not None
+    decoded = codec.decode(frame)
+    assert isinstance(decoded, NodeRows)
+    assert (decoded.base, decoded.generation, decoded.name) == (-1, 8, ("a", "c"))
+
+
+def test_incarnations_come_oldest_first_and_unnamed_ones_not_at_all(tmp_path: Path) -> None:
+    for name in ("z", "a"):
+        Spool(tmp_path, name).close()
+        time.sleep(0.01)
+    (tmp_path / ".half-made").mkdir()
+    (tmp_path / "shipper.lock").touch()
+    assert [s.name for s in incarnations(tmp_path)] == ["z", "a"]
+    assert list(incarnations(tmp_path / "absent")) == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.scheduler.recorder.test_spool import TABLE, gap
+from scheduler.recorder.spool import Spool
+spool = Spool(Path(sys.argv[1]), "incarnation")
+spool.rotate(TABLE)
+for i in range(1, 10**9):
+    spool.append(gap(i, "x" * (i % 5000)))
+    if i % 50 == 0:
+        spool.rotate(TABLE)
+    print(i, flush=True)
+"""
+
+
+def test_killed_while_writing_it_leaves_everything_that_append_returned_from(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        seen = [int(writer.stdout.readline()) for _ in range(300)]
+        writer.send_signal(signal.SIGKILL)
+        seen += [int(line) for line in writer.stdout if line.endswith("\n")]
+    out = reader(tmp_path)
+    assert not out.alive()
+    written = [s for s in read_all(out) if s != "table"]
+    assert written == list(range(1, len(written) + 1))
+    assert len(written) >= seen[-1]
