@@ -77,6 +77,7 @@ def pod_explanation(
         "ranking": [_ranked(decision, table, slot) for slot in shown],
         "rankingOmitted": len(order) - len(shown),
         "rejections": rejection_groups(decision, table, named=None if every_node else NAMED),
+        "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": next_steps(decision, table),
         "marks": list(decision.marks),
@@ -145,6 +146,21 @@ def _not_evaluated(decision: Decision) -> Json:
             name = Evaluation(value).name.lower().replace("_", "-")
             counts[name] = counts.get(name, 0) + 1
     return counts
+
+
+def _preemption(decision: Decision) -> Json | None:
+    found = decision.preemption
+    if found is None:
+        return None
+    return {
+        "nominatedNode": found.nominated or None,
+        "evicted": found.evicted,
+        "candidates": [
+            {"node": c.node, "victims": list(c.victims), "pdbViolations": c.pdb_violations}
+            for c in sorted(found.candidates, key=lambda c: (c.node != found.nominated, natural_key(c.node)))[:NAMED]
+        ],
+        "candidatesOmitted": max(0, len(found.candidates) - NAMED),
+    }
 
 
 def _margin(decision: Decision, table: NodeTable) -> Json | None:

@@ -8,6 +8,7 @@ Invariant: nothing of the frame is missing; columns become objects by node name,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from herodotus_record import reasons
@@ -92,6 +93,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "ties": [table.names[slot] for slot in d.ties],
             "seed": d.seed,
             "postFilters": [_plugin_verdict(v) for v in d.post_filters],
+            "preemption": asdict(d.preemption) if d.preemption else None,
             "marks": list(d.marks),
         },
         "status": {

@@ -116,6 +116,27 @@ class PluginVerdict:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A node on which evicting pods would make room: `victims` as NAMESPACE/NAME, the most important first."""
+
+    node: str
+    victims: tuple[str, ...]
+    pdb_violations: int
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """What preemption found. `nominated` is one of the candidates' nodes, "" where there is none.
+
+    `evicted` says whether the victims were told to go, or whether this is only what would help.
+    """
+
+    nominated: str
+    candidates: tuple[Candidate, ...]
+    evicted: bool
+
+
+@dataclass(frozen=True)
 class FilterColumn:
     """What one filter said of every evaluated node.
 
@@ -226,6 +247,7 @@ class Decision:
     seed: int
     post_filters: tuple[PluginVerdict, ...]
     message: str  # the whole text of the pod's FailedScheduling event; empty where a node was chosen
+    preemption: Preemption | None = None  # where a PostFilter plugin looked for pods to evict, and found some
     marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
 
     @property

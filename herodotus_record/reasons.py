@@ -43,6 +43,8 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "no-victims": "No preemption victims found for incoming pod",
     "preemption-unhelpful": "Preemption is not helpful for scheduling",
     "preemption": "preemption: {message}",
+    "preemption-terminating": "not eligible due to a terminating pod on the nominated node.",
+    "preemption-no-candidate": "no candidate node for preemption",
     "preemption-never": "not eligible due to preemptionPolicy=Never.",
     # Herodotus' own: a feature that this version does not schedule, so the pod is not placed as if it were absent
     "not-built": "Herodotus does not support {feature} yet (plugin {plugin})",

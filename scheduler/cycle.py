@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,8 @@ def _schedule(
 ) -> CycleResult:
     outcome = framework.run_pre_filter(state, pod, nodes, trace)
     if outcome.rejection is not None:
-        return _unplaced(framework, pod, nodes, trace, state, start, message_of(outcome.rejection.verdict))
+        message = message_of(outcome.rejection.verdict)
+        return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip, message)
     order = _narrow(nodes, outcome, trace)
     framework.run_filters(state, pod, nodes, outcome.skip, trace)
     nominated = _nominated(pod, nodes, trace)
@@ -71,7 +73,7 @@ def _schedule(
     feasible = trace.feasible
     count = int(feasible.sum())
     if count == 0:
-        return _unplaced(framework, pod, nodes, trace, state, start)
+        return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip)
     if count == 1:
         return CycleResult(Path.ONLY_FEASIBLE, trace, state, chosen=int(feasible.argmax()), next_start=start)
     framework.run_scores(state, pod, nodes, feasible, trace)
@@ -116,10 +118,11 @@ def _unplaced(
     trace: Trace,
     state: CycleState,
     start: int,
+    skip: Set[str],
     pre_filter_message: str = "",
 ) -> CycleResult:
     total = int(nodes.live.sum())
-    post_filter_message = framework.run_post_filter(state, pod, nodes, trace)
+    post_filter_message = framework.run_post_filter(state, pod, nodes, skip, trace)
     message = reasons.fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
     rejectors = {trace.filters[i].plugin for i in np.unique(trace.first[trace.evaluated]) if i >= 0}
     rejectors |= {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by)

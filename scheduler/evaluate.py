@@ -18,7 +18,7 @@ from herodotus_record.model import Code, Path, Verdict
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import ConfigError, Configuration, build_profile, read
 from scheduler.cycle import CycleResult, schedule
-from scheduler.framework.runtime import Framework
+from scheduler.framework.runtime import Framework, message_of
 from scheduler.framework.trace import FilterRun, ScoreRun
 from scheduler.kube.kinds import KINDS
 from scheduler.objects.cluster import ClusterObjects
@@ -35,6 +35,8 @@ class CaseError(ValueError):
 
 class NoCluster:
     """The plugins' handle where there is nothing to bind to."""
+
+    evicts = True  # what kube-scheduler would do
 
     def __init__(self, objects: ClusterObjects | None = None) -> None:
         self.objects = objects or ClusterObjects()
@@ -131,11 +133,11 @@ def _expect(framework: Framework, nodes: NodeColumns, result: CycleResult) -> Js
     if result.message:
         outcome["fitError"] = result.message
     if trace.post_filters:
-        last = trace.post_filters[-1]
-        outcome["preemption"] = {
-            "code": last.verdict.code.label,
-            "message": _said(last.verdict).get("reasons", [""])[0],
-        }
+        last, found = trace.post_filters[-1], trace.preemption
+        outcome["preemption"] = {"code": last.verdict.code.label, "message": message_of(last.verdict)}
+        if found is not None:
+            nominated = next(c for c in found.candidates if c.node == found.nominated)
+            outcome["preemption"] |= {"nominatedNode": found.nominated, "victims": list(nominated.victims)}
     return outcome
 
 

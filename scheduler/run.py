@@ -141,6 +141,8 @@ def _schedule(
 class _ApiHandle:
     """The plugins' handle."""
 
+    evicts = False  # not built yet: DefaultPreemption says so in its message
+
     def __init__(self, api: ApiServer, objects: ClusterObjects) -> None:
         self._api = api
         self.objects = objects

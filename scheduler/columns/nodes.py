@@ -123,6 +123,16 @@ class NodeColumns:
         """The generation at which each slot last changed."""
         return self._since[: self.slots]
 
+    def copy_of(self, slot: int) -> NodeColumns:
+        """One node and its pods on their own, to try something on."""
+        node = self.nodes[slot]
+        copy = NodeColumns()
+        if node is not None:
+            copy.set_node(node)
+        for pod in self.pods[slot].values():
+            copy.add_pod(pod, self.names[slot])
+        return copy
+
     # --- changing -------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PreFilterResult, Verdicts
+from scheduler.framework.verdicts import PostFilterResult, PreFilterResult, Verdicts
 from scheduler.objects.pod import PodInfo
 
 Scores = NDArray[np.int64]
@@ -77,12 +77,27 @@ class Filter(Plugin, Protocol):
         """One verdict a slot of `nodes`, which need not be the columns that PreFilter saw: keep notes by value."""
 
 
+class DryRun(Protocol):
+    """Lets a PostFilter plugin ask: would the pod fit if?"""
+
+    def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
+        """Each slot's first verdict that is not Success, or Success, by all filters that PreFilter did not skip."""
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Count a pod on a node of `nodes` and in the plugins' notes."""
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Stop counting it."""
+
+
 @runtime_checkable
 class PostFilter(Plugin, Protocol):
     """Runs when no node was left."""
 
-    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> Verdict:
-        """`codes`: each slot's first failing code, `ABSENT_CODE` where there is no node."""
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
+    ) -> PostFilterResult:
+        """`codes`: each slot's first failing code, `ABSENT_CODE` where its node was not evaluated."""
 
 
 @runtime_checkable

@@ -40,6 +40,10 @@ class Handle(Protocol):
     def objects(self) -> ClusterObjects:
         """The cluster's other objects, as of the cycle's snapshot."""
 
+    @property
+    def evicts(self) -> bool:
+        """Whether pods that a PostFilter plugin found in the way are told to go."""
+
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod through the API server. Raises what went wrong."""
 

@@ -9,7 +9,7 @@ node's first failure: a later filter's Error on a node that an earlier one rejec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,11 +19,12 @@ from herodotus_record import reasons
 from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.columns import NodeColumns
+from scheduler.framework.dry_run import FilterDryRun
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Scores
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
-from scheduler.framework.verdicts import PASS, Verdicts
+from scheduler.framework.verdicts import PASS, Verdicts, error
 from scheduler.objects.pod import PodInfo
 
 _FILTER_ERRORS = (Code.ERROR, Code.WAIT, Code.SKIP)
@@ -154,14 +155,18 @@ class Framework:
 
     # --- no node left ---------------------------------------------------------------------------------------------
 
-    def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> str:
+    def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: Set[str], trace: Trace) -> str:
         """Every PostFilter until one succeeds or gives up for good; their message for the pod's event."""
         said: list[Reason] = []
+        dry_run = FilterDryRun(self.profile, skip)
         with self._timed(trace, "PostFilter"):
             for plugin in self.profile.post_filter:
                 codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
-                # an error here does not undo the rejection: it only ends the phase
-                verdict = _safely(lambda plugin=plugin, codes=codes: plugin.post_filter(state, pod, nodes, codes))  # type: ignore[misc]
+                try:
+                    result = plugin.post_filter(state, pod, nodes, codes, dry_run)
+                    verdict, trace.preemption = _worded(result.verdict), result.preemption
+                except Exception as e:  # does not undo the rejection: it only ends the phase
+                    verdict = error(str(e))
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
                 if verdict.code is not Code.UNSCHEDULABLE:
                     return message_of(verdict)

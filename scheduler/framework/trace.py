@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Evaluation, PluginVerdict
+from herodotus_record.model import Evaluation, PluginVerdict, Preemption
 from scheduler.framework.interface import Scores
 from scheduler.framework.verdicts import Verdicts
 
@@ -47,6 +47,7 @@ class Trace:
     scores: list[ScoreRun] = field(default_factory=list)
     totals: Scores | None = None
     post_filters: list[PluginVerdict] = field(default_factory=list)
+    preemption: Preemption | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
 
     @classmethod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 
 Mask = NDArray[np.bool_]
 Ids = NDArray[np.integer]
@@ -75,6 +75,14 @@ class Verdicts:
 
 
 PASS = Verdicts()
+
+
+@dataclass(frozen=True)
+class PostFilterResult:
+    """What a PostFilter plugin says, and what it found if it looked for pods to evict."""
+
+    verdict: Verdict
+    preemption: Preemption | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.types import Namespace, Object
 
 
@@ -22,4 +23,7 @@ class Kind(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
-KINDS: tuple[Kind, ...] = (Kind("/api/v1/namespaces", Namespace),)
+KINDS: tuple[Kind, ...] = (
+    Kind("/api/v1/namespaces", Namespace),
+    Kind("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget),
+)

@@ -78,5 +78,5 @@ DEFAULT: tuple[tuple[str, int], ...] = (
 MARKS: dict[str, str] = {
     "PodTopologySpread": "not built: PodTopologySpread gives no points for the default constraints",
     "InterPodAffinity": "not built: InterPodAffinity gives no points for other pods' preferred terms",
-    "DefaultPreemption": "not built: DefaultPreemption evicts no pods",
+    "DefaultPreemption": "not built: DefaultPreemption finds pods to evict, but evicts none",
 }

@@ -10,12 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Reason, Verdict
+from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
-from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.interface import DryRun, Mask, Scores
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, error, unresolvable, unschedulable
+from scheduler.framework.verdicts import (
+    SKIP,
+    PostFilterResult,
+    PreFilterResult,
+    Verdicts,
+    error,
+    unresolvable,
+    unschedulable,
+)
 from scheduler.objects.pod import PodInfo
 
 REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
@@ -43,9 +51,11 @@ class DynamicResources(InTreePlugin):
         """Never reached: PreFilter skips or refuses."""
         return Verdicts()
 
-    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> Verdict:
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
+    ) -> PostFilterResult:
         """kube-scheduler's words, its error included where an earlier PreFilter ended the phase before this plugin."""
-        return NO_CLAIMS if state.find(_Claims) else error("not found")
+        return PostFilterResult(NO_CLAIMS if state.find(_Claims) else error("not found"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """0 everywhere: a claim that prefers devices would give points."""

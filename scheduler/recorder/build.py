@@ -74,6 +74,7 @@ def decision(
         seed=seed,
         post_filters=tuple(trace.post_filters),
         message=result.message,
+        preemption=trace.preemption,
         marks=marks,
     )
 

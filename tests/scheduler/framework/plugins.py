@@ -12,7 +12,7 @@ from scheduler.columns import NodeColumns, Snapshot
 from scheduler.cycle import CycleResult, schedule
 from scheduler.framework.profile import Profile
 from scheduler.framework.runtime import Framework
-from scheduler.framework.verdicts import PreFilterResult, Verdicts
+from scheduler.framework.verdicts import PostFilterResult, PreFilterResult, Verdicts
 from scheduler.objects.pod import PodInfo
 from tests.scheduler.builders import make_pod
 
@@ -74,10 +74,10 @@ class PostFilters(Named):
         self._said = said
         self.codes: list[int] = []
 
-    def post_filter(self, state: Any, pod: PodInfo, nodes: NodeColumns, codes: Any) -> Verdict:
+    def post_filter(self, state: Any, pod: PodInfo, nodes: NodeColumns, codes: Any, dry_run: Any) -> PostFilterResult:
         self.calls.append("postFilter")
         self.codes = codes.tolist()
-        return answer(self._said)  # type: ignore[no-any-return]
+        return PostFilterResult(answer(self._said))
 
 
 class Scores(Named):
