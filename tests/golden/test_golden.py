@@ -11,7 +11,7 @@ import pytest
 from scheduler.evaluate import CaseError, evaluate_lines
 
 HERE = Path(__file__).parent
-FAMILIES = {"resources": 70, "taints": 70, "nodeaffinity": 70, "ports": 70, "images": 70, "edge": 49}
+FAMILIES = {"resources": 70, "taints": 70, "nodeaffinity": 70, "ports": 70, "images": 70, "edge": 49, "preemption": 70}
 
 Json = dict[str, Any]
 
