@@ -68,7 +68,9 @@ def _parse(text: str) -> Any:
     except yaml.MarkedYAMLError as e:
         line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
         raise ConfigError(f"{line}{e.problem or 'not YAML'}") from e
-    except (yaml.YAMLError, TypeError) as e:
+    except ConfigError:
+        raise
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:  # 2026-13-45 looks like a date, and is none
         raise ConfigError(f"not YAML: {' '.join(str(e).split())}") from e
 
 

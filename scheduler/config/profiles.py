@@ -67,11 +67,12 @@ def build_profile(
 def _merge(user: PluginSet) -> tuple[PluginRef, ...]:
     """The default MultiPoint list with the user's changes: replaced in place, removed, appended."""
     disabled = {ref.name for ref in user.disabled}
-    enabled = {ref.name: ref for ref in user.enabled}
+    last = {ref.name: i for i, ref in enumerate(user.enabled)}
     kept = [ref for ref in _DEFAULTS if "*" not in disabled and ref.name not in disabled]
-    replaced = [enabled.get(ref.name, ref) for ref in kept]
-    known = {ref.name for ref in kept}
-    return (*replaced, *(ref for ref in user.enabled if ref.name not in known))
+    replaced = [user.enabled[last[ref.name]] if ref.name in last else ref for ref in kept]
+    used = {last[ref.name] for ref in kept if ref.name in last}
+    # one that is enabled twice is left over here, and found to be a duplicate later
+    return (*replaced, *(ref for i, ref in enumerate(user.enabled) if i not in used))
 
 
 def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) -> list[str]:
