@@ -1,0 +1,290 @@
+"""From plugin sets to plugins in order: kube-scheduler's merge rules (reference: section 6.3)."""
+
+import pytest
+
+from scheduler.config import ConfigError, Configuration, build_profile, read
+from scheduler.evaluate import NoCluster
+from scheduler.framework.profile import Profile
+from scheduler.plugins import DEFAULT, IN_TREE
+from tests.scheduler.config.test_load import HEAD
+
+FILTERS = [
+    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
+    *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread"),
+    *("InterPodAffinity", "DynamicResources"),
+]
+
+
+def profile(text: str = "") -> Profile:
+    config = read(HEAD + f"profiles:\n- schedulerName: a\n{text}") if text else Configuration()
+    return build_profile(config, 0, IN_TREE, NoCluster())
+
+
+def plugins(text: str) -> Profile:
+    """The profile whose `plugins` are these."""
+    return profile(f"  plugins: {text}")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        profile(text)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def names(group: tuple[object, ...]) -> list[str]:
+    return [p.name for p in group]  # type: ignore[attr-defined]
+
+
+def test_the_default_profile() -> None:
+    made = profile()
+    assert names(made.filter) == FILTERS
+    assert names(made.queue_sort) == ["PrioritySort"]
+    assert names(made.pre_enqueue)[0] == "SchedulingGates"
+    assert names(made.post_filter) == ["DynamicResources", "DefaultPreemption"]
+    assert names(made.bind) == ["DefaultBinder"]
+    weights = {name: weight or 1 for name, weight in DEFAULT}
+    assert made.weights == {name: weights[name] for name in names(made.score)}
+    assert (made.weights["TaintToleration"], made.weights["NodeAffinity"], made.weights["ImageLocality"]) == (3, 2, 1)
+    assert made.percentage_of_nodes_to_score == 0
+
+
+def test_a_plugin_is_one_object_at_all_its_points() -> None:
+    made = profile()
+    fit = [p for p in (*made.filter, *made.score, *made.pre_filter) if p.name == "NodeAffinity"]
+    assert len({id(p) for p in fit}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        pytest.param(
+            "{filter: {disabled: [{name: NodeName}]}}",
+            [f for f in FILTERS if f != "NodeName"],
+            id="disabled at the point",
+        ),
+        pytest.param(
+            "{multiPoint: {disabled: [{name: NodeName}]}}",
+            [f for f in FILTERS if f != "NodeName"],
+            id="disabled everywhere",
+        ),
+        pytest.param("{filter: {disabled: [{name: '*'}]}}", [], id="all of a point"),
+        pytest.param(
+            "{filter: {disabled: [{name: '*'}], enabled: [{name: NodePorts}, {name: NodeName}]}}",
+            ["NodePorts", "NodeName"],
+            id="all but some, in their order",
+        ),
+        pytest.param(
+            "{filter: {enabled: [{name: NodePorts}, {name: NodeName}]}}",
+            ["NodePorts", "NodeName", *(f for f in FILTERS if f not in ("NodePorts", "NodeName"))],
+            id="overrides come first, in their order",
+        ),
+        pytest.param(
+            "{filter: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}}",
+            [*(f for f in FILTERS if f != "NodeName"), "NodeName"],
+            id="disabled and enabled at the point: to the end",
+        ),
+        pytest.param(
+            "{multiPoint: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}}",
+            [*(f for f in FILTERS if f != "NodeName"), "NodeName"],
+            id="disabled and enabled everywhere: to the end",
+        ),
+        pytest.param(
+            "{multiPoint: {enabled: [{name: NodeName, weight: 7}]}}",
+            FILTERS,
+            id="enabled again everywhere: in its place",
+        ),
+        pytest.param(
+            "{multiPoint: {disabled: [{name: '*'}], enabled: [{name: NodeName}, {name: PrioritySort},"
+            " {name: DefaultBinder}]}}",
+            ["NodeName"],
+            id="only what is named",
+        ),
+    ],
+)
+def test_the_order_of_a_point(text: str, filters: list[str]) -> None:
+    assert names(plugins(text).filter) == filters
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        pytest.param(
+            "{score: {enabled: [{name: ImageLocality, weight: 5}]}}",
+            {"ImageLocality": 5, "TaintToleration": 3},
+            id="at score",
+        ),
+        pytest.param(
+            "{multiPoint: {enabled: [{name: ImageLocality, weight: 6}]}}", {"ImageLocality": 6}, id="everywhere"
+        ),
+        pytest.param(
+            "{score: {enabled: [{name: ImageLocality, weight: 5}]}, multiPoint: {enabled: [{name:"
+            " ImageLocality, weight: 6}]}}",
+            {"ImageLocality": 5},
+            id="score wins",
+        ),
+        pytest.param(
+            "{multiPoint: {enabled: [{name: TaintToleration}]}}",
+            {"TaintToleration": 1},
+            id="none means 1, even for the default",
+        ),
+        pytest.param(
+            "{score: {enabled: [{name: TaintToleration, weight: 0}]}}", {"TaintToleration": 1}, id="0 means 1"
+        ),
+    ],
+)
+def test_weights(text: str, weights: dict[str, int]) -> None:
+    made = plugins(text).weights
+    assert {name: made[name] for name in weights} == weights
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{filter: {enabled: [{name: Nope}]}}", 'profiles[0]: FilterPlugin "Nope" does not exist'),
+        ("{multiPoint: {enabled: [{name: Nope}]}}", 'profiles[0]: MultiPoint "Nope" does not exist'),
+        ("{score: {enabled: [{name: NodeName}]}}", 'profiles[0]: plugin "NodeName" does not extend ScorePlugin plugin'),
+        (
+            "{filter: {enabled: [{name: NodeName}, {name: NodeName}]}}",
+            'profiles[0]: plugin "NodeName" already registered as "FilterPlugin"',
+        ),
+        (
+            "{multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}}",
+            'profiles[0]: plugin "NodeName" already registered as "FilterPlugin"',
+        ),
+        (
+            "{queueSort: {disabled: [{name: '*'}]}}",
+            'profiles[0]: only one queue sort plugin required for profile with scheduler name "a", but got 0',
+        ),
+        (
+            "{bind: {disabled: [{name: '*'}]}}",
+            'profiles[0]: at least one bind plugin is needed for profile with scheduler name "a"',
+        ),
+        (
+            f"{{score: {{enabled: [{{name: ImageLocality, weight: {(1 << 63) // 100}}}]}}}}",
+            "profiles[0]: total score of Score plugins could overflow",
+        ),
+    ],
+)
+def test_sets_that_cannot_be(text: str, message: str) -> None:
+    assert refused(f"  plugins: {text}") == message
+
+
+def arguments(plugin: str, args: str) -> str:
+    return f"  pluginConfig: [{{name: {plugin}, args: {args}}}]"
+
+
+FIT, BALANCED, PREEMPTION, AFFINITY = (
+    *("NodeResourcesFit", "NodeResourcesBalancedAllocation"),
+    *("DefaultPreemption", "NodeAffinity"),
+)
+ARGS = "profiles[0].pluginConfig[0].args"
+RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "message"),
+    [
+        ("Nope", "{}", 'profiles[0].pluginConfig[0].name: Invalid value: "Nope": no such plugin'),
+        ("NodeName", "{x: 1}", "profiles[0].pluginConfig[0]: plugin NodeName takes no arguments"),
+        (
+            FIT,
+            "{x: 1}",
+            f"decoding .profiles[0].pluginConfig[0]: decoding args for plugin {FIT}: Object contains unknown field `x`",
+        ),
+        (
+            FIT,
+            "{kind: NodeAffinityArgs}",
+            f"decoding .profiles[0].pluginConfig[0]: args for plugin {FIT} were not of type"
+            f" {FIT}Args.kubescheduler.config.k8s.io, got NodeAffinityArgs",
+        ),
+        (
+            FIT,
+            "{ignoredResourceGroups: [a/b]}",
+            f"{ARGS}.ignoredResourceGroups[0]: Invalid value: \"a/b\": resource group name can't contain '/'",
+        ),
+        (
+            FIT,
+            "{scoringStrategy: {type: Best}}",
+            f'{ARGS}.scoringStrategy.type: Invalid value: "Best": supported values: "LeastAllocated",'
+            f' "MostAllocated", "RequestedToCapacityRatio"',
+        ),
+        (
+            FIT,
+            "{scoringStrategy: {resources: [{name: cpu, weight: 101}]}}",
+            f"{ARGS}.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not"
+            f" in valid range (0, 100]",
+        ),
+        (
+            FIT,
+            "{scoringStrategy: {type: RequestedToCapacityRatio}}",
+            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Invalid value: must be specified when type"
+            f" is RequestedToCapacityRatio",
+        ),
+        (
+            FIT,
+            "{scoringStrategy: {requestedToCapacityRatio: {}}}",
+            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Invalid value: must be nil when type is not"
+            f" RequestedToCapacityRatio",
+        ),
+        (
+            FIT,
+            f"{{scoringStrategy: {{{RATIO}[]}}}}}}",
+            f"{ARGS}.scoringStrategy.shape: Invalid value: at least one point must be specified",
+        ),
+        (
+            FIT,
+            f"{{scoringStrategy: {{{RATIO}[{{utilization: 50, score: 11}}, {{utilization: 50, score: 1}},"
+            f" {{utilization: 101}}]}}}}}}",
+            f"[{ARGS}.scoringStrategy.shape[0].score: Invalid value: 11: not in valid range [0, 10],"
+            f" {ARGS}.scoringStrategy.shape[1].utilization: Invalid value: 50: values must be sorted in"
+            f" increasing order,"
+            f" {ARGS}.scoringStrategy.shape[2].utilization: Invalid value: 101: not in valid range [0, 100]]",
+        ),
+        (BALANCED, "{resources: [{name: cpu, weight: 2}]}", f"{ARGS}.resources[0].weight: Invalid value: 2: must be 1"),
+        (
+            BALANCED,
+            "{resources: [{name: cpu}, {name: cpu}]}",
+            f'{ARGS}.resources[1].name: Invalid value: "cpu": duplicate',
+        ),
+        (
+            PREEMPTION,
+            "{minCandidateNodesPercentage: 101, minCandidateNodesAbsolute: -1}",
+            f"[{ARGS}.minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100],"
+            f" {ARGS}.minCandidateNodesAbsolute: Invalid value: -1: not in valid range [0, inf)]",
+        ),
+        (
+            PREEMPTION,
+            "{minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 0}",
+            f"[{ARGS}.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as"
+            f" minCandidateNodesAbsolute,"
+            f" {ARGS}.minCandidateNodesAbsolute: Invalid value: 0: cannot be zero at the same time as"
+            f" minCandidateNodesPercentage]",
+        ),
+        (
+            AFFINITY,
+            "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms:"
+            " [{matchExpressions: [{key: k, operator: Near}]}]}}}",
+            f"{ARGS}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]:"
+            ' Invalid value: "Near" is not a valid label selector operator',
+        ),
+    ],
+)
+def test_arguments_that_cannot_be(plugin: str, args: str, message: str) -> None:
+    assert refused(arguments(plugin, args)) == message
+
+
+def test_arguments_reach_their_plugin() -> None:
+    made = profile(arguments(FIT, "{apiVersion: x, kind: NodeResourcesFitArgs, ignoredResources: [a/b]}"))
+    (fit,) = [p for p in made.filter if p.name == FIT]
+    assert fit.args.ignored_resources == ("a/b",)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("over_all", "own", "expected"),
+    [(None, None, 0), (40, None, 40), (40, 60, 60), (40, 0, 0), (None, 100, 0), (100, None, 0)],
+)
+def test_a_profiles_percentage_wins(over_all: int | None, own: int | None, expected: int) -> None:
+    text = f"percentageOfNodesToScore: {over_all}\n" if over_all is not None else ""
+    text += "profiles: [{schedulerName: a" + (f", percentageOfNodesToScore: {own}" if own is not None else "") + "}]"
+    assert build_profile(read(HEAD + text), 0, IN_TREE, NoCluster()).percentage_of_nodes_to_score == expected
