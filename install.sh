@@ -243,7 +243,8 @@ build_environment() {
     fi
     say "  packages ..."
     if [ -n "$UV" ]; then
-        logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode "$@"
+        logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode \
+            --refresh-package "$NAME" --refresh-package "$NAME-servers" "$@"
     else
         logged "pip cannot install the packages" "$VENV/bin/python" -m pip install --no-input "$@"
     fi
@@ -343,7 +344,7 @@ needs_demo() { [ -x "$VENV/bin/python" ] && [ -d "$DATA/demo" ] || fail "there i
 
 # Its processes live in the environment that is about to change.
 stop_demo() {
-    if [ -d "$DATA/demo" ] && [ -x "$VENV/bin/python" ]; then demo stop; fi
+    if [ -d "$DATA/demo" ] && [ -x "$VENV/bin/python" ]; then demo stop --quiet; fi
 }
 
 # --- uninstall

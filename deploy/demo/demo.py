@@ -266,7 +266,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "start":
             demo.start(arguments.timeout)
         elif arguments.command == "stop":
-            say("The demo is stopped" if demo.stop() else "No demo runs")
+            if demo.stop():
+                say("The demo is stopped")
+            elif not arguments.quiet:
+                say("No demo runs")
         elif arguments.command == "kill":
             demo.kill(arguments.name)
         elif arguments.command == "restart":
@@ -291,7 +294,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     start = commands.add_parser("start", help="start it, wait for every decision, show both views")
     start.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="for all decisions")
-    commands.add_parser("stop", help="end everything that start left running")
+    stop = commands.add_parser("stop", help="end everything that start left running")
+    stop.add_argument("--quiet", action="store_true", help="say nothing where nothing runs")
     for name, help in (("kill", "end it as a crash would"), ("restart", "start it again on the same data")):
         commands.add_parser(name, help=help).add_argument("name", choices=("endpoint", "scheduler"))
     commands.add_parser("status", help="what runs; exit code 1 when something does not")

@@ -175,3 +175,12 @@ def test_starting_again_starts_anew(demo: Demo) -> None:
     assert "All are decided: 46 bound, 5 fit nowhere" in demo.run("start")
     assert not old & {p["metadata"]["uid"] for p in demo.pods()}
     assert not old & {d["podUID"] for d in demo.decisions()}
+
+
+def test_a_demo_that_cannot_be_done_says_why_and_leaves_nothing_running(demo: Demo) -> None:
+    said = demo.run("start", "--timeout", "0", code=1)
+    assert "error: after 0 s only" in said
+    assert "the end of " in said
+    assert demo.run("status", code=1).count("does not run") == 3
+    assert demo.run("stop") == "No demo runs\n"
+    assert demo.run("stop", "--quiet") == ""
