@@ -8,7 +8,7 @@ however many came and went (the hostnames of a cluster that scales up and down).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -51,6 +51,12 @@ class DictionaryColumn(Generic[T]):
         """Which slots' values hold, asking each distinct value once."""
         answers = np.fromiter((holds(value) for value in self.values), np.bool_, len(self.values))
         return answers.take(self._ids[:slots])
+
+    def holding(self, slots: int, values: Iterable[T]) -> NDArray[np.intp]:
+        """Of the first `slots` slots, those that hold one of the values; asks none of the others."""
+        numbers = [number for value in values if (number := self._numbers.get(value)) is not None]
+        ids = self._ids[:slots]
+        return np.flatnonzero(ids == numbers[0] if len(numbers) == 1 else np.isin(ids, numbers))
 
     def _drop_unused(self) -> None:
         """Number the values that some slot holds anew; the default stays number 0."""

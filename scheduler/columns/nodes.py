@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scheduler.columns.dictionary import DictionaryColumn
 from scheduler.columns.images import Images
 from scheduler.columns.order import VisitOrder
+from scheduler.columns.volumes import Volumes
 from scheduler.objects import requests
 from scheduler.objects.pod import HostPort, PodInfo
 from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
@@ -49,6 +50,7 @@ class NodeColumns:
         self.pods: list[dict[str, PodInfo]] = []
         self.index: dict[str, int] = {}
         self.images = Images()
+        self.volumes = Volumes()
         self.order = VisitOrder()
         self.keeping_others_away: dict[
             str, tuple[int, PodInfo]
@@ -63,6 +65,7 @@ class NodeColumns:
         self._live = np.zeros(self._capacity, np.bool_)
         self._unschedulable = np.zeros(self._capacity, np.bool_)
         self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
+        self._features: DictionaryColumn[frozenset[str]] = DictionaryColumn(frozenset(), self._capacity)
         self._labels: dict[str, DictionaryColumn[str | None]] = {}
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._touched: set[int] = set()
@@ -102,6 +105,11 @@ class NodeColumns:
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
         """spec.taints, each distinct list once."""
         return self._taints
+
+    @property
+    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
+        """status.declaredFeatures, each distinct set once."""
+        return self._features
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
         """The values of a node label; None where a node does not have it. Kept up to date once it was asked for."""
@@ -148,6 +156,7 @@ class NodeColumns:
         for resource, amount in allocatable.items():
             self._allocatable[self._resource_rows[resource], slot] = amount
         self._taints.set(slot, tuple(node.spec.taints or ()))
+        self._features.set(slot, frozenset(node.status.declared_features or ()))
         labels = node.metadata.labels or {}
         for key, column in self._labels.items():
             column.set(slot, labels.get(key))
@@ -166,6 +175,7 @@ class NodeColumns:
         self._live[slot] = self._unschedulable[slot] = False
         self._allocatable[:, slot] = 0
         self._taints.set(slot, ())
+        self._features.set(slot, frozenset())
         for column in self._labels.values():
             column.set(slot, None)
         self.images.set(slot, None)
@@ -178,6 +188,7 @@ class NodeColumns:
         slot = self._slot(node_name)
         self._put(slot, pod)
         self._count(slot, pod, +1)
+        self.volumes.add(slot, pod)
         for port in pod.host_ports:
             self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
 
@@ -187,6 +198,7 @@ class NodeColumns:
         pod = self.pods[slot].pop(uid)
         self.keeping_others_away.pop(uid, None)
         self._count(slot, pod, -1)
+        self.volumes.remove(slot, pod)
         for port in pod.host_ports:
             holders = self._ports[port.protocol, port.port]
             holders[slot].remove(port)
@@ -198,10 +210,11 @@ class NodeColumns:
         """Count a newer version of a pod that is counted on this node. No row changes where it asks for the same."""
         slot = self.index[node_name]
         old = self.pods[slot][pod.uid]
-        same = (old.requests, old.scoring_requests, old.host_ports) == (
+        same = (old.requests, old.scoring_requests, old.host_ports, old.pod.spec.volumes) == (
             pod.requests,
             pod.scoring_requests,
             pod.host_ports,
+            pod.pod.spec.volumes,
         )
         if same:
             self._put(slot, pod)
@@ -255,6 +268,7 @@ class NodeColumns:
         self._since = np.pad(self._since, (0, more))
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
         self._taints.grow(self._capacity)
+        self._features.grow(self._capacity)
         for column in self._labels.values():
             column.grow(self._capacity)
 

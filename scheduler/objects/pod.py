@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from scheduler.objects import requests
+from scheduler.objects.disks import Disk, disks_of
 from scheduler.objects.types import Container, Pod
 
 
@@ -100,6 +101,17 @@ class PodInfo:
             for p in c.ports or ()
             if p.host_port > 0
         )
+
+    @cached_property
+    def claims(self) -> tuple[str, ...]:
+        """NAMESPACE/NAME of the claims that volumes name; those of generic ephemeral volumes are not among them."""
+        named = (v.persistent_volume_claim for v in self.pod.spec.volumes or ())
+        return tuple(f"{self.namespace}/{claim.claim_name}" for claim in named if claim is not None)
+
+    @cached_property
+    def disks(self) -> tuple[Disk, ...]:
+        """Inline disks of the kinds that exclude each other."""
+        return tuple(disks_of(self.pod))
 
     @property
     def containers(self) -> list[Container]:

@@ -150,6 +150,12 @@ class Resources(Struct, frozen=True):
     limits: Amounts | None = None
 
 
+class RestartRule(Struct, frozen=True):
+    """spec.containers[].restartPolicyRules[]."""
+
+    action: str = ""
+
+
 class Container(Struct, frozen=True):
     """spec.containers[] and spec.initContainers[]."""
 
@@ -158,6 +164,7 @@ class Container(Struct, frozen=True):
     resources: Resources | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str = ""
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
@@ -179,22 +186,93 @@ class ClaimVolume(Struct, frozen=True):
     claim_name: str = ""
 
 
-class Volume(Struct, frozen=True):
+class GcePersistentDisk(Struct, frozen=True):
+    """gcePersistentDisk, of a pod's or a persistent volume."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AwsElasticBlockStore(Struct, frozen=True):
+    """awsElasticBlockStore."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class AzureDisk(Struct, frozen=True):
+    """azureDisk."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str | None = None
+
+
+class AzureFile(Struct, frozen=True):
+    """azureFile: that it is one."""
+
+
+class Cinder(Struct, frozen=True):
+    """cinder."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class PortworxVolume(Struct, frozen=True):
+    """portworxVolume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class VsphereVolume(Struct, frozen=True):
+    """vsphereVolume: that it is one."""
+
+
+class InTreeSource(Struct, frozen=True):
+    """Where a volume comes from, of the kinds that CSI drivers have taken over; at most one is set."""
+
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
+class Rbd(Struct, frozen=True):
+    """spec.volumes[].rbd."""
+
+    monitors: list[str] | None = None
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class Iscsi(Struct, frozen=True):
+    """spec.volumes[].iscsi."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class EphemeralVolume(Struct, frozen=True):
+    """spec.volumes[].ephemeral: a controller makes a claim for it."""
+
+
+class ImageVolume(Struct, frozen=True):
+    """spec.volumes[].image."""
+
+    reference: str = ""
+
+
+class Volume(InTreeSource, frozen=True):
     """spec.volumes[]: which kind it is; only the kinds that scheduling asks about."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: dict[str, object] | None = None
-    gce_persistent_disk: dict[str, object] | None = msgspec.field(name="gcePersistentDisk", default=None)
-    aws_elastic_block_store: dict[str, object] | None = msgspec.field(name="awsElasticBlockStore", default=None)
-    azure_disk: dict[str, object] | None = None
-    cinder: dict[str, object] | None = None
-    vsphere_volume: dict[str, object] | None = None
-    portworx_volume: dict[str, object] | None = None
-    rbd: dict[str, object] | None = None
-    iscsi: dict[str, object] | None = None
-    csi: dict[str, object] | None = None
-    image: dict[str, object] | None = None
+    ephemeral: EphemeralVolume | None = None
+    rbd: Rbd | None = None
+    iscsi: Iscsi | None = None
+    image: ImageVolume | None = None
 
 
 class SchedulingGate(Struct, frozen=True):
@@ -224,6 +302,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_group: dict[str, object] | None = None
     workload_ref: dict[str, object] | None = None
     host_network: bool = False
+    host_users: bool | None = None
 
 
 class Condition(Struct, frozen=True):
@@ -286,6 +365,7 @@ class NodeStatus(Struct, frozen=True):
 
     allocatable: Amounts | None = None
     images: list[ContainerImage] | None = None
+    declared_features: list[str] | None = None
 
 
 class Node(Object, frozen=True):

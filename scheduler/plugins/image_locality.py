@@ -45,9 +45,8 @@ def _images(pod: PodInfo) -> Iterator[str]:
     for container in pod.containers:
         yield _normalized(container.image)
     for volume in pod.pod.spec.volumes or ():
-        reference = (volume.image or {}).get("reference")
-        if isinstance(reference, str):
-            yield _normalized(reference)
+        if volume.image is not None:
+            yield _normalized(volume.image.reference)
 
 
 def _normalized(image: str) -> str:

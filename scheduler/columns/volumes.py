@@ -1,0 +1,54 @@
+"""Which claims and inline disks the pods on each node use.
+
+A claim is counted once a volume that names it, generic ephemeral volumes left out: as kube-scheduler's cache counts
+them (framework/types.go updatePVCRefCounts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.objects.disks import Disk
+from scheduler.objects.pod import PodInfo
+
+
+class Volumes:
+    """Claims and disks in use, by slot."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, dict[int, int]] = {}
+        self._disks: dict[tuple[str, str], dict[int, list[Disk]]] = {}
+
+    def add(self, slot: int, pod: PodInfo) -> None:
+        """A pod now counts on a slot."""
+        for claim in pod.claims:
+            users = self._claims.setdefault(claim, {})
+            users[slot] = users.get(slot, 0) + 1
+        for disk in pod.disks:
+            self._disks.setdefault((disk.kind, disk.name), {}).setdefault(slot, []).append(disk)
+
+    def remove(self, slot: int, pod: PodInfo) -> None:
+        """It no longer does."""
+        for claim in pod.claims:
+            users = self._claims[claim]
+            users[slot] -= 1
+            if not users[slot]:
+                del users[slot]
+            if not users:
+                del self._claims[claim]
+        for disk in pod.disks:
+            mounted = self._disks[disk.kind, disk.name]
+            mounted[slot].remove(disk)
+            if not mounted[slot]:
+                del mounted[slot]
+            if not mounted:
+                del self._disks[disk.kind, disk.name]
+
+    def in_use(self, claim: str) -> bool:
+        """Whether a pod on some node names the claim (NAMESPACE/NAME)."""
+        return claim in self._claims
+
+    def in_the_way(self, wanted: Disk) -> Iterable[int]:
+        """The slots where a pod mounts a disk that excludes this one."""
+        mounted = self._disks.get((wanted.kind, wanted.name), {})
+        return (slot for slot, disks in mounted.items() if any(disk.conflicts(wanted) for disk in disks))
