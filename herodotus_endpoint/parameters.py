@@ -22,9 +22,12 @@ BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": False
 
 
 def known(*names: str) -> None:
-    """400 naming the first parameter of the request that is not one of `names`, or that is given twice."""
+    """400 naming the first parameter of the request that is not one of `names`, or that is given twice.
+
+    `timeout` is always known and means nothing: kubectl adds it to whatever it sends through the API server.
+    """
     for name in request.args:
-        if name not in names:
+        if name not in (*names, "timeout"):
             raise ApiError(400, f"unknown parameter {name[:MAX_NAME]!r}; known here: {', '.join(names) or 'none'}")
         if len(request.args.getlist(name)) > 1:
             raise ApiError(400, f"parameter {name!r} is given more than once")

@@ -14,6 +14,7 @@ from herodotus_cli.render.words import age, count, listed
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
+_VICTIMS_NAMED = 4  # a line's worth
 _NOT_EVALUATED = {
     "narrowed": "a PreFilter plugin had named other nodes",
     "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
@@ -107,11 +108,29 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
             ("NOT EVALUATED", f"{count(n, 'node')}: {_NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
-        *(("PREEMPTION", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["postFilters"]),
+        *(("PREEMPTION", words) for words in _preemption(answer)),
         ("NEXT", _next(answer)),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
     return [(label, words) for label, words in labelled if words]
+
+
+def _preemption(answer: Json) -> list[str]:
+    """What evicting pods would do, or why it would not help."""
+    found = answer.get("preemption")
+    if found and found["nominatedNode"]:
+        best = found["candidates"][0]
+        victims = listed(best["victims"], _VICTIMS_NAMED, "-o json")
+        others = len(found["candidates"]) + found["candidatesOmitted"] - 1
+        verb = "evicted" if found["evicted"] else "evicts nothing yet; it would make room to evict"
+        return [
+            f"{verb} {victims} from {best['node']}"
+            + (f", against {count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
+            + (f"; {count(others, 'other node')} would do too" if others else "")
+        ]
+    # DynamicResources' part of the message says nothing about pods without claims
+    said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
+    return [", ".join(v["reasons"]).removeprefix("preemption: ") or v["code"] for v in said]
 
 
 def _next(answer: Json) -> str:

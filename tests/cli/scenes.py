@@ -13,7 +13,18 @@ from herodotus_cli.render import node_of_pod, pod
 from herodotus_cli.render.blocks import Block, View
 from herodotus_record import reasons
 from herodotus_record.answers import pod_explanation
-from herodotus_record.model import Code, Decision, NodeTable, Owner, PluginVerdict, Reason, ScoreColumn, Verdict
+from herodotus_record.model import (
+    Candidate,
+    Code,
+    Decision,
+    NodeTable,
+    Owner,
+    PluginVerdict,
+    Preemption,
+    Reason,
+    ScoreColumn,
+    Verdict,
+)
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 
 Json = dict[str, Any]
@@ -67,6 +78,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
         "preemption-failed": lambda: Scene(preemption_failed()),
+        "preemption-would-help": lambda: Scene(preemption_would_help()),
         "node-rejected": lambda: Scene(placed(node="worker-12"), node_of_pod.screen),
         "node-outscored": lambda: Scene(placed(node="worker-3"), node_of_pod.screen),
         "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
@@ -168,6 +180,18 @@ def preemption_failed() -> Json:
     decision = a_pending()
     message = f"{decision.message} preemption: 0/12 nodes are available: 12 No preemption victims found."
     return explained(replace(decision, post_filters=(PluginVerdict("DefaultPreemption", unhelpful),), message=message))
+
+
+def preemption_would_help() -> Json:
+    found = Preemption(
+        nominated="worker-2",
+        candidates=(
+            Candidate("worker-1", ("shop/batch-1", "shop/batch-2"), 1),
+            Candidate("worker-2", ("shop/batch-3",), 0),
+        ),
+        evicted=False,
+    )
+    return explained(replace(a_pending(), preemption=found))
 
 
 @cache
