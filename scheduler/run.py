@@ -74,12 +74,12 @@ def run(config: Configuration, settings: RunSettings) -> int:
     with ExitStack() as closing:
         api = ApiServer(found)
         closing.callback(api.close)
-        cluster = _connect(api, stop)
-        if cluster is None:
-            return 0
-        absent = discovery.absent_groups(api)
         objects = ClusterObjects()
-        frameworks = _frameworks(config, settings, _ApiHandle(api, objects))
+        frameworks = _frameworks(config, settings, _ApiHandle(api, objects))  # refuses what the file says, at once
+        connected = _connect(api, stop)
+        if connected is None:
+            return 0
+        cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
@@ -92,6 +92,8 @@ def run(config: Configuration, settings: RunSettings) -> int:
         if settings.endpoint:
             closing.callback(Supervisor(settings.spool, settings.endpoint, settings.verbosity).close)
         closing.callback(recorder.close)
+        if election is not None:
+            closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
@@ -162,15 +164,18 @@ def _frameworks(config: Configuration, settings: RunSettings, handle: _ApiHandle
     return frameworks
 
 
-def _connect(api: ApiServer, stop: threading.Event) -> str | None:
-    """The cluster's id, as soon as the API server answers; None when `stop` came first."""
+def _connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
+    """The cluster's id and the absent APIs, as soon as the API server answers; None when `stop` came first."""
     pause = CONNECT_BACKOFF_S[0]
     while not stop.is_set():
         try:
             version = discovery.server_version(api)
             cluster = discovery.cluster_id(api)
+            absent = discovery.absent_groups(api)
             klog.info(0, "Connected", server=api.url, version=version, cluster=cluster)
-            return cluster
+            return cluster, absent
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise RefusedError(f"{api.url} does not answer as a Kubernetes API server does") from e
         except ApiError as e:
             if e.code in (401, 403):
                 raise RefusedError(f"the API server {api.url} refuses us: {e}") from e

@@ -82,12 +82,22 @@ class EventSender:
             if series.count > 2 and now - series.written_s < REFRESH_S:
                 return
             series.written_s = now
-            patch: Json = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
-            self._api.patch(f"{_EVENTS.format(series.namespace)}/{series.name}", patch, MERGE_PATCH)
-            return
+            if self._counted(series):
+                return
         body = new_event(pod, controller, self._instance, event)
         self._api.post(_EVENTS.format(body["metadata"]["namespace"]), body)
         self._series[key] = _Series(body["metadata"]["name"], body["metadata"]["namespace"], 1, now, now)
+
+    def _counted(self, series: _Series) -> bool:
+        """Write a series' count; False when its event is gone (the API server keeps events for an hour)."""
+        patch: Json = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
+        try:
+            self._api.patch(f"{_EVENTS.format(series.namespace)}/{series.name}", patch, MERGE_PATCH)
+        except ApiError as e:
+            if e.code != 404:
+                raise
+            return False
+        return True
 
     def _forget_old(self, now: float) -> None:
         """Ended series, oldest first: the dictionary is in order of creation, and nearly of age."""

@@ -35,7 +35,10 @@ class ApiError(Exception):
 class ApiServer:
     """A pool of connections to one API server. Thread-safe."""
 
-    def __init__(self, credentials: Credentials, connections: int = 64) -> None:
+    def __init__(
+        self, credentials: Credentials, connections: int = 64, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        """`transport`: instead of the network."""
         self.url = credentials.url
         self._headers = credentials.headers
         self._client = httpx.Client(
@@ -44,6 +47,7 @@ class ApiServer:
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             headers={"User-Agent": "herodotus-scheduler", "Accept": "application/json"},
+            transport=transport,
         )
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
@@ -65,6 +69,7 @@ class ApiServer:
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
         """A GET whose body is read as it comes, in pieces of any size."""
+        self._check_open()
         try:
             with self._client.stream(
                 "GET", path, params=dict(params), headers=self._headers(), timeout=_streaming(read_timeout_s)
@@ -77,8 +82,13 @@ class ApiServer:
             raise ApiError(0, "NoAnswer", _said(e)) from e
 
     def close(self) -> None:
-        """Close every connection; requests under way fail."""
+        """Close every connection; requests under way fail, and later ones are not answered."""
         self._client.close()
+
+    def _check_open(self) -> None:
+        """Threads that are still about when the process ends get an ApiError as from any dead server."""
+        if self._client.is_closed:
+            raise ApiError(0, "NoAnswer", "the connection is closed")
 
     def _send(
         self,
@@ -89,6 +99,7 @@ class ApiServer:
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
+        self._check_open()
         headers = self._headers()
         content = None
         if body is not None:

@@ -10,6 +10,7 @@ import json
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +33,15 @@ class LeaseSettings:
 class LeaderElection:
     """Acquires the Lease, then renews it in a thread of its own until it is lost or given back."""
 
-    def __init__(self, api: ApiServer, identity: str, settings: LeaseSettings) -> None:
+    def __init__(
+        self, api: ApiServer, identity: str, settings: LeaseSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: monotonic seconds, by which another's Lease expires and ours is lost."""
         self.lost = threading.Event()
         self._api = api
         self._identity = identity
         self._settings = settings
+        self._clock = clock
         self._stop = threading.Event()
         self._seen: tuple[Any, ...] | None = None  # the holder's record and when we first saw it
         self._seen_at = 0.0
@@ -59,6 +64,7 @@ class LeaderElection:
         if self._thread is None:
             return
         self._thread.join(self._settings.retry_period_s * 2)
+        self._thread = None
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
@@ -80,11 +86,11 @@ class LeaderElection:
         return f"{self._collection}/{self._settings.name}"
 
     def _renew(self) -> None:
-        renewed = time.monotonic()
+        renewed = self._clock()
         while not self._stop.wait(self._settings.retry_period_s):
             if self._try():
-                renewed = time.monotonic()
-            elif time.monotonic() - renewed > self._settings.renew_deadline_s:
+                renewed = self._clock()
+            elif self._clock() - renewed > self._settings.renew_deadline_s:
                 klog.error("not renewed before the deadline", "Leaderelection lost", lock=self._path_name)
                 self.lost.set()
                 return
@@ -111,7 +117,7 @@ class LeaderElection:
 
     def _expired(self, spec: Json) -> bool:
         record = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
-        now = time.monotonic()
+        now = self._clock()
         if record != self._seen:
             self._seen, self._seen_at = record, now
         return now - self._seen_at > float(spec.get("leaseDurationSeconds") or self._settings.duration_s)

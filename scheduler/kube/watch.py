@@ -91,6 +91,7 @@ class Reflector(Generic[T]):
         self._kind = kind
         self._sink = sink
         self._params = params or {}
+        self._version = ""  # to watch from; "" lists first
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
         self._objects = msgspec.json.Decoder(decode_as)
@@ -106,27 +107,28 @@ class Reflector(Generic[T]):
         self._stop.set()
 
     def _run(self) -> None:
-        pause, version = BACKOFF_S[0], ""
+        pause = BACKOFF_S[0]
         while not self._stop.is_set():
             try:
-                if not version:
-                    version = self._list()
-                version = self._watch(version)
+                if not self._version:
+                    self._list()
+                self._watch()
                 pause = BACKOFF_S[0]
+                continue
             except GoneError:
                 klog.info(2, "Watch is too old, listing again", kind=self._kind)
-                version = ""
+                self._version = ""
             except (ApiError, msgspec.MsgspecError) as e:
                 if self._stop.is_set():
                     return
                 klog.error(e, "Failed to watch, trying again", kind=self._kind)
                 if isinstance(e, msgspec.MsgspecError):
-                    version = ""
-                self._stop.wait(pause * random.uniform(1, 2))
-                pause = min(pause * 2, BACKOFF_S[1])
+                    self._version = ""
+            self._stop.wait(pause * random.uniform(1, 2))
+            pause = min(pause * 2, BACKOFF_S[1])
 
-    def _list(self) -> str:
-        """Everything there is, to the sink; the version to watch from."""
+    def _list(self) -> None:
+        """Everything there is, to the sink."""
         found: list[T] = []
         more = ""
         collecting = gc.isenabled()
@@ -147,14 +149,14 @@ class Reflector(Generic[T]):
             if collecting:
                 gc.enable()
         self._sink(Listed(self._kind, found))
-        return page.metadata.resource_version
+        self._version = page.metadata.resource_version
 
-    def _watch(self, version: str) -> str:
-        """Every event after `version`, to the sink; the version to resume from when the server ends the watch."""
+    def _watch(self) -> None:
+        """Every event from here on, to the sink, until the server ends the watch."""
         params = {
             **self._params,
             "watch": "true",
-            "resourceVersion": version,
+            "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(WATCH_S * random.uniform(1, 2))),
         }
@@ -163,28 +165,26 @@ class Reflector(Generic[T]):
                 rest = b""
                 for piece in pieces:
                     if self._stop.is_set():
-                        return version
+                        return
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in lines:
                         if line:
-                            version = self._event(line)
+                            self._version = self._event(line)
         except ApiError as e:
             if e.code == 410:
                 raise GoneError from e
-            if e.code == 0 and version:
-                klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
-                self._stop.wait(BACKOFF_S[0])
-                return self._checked(version, e)
-            raise
-        return version
+            if e.code != 0 or self._stop.is_set():
+                raise
+            klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
+            self._stop.wait(BACKOFF_S[0])
+            self._check(e)
 
-    def _checked(self, version: str, cause: ApiError) -> str:
+    def _check(self, cause: ApiError) -> None:
         """Resume only where the server answers at all; otherwise the caller backs off."""
         try:
             self._api.get(self._path, {**self._params, "limit": "1"})
         except ApiError:
             raise cause from None
-        return version
 
     def _event(self, line: bytes) -> str:
         event = self._events.decode(line)
