@@ -7,6 +7,7 @@ not own: what the commands do (`run`, `evaluate`, `recorder.shipper`).
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -88,7 +89,8 @@ def _refuse_to_replace(config: Configuration) -> None:
 def _evaluate(arguments: argparse.Namespace) -> int:
     config = _configuration(arguments.config) if arguments.config else None
     code = 0
-    for outcome in evaluate_lines(sys.stdin, config):
+    lines = io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")  # a line that is no text is that line's error
+    for outcome in evaluate_lines(lines, config):
         if isinstance(outcome, CaseError):
             print(f"error: {outcome}", file=sys.stderr)
             code = 1

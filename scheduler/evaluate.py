@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from herodotus_record.model import Code, Path, Verdict
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import ConfigError, Configuration, build_profile, read
 from scheduler.cycle import CycleResult, schedule
-from scheduler.framework.runtime import Framework, message_of
+from scheduler.framework.runtime import Framework, PluginError, message_of
 from scheduler.framework.trace import FilterRun, ScoreRun
 from scheduler.kube.kinds import KINDS
 from scheduler.objects.cluster import ClusterObjects
@@ -56,7 +57,7 @@ def evaluate_lines(lines: Iterable[str], config: Configuration | None) -> Iterat
             if not isinstance(case, dict):
                 raise CaseError(f"line {number}: a case is a JSON object")
             yield evaluate(case, config)
-        except json.JSONDecodeError as e:
+        except (json.JSONDecodeError, RecursionError) as e:
             yield CaseError(f"line {number}: not JSON: {e}")
         except CaseError as e:
             yield e
@@ -72,19 +73,25 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Js
         profile = build_profile(config or Configuration(), 0, IN_TREE, NoCluster(objects))
         framework = Framework(profile, time.monotonic)
         pod = PodInfo(msgspec.convert(case.get("pod"), Pod))
+        assert pod.requests is not None  # ValueError when an amount is none
     except (ConfigError, msgspec.ValidationError, ValueError) as e:
         raise CaseError(f"case {name}: {e}") from e
     result = schedule(framework, pod, Snapshot.of(nodes), seed=0)
     if result.path is Path.ONLY_FEASIBLE:  # kube-scheduler would not score; the recordings do
-        framework.run_scores(result.state, pod, nodes, result.trace.feasible, result.trace)
+        with suppress(PluginError):
+            framework.run_scores(result.state, pod, nodes, result.trace.feasible, result.trace)
     return {"id": name, "expect": _expect(framework, nodes, result)}
 
 
-def load_objects(manifests: Iterable[Mapping[str, Any]]) -> tuple[NodeColumns, ClusterObjects]:
+def load_objects(manifests: object) -> tuple[NodeColumns, ClusterObjects]:
     """A cluster from its objects: nodes with the pods bound to them, and every other kind that some plugin reads."""
     nodes, objects, pods = NodeColumns(), ClusterObjects(), []
     kinds = {kind.decode_as.__name__: kind.decode_as for kind in KINDS}
+    if not isinstance(manifests, list | tuple):
+        raise ValueError("objects: expected an array")
     for i, manifest in enumerate(manifests):
+        if not isinstance(manifest, Mapping):
+            raise ValueError(f"objects[{i}]: expected an object")
         kind = str(manifest.get("kind"))
         try:
             if kind == "Node":
@@ -93,7 +100,7 @@ def load_objects(manifests: Iterable[Mapping[str, Any]]) -> tuple[NodeColumns, C
                 pods.append(PodInfo(msgspec.convert(manifest, Pod), running=True))
             elif kind in kinds:
                 objects.set(msgspec.convert(manifest, kinds[kind]))
-        except msgspec.ValidationError as e:
+        except ValueError as e:  # msgspec's, or an amount that is none
             raise ValueError(f"objects[{i}] ({kind}): {e}") from e
     for pod in pods:
         if pod.pod.spec.node_name and pod.pod.status.phase not in ("Succeeded", "Failed"):
