@@ -1,0 +1,304 @@
+"""The command line: exit codes, and one line for each way not to run. Most in this process; a few as real ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler import app
+from scheduler.config import Configuration
+from scheduler.version import __version__
+from tests.scheduler.builders import make_node, make_pod
+from tests.scheduler.config.test_load import HEAD
+
+ROOT = Path(__file__).parents[2]
+Captured = pytest.CaptureFixture[str]
+
+
+def written(directory: Path, text: str) -> str:
+    path = directory / "config.yaml"
+    path.write_text(HEAD + text)
+    return str(path)
+
+
+def refused(capsys: Captured, *arguments: str) -> str:
+    """The one line on standard error of a command that ends with 1."""
+    assert app.main(arguments) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    return line
+
+
+def test_validate_prints_every_default(tmp_path: Path, capsys: Captured) -> None:
+    assert app.main(["validate", written(tmp_path, "")]) == 0
+    said = capsys.readouterr()
+    printed = yaml.safe_load(said.out)
+    assert said.err == ""
+    assert (printed["parallelism"], printed["leaderElection"]["leaseDuration"]) == (16, "15s")
+    assert [p["schedulerName"] for p in printed["profiles"]] == ["herodotus-scheduler"]
+
+
+def test_what_validate_prints_is_valid_and_the_same(tmp_path: Path, capsys: Captured) -> None:
+    text = "parallelism: 3\nprofiles: [{schedulerName: a, plugins: {score: {disabled: [{name: '*'}]}}}]"
+    app.main(["validate", written(tmp_path, text)])
+    first = capsys.readouterr().out
+    again = tmp_path / "again.yaml"
+    again.write_text(first)
+    assert app.main(["validate", str(again)]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == yaml.safe_load(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("paralelism: 4", '{path}: unknown field "paralelism"'),
+        (
+            "profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}]",
+            'profiles[0]: FilterPlugin "Nope" does not exist',
+        ),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: Nope}]}]",
+            'profiles[1].pluginConfig[0].name: Invalid value: "Nope": no such plugin',
+        ),
+    ],
+    ids=["the file", "a profile", "another profile"],
+)
+def test_validate_refuses_in_one_line(tmp_path: Path, capsys: Captured, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    assert refused(capsys, "validate", path) == f"error: {message.format(path=path)}"
+
+
+@pytest.mark.parametrize("command", ["validate", "run --config", "evaluate --config"])
+def test_a_missing_file_is_named(tmp_path: Path, capsys: Captured, command: str) -> None:
+    path = str(tmp_path / "absent.yaml")
+    assert refused(capsys, *command.split(), path) == f"error: {path}: No such file or directory"
+
+
+def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: Captured, data: bytes) -> tuple[int, list[Any], list[str]]:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    code = app.main(["evaluate"])
+    said = capsys.readouterr()
+    return code, [json.loads(line) for line in said.out.splitlines()], said.err.splitlines()
+
+
+def case(name: str, **changes: Any) -> bytes:
+    node = make_node("n").json | {"kind": "Node"}
+    return (
+        json.dumps({"id": name, "objects": [node], "pod": make_pod().request(cpu="1").json} | changes).encode() + b"\n"
+    )
+
+
+def test_evaluate_answers_each_case(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    code, answers, errors = evaluate(monkeypatch, capsys, case("a") + b"\n" + case("b", objects=[]))
+    assert (code, errors) == (0, [])
+    assert [(a["id"], a["expect"]["feasible"]) for a in answers] == [("a", ["n"]), ("b", None)]
+    assert answers[0]["expect"]["totals"] == {"n": 454}  # 3 × 100 (taints), 86 (room), 68 (balance)
+    assert answers[1]["expect"]["fitError"] == "no nodes available to schedule pods"
+
+
+BAD_PREFERENCE = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": [{"key": "k", "operator": "Near"}]}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"{\n", "line 2: not JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
+        (b"[1]\n", "line 2: a case is a JSON object"),
+        (b'"\xff"\n', "line 2: a case is a JSON object"),
+        (b"[" * 100_000 + b"\n", "line 2: not JSON: "),
+        (case("x", pod=None), "case x: Expected `object`, got `null`"),
+        (
+            case("x", pod={"spec": {"containers": 3}}),
+            "case x: Expected `array | null`, got `int` - at `$.spec.containers`",
+        ),
+        (case("x", pod=make_pod().request(cpu="much").json), "case x: 'much' is not a quantity"),
+        (case("x", objects=3), "case x: objects: expected an array"),
+        (case("x", objects=["n"]), "case x: objects[0]: expected an object"),
+        (case("x", objects=[{"kind": "Node", "spec": {"taints": 3}}]), "case x: objects[0] (Node): Expected "),
+        (
+            case("x", objects=[make_node().allocatable(cpu="x").json | {"kind": "Node"}]),
+            "case x: objects[0] (Node): 'x' is not a quantity",
+        ),
+        (case("x", config={"kind": "x"}), "case x: expected apiVersion "),
+        (case("x", config="nonsense"), "case x: expected a mapping with apiVersion and kind"),
+    ],
+)
+def test_a_malformed_case_is_named_and_the_others_are_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, bad: bytes, message: str
+) -> None:
+    code, answers, errors = evaluate(monkeypatch, capsys, case("a") + bad + case("b"))
+    assert code == 1
+    assert [a["id"] for a in answers] == ["a", "b"]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"error: {message}")
+
+
+def test_a_case_whose_scores_fail_is_answered_without_them(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    """With one feasible node kube-scheduler never scores: the error is not the case's."""
+    pod = make_pod().with_spec(affinity=BAD_PREFERENCE).json
+    code, answers, errors = evaluate(monkeypatch, capsys, case("a", pod=pod))
+    assert (code, errors, answers[0]["expect"]["feasible"]) == (0, [], ["n"])
+    assert "totals" not in answers[0]["expect"]
+
+
+class TestRunRefuses:
+    def test_the_stock_schedulers_name(self, tmp_path: Path, capsys: Captured) -> None:
+        path = written(tmp_path, "profiles: [{schedulerName: default-scheduler}]")
+        assert refused(capsys, "run", "--config", path) == (
+            'error: a profile is named "default-scheduler", which the cluster\'s own scheduler serves;'
+            " give --replace-default-scheduler once the cluster's own scheduler is stopped"
+        )
+
+    @pytest.mark.parametrize("flag", [[], ["--leader-elect"]])
+    def test_the_stock_schedulers_lease(self, tmp_path: Path, capsys: Captured, flag: list[str]) -> None:
+        elect = "false" if flag else "true"
+        path = written(tmp_path, f"leaderElection: {{leaderElect: {elect}, resourceName: kube-scheduler}}")
+        assert refused(capsys, "run", "--config", path, *flag) == (
+            "error: the Lease kube-system/kube-scheduler is the cluster's own scheduler's;"
+            " give --replace-default-scheduler once the cluster's own scheduler is stopped"
+        )
+
+    def test_a_kubeconfig_without_the_context(self, tmp_path: Path, capsys: Captured) -> None:
+        path = kubeconfig(tmp_path)
+        message = 'error: context "nope" does not exist in the kubeconfig'
+        assert refused(capsys, "run", "--kubeconfig", path, "--context", "nope") == message
+
+    def test_a_missing_kubeconfig(self, tmp_path: Path, capsys: Captured) -> None:
+        path = str(tmp_path / "absent")
+        assert refused(capsys, "run", "--kubeconfig", path).startswith(f"error: kubeconfig {path}: ")
+
+    def test_a_master_that_is_no_url(self, capsys: Captured) -> None:
+        line = "error: --master localhost:8080: expected a URL such as http://127.0.0.1:8001"
+        assert refused(capsys, "run", "--master", "localhost:8080") == line
+
+    def test_plugins_that_cannot_be_before_it_asks_the_api_server(self, tmp_path: Path, capsys: Captured) -> None:
+        path = written(tmp_path, "profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}]")
+        said = refused(capsys, "run", "--config", path, "--master", "http://127.0.0.1:9")
+        assert said == 'error: profiles[0]: FilterPlugin "Nope" does not exist'
+
+    @pytest.mark.parametrize(
+        ("status", "body", "words"),
+        [
+            (200, b"<html>a web page</html>", "does not answer as a Kubernetes API server does"),
+            (200, b"[]", "does not answer as a Kubernetes API server does"),
+            (401, b'{"message": "Unauthorized"}', "refuses us: Unauthorized"),
+            (403, b'{"message": "forbidden"}', "refuses us: forbidden"),
+        ],
+    )
+    def test_a_server_that_is_none_or_says_no(self, capsys: Captured, status: int, body: bytes, words: str) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with HTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            try:
+                assert refused(capsys, "run", "--master", f"http://127.0.0.1:{server.server_port}").endswith(words)
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def kubeconfig(directory: Path) -> str:
+    path = directory / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["validate"],
+        ["run", "--spool-limit", "much"],
+        ["run", "--spool-limit", "0"],
+        ["run", "--endpoint", "ftp://x"],
+        ["run", "--endpoint", "http://x/path"],
+        ["ship"],
+        ["run", "--v", "loud"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2(arguments: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as raised:
+        app.main(arguments)
+    assert raised.value.code == 2
+    assert "usage: " in capsys.readouterr().err
+
+
+def test_sizes_and_urls() -> None:
+    parse = app._parser().parse_args
+    assert parse(["run", "--spool-limit", "512Mi"]).spool_limit == 512 << 20
+    assert parse(["run", "--endpoint", "http://x:1/"]).endpoint == "http://x:1"
+    assert parse(["run"]).spool_limit == 1 << 30
+    assert parse(["run", "--no-leader-elect"]).leader_elect is False
+
+
+def command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scheduler", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        **more,
+    )
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    version = command("--version")
+    assert (version.returncode, version.stdout) == (0, f"{__version__}\n")
+    wrong = command("validate", str(tmp_path))
+    assert (wrong.returncode, wrong.stdout, wrong.stderr) == (1, "", f"error: {tmp_path}: Is a directory\n")
+
+
+def test_nobody_reads_what_it_prints() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "scheduler", "evaluate"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, errors = process.communicate(case("a") * 50, timeout=30)
+        assert (process.returncode, errors) == (1, b"")
+
+
+def test_the_default_configuration_is_what_run_takes() -> None:
+    assert app._configuration(None) == Configuration()
