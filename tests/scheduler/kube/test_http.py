@@ -1,0 +1,115 @@
+"""Requests: the error envelope in all its forms, and what an API server is asked at the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scheduler.kube import credentials, discovery
+from scheduler.kube.credentials import CredentialsError
+from scheduler.kube.http import MERGE_PATCH, ApiError
+from tests.scheduler.kube.servers import Script, api_of, status
+from tests.scheduler.test_app import kubeconfig
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (status(404, "NotFound", "no such pod"), (404, "NotFound", "no such pod", None)),
+        (status(429, "TooMany", "later", **{"Retry-After": "5"}), (429, "TooMany", "later", 5.0)),
+        (httpx.Response(502, text="<html>bad gateway</html>"), (502, "", "<html>bad gateway</html>", None)),
+        (httpx.Response(500, content=b""), (500, "", "500 Internal Server Error", None)),
+        (httpx.Response(500, json=["x"]), (500, "", '["x"]', None)),
+        (httpx.ConnectError("refused"), (0, "NoAnswer", "refused", None)),
+        (httpx.ReadTimeout(""), (0, "NoAnswer", "ReadTimeout", None)),
+    ],
+)
+def test_whatever_goes_wrong_is_an_api_error(
+    answer: httpx.Response | Exception, expected: tuple[int, str, str, float | None]
+) -> None:
+    with pytest.raises(ApiError) as raised:
+        api_of(Script(answer)).get("/x")
+    e = raised.value
+    assert (e.code, e.reason, str(e), e.retry_after_s) == expected
+
+
+def test_methods_bodies_and_their_types() -> None:
+    server = Script(httpx.Response(200, content=b"ok"))
+    api = api_of(server)
+    assert [
+        api.get("/g", {"limit": "1"}),
+        api.post("/p", {"a": 1}),
+        api.put("/u", {}),
+        api.patch("/s", {}),
+        api.patch("/m", {}, MERGE_PATCH),
+    ] == [b"ok"] * 5
+    assert [(r.method, str(r.url), r.headers.get("Content-Type")) for r in server.requests] == [
+        ("GET", "http://api/g?limit=1", None),
+        ("POST", "http://api/p", "application/json"),
+        ("PUT", "http://api/u", "application/json"),
+        ("PATCH", "http://api/s", "application/strategic-merge-patch+json"),
+        ("PATCH", "http://api/m", "application/merge-patch+json"),
+    ]
+
+
+def test_after_close_there_is_no_answer() -> None:
+    api = api_of(Script(httpx.Response(200)))
+    api.close()
+    with pytest.raises(ApiError, match="the connection is closed"):
+        api.get("/x")
+    with pytest.raises(ApiError, match="the connection is closed"), api.stream("/x", {}, 1.0):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "warned"),
+    [("1", "36", False), ("1", "30+", False), ("1", "29", True), ("1", "99", True), ("", "", True)],
+)
+def test_a_version_that_was_not_tried_is_warned_of(
+    major: str, minor: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: warnings.append(message))
+    answer = httpx.Response(200, json={"major": major, "minor": minor, "gitVersion": "v1"})
+    assert discovery.server_version(api_of(Script(answer))) == "v1"
+    assert warnings == ["API server version is not supported"] * warned
+
+
+def test_absent_apis_are_told_and_other_answers_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: None)
+    ok, absent = httpx.Response(200, json={}), status(404)
+    assert discovery.absent_groups(api_of(Script(absent, ok))) == {"events.k8s.io/v1": "events about pods"}
+    assert discovery.absent_groups(api_of(Script(ok))) == {}
+    with pytest.raises(ApiError, match="forbidden"):
+        discovery.absent_groups(api_of(Script(status(403, message="forbidden"))))
+
+
+def test_the_cluster_is_its_kube_systems_uid() -> None:
+    server = Script(httpx.Response(200, json={"metadata": {"uid": "u"}}))
+    assert discovery.cluster_id(api_of(server)) == "u"
+    assert server.requests[0].url.path == "/api/v1/namespaces/kube-system"
+
+
+class TestCredentials:
+    def test_a_kubeconfig(self, tmp_path: Path) -> None:
+        found = credentials.find(kubeconfig=kubeconfig(tmp_path), context="x", master=None)
+        assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:9", None, {})
+
+    def test_master_wins_over_the_servers_name(self, tmp_path: Path) -> None:
+        found = credentials.find(kubeconfig=kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
+        assert found.url == "http://10.0.0.1:1"
+
+    def test_master_alone_needs_nothing_else(self) -> None:
+        found = credentials.find(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
+        assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:8001", None, {})
+
+    @pytest.mark.parametrize("text", ["", "[", "- a", "clusters: 3", "current-context: x"], ids=repr)
+    def test_a_file_that_is_none_is_refused_in_one_line(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "kubeconfig"
+        path.write_text(text)
+        with pytest.raises(CredentialsError) as raised:
+            credentials.find(kubeconfig=str(path), context=None, master=None)
+        assert str(raised.value).startswith(f"kubeconfig {path}: ")
+        assert "\n" not in str(raised.value)

@@ -1,0 +1,210 @@
+"""The Lease: at most one holder, expired by our own clock, given back at the end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.kube.lease import LeaderElection, LeaseSettings
+from tests.scheduler.kube.servers import Json, api_of, status
+
+SETTINGS = LeaseSettings("ns", "lease", duration_s=15.0, renew_deadline_s=10.0, retry_period_s=0.002)
+PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Server:
+    """One Lease with its version; refuses a write that was based on another one."""
+
+    def __init__(self, spec: Json | None = None) -> None:
+        self.lease: Json | None = None
+        self.version = 0
+        self.down = False
+        self.writes = 0
+        self.wrote = threading.Event()
+        if spec is not None:
+            self.put({"metadata": {"name": "lease", "namespace": "ns"}, "spec": spec})
+
+    def put(self, lease: Json) -> None:
+        self.version += 1
+        lease["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = lease
+        self.writes += 1
+        self.wrote.set()
+
+    @property
+    def holder(self) -> str:
+        assert self.lease is not None
+        return str(self.lease["spec"]["holderIdentity"])
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.down:
+            raise httpx.ConnectError("refused")
+        if request.method == "GET":
+            return httpx.Response(200, json=self.lease) if self.lease else status(404)
+        sent: Json = json.loads(request.read())
+        assert sent["apiVersion"] == "coordination.k8s.io/v1"
+        if request.method == "POST":
+            assert request.url.path == PATH
+            if self.lease is not None:
+                return status(409, "AlreadyExists")
+        elif sent["metadata"].get("resourceVersion") != str(self.version):
+            return status(409, "Conflict")
+        self.put(sent)
+        return httpx.Response(200, json=sent)
+
+
+def election(server: Server, identity: str = "me", clock: Clock | None = None) -> LeaderElection:
+    return LeaderElection(api_of(server), identity, SETTINGS, clock or Clock())
+
+
+def held_by(other: str, **more: Any) -> Json:
+    return {"holderIdentity": other, "leaseDurationSeconds": 15, "renewTime": "t0", "leaseTransitions": 3} | more
+
+
+def test_the_first_creates_it() -> None:
+    server = Server()
+    mine = election(server)
+    assert mine.acquire(threading.Event())
+    assert server.lease is not None
+    spec = server.lease["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me", 15, 0)
+    assert len(spec["renewTime"]) == len("2026-03-01T12:00:00.000000Z")
+    mine.release()
+    assert (server.holder, server.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
+
+
+def test_one_that_was_given_back_is_taken_at_once() -> None:
+    server = Server(held_by(""))
+    assert election(server)._try()
+    assert server.lease is not None
+    assert (server.holder, server.lease["spec"]["leaseTransitions"]) == ("me", 4)
+
+
+def test_a_living_holder_keeps_it_a_dead_one_loses_it() -> None:
+    server, clock = Server(held_by("other")), Clock()
+    mine = election(server, clock=clock)
+    assert not mine._try()
+    clock.now = 15.0
+    assert not mine._try()
+    server.put({**(server.lease or {}), "spec": held_by("other", renewTime="t1")})  # it renewed: alive
+    clock.now = 15.1
+    assert not mine._try()
+    clock.now = 30.2
+    assert mine._try()
+    assert server.holder == "me"
+
+
+def test_the_holders_own_duration_counts() -> None:
+    server, clock = Server(held_by("other", leaseDurationSeconds=60)), Clock()
+    mine = election(server, clock=clock)
+    assert not mine._try()
+    clock.now = 59.0
+    assert not mine._try()
+    clock.now = 60.1
+    assert mine._try()
+
+
+def test_a_race_has_one_winner() -> None:
+    server = Server(held_by(""))
+    other = election(server, "other")
+    stale = json.loads(json.dumps(server.lease))
+    assert other._try()
+    mine = election(server)
+    mine._get = lambda: stale  # type: ignore[method-assign]
+    assert not mine._try()
+    assert server.holder == "other"
+
+
+def test_it_is_renewed_with_the_time_of_its_acquisition_kept() -> None:
+    server = Server()
+    mine = election(server)
+    mine.acquire(threading.Event())
+    assert server.lease is not None
+    first = dict(server.lease["spec"])
+    for _ in range(2):
+        server.wrote.clear()
+        assert server.wrote.wait(5)
+    now = server.lease["spec"]
+    assert (now["acquireTime"], now["leaseTransitions"]) == (first["acquireTime"], 0)
+    assert now["renewTime"] > first["renewTime"]
+    assert not mine.lost.is_set()
+    mine.release()
+
+
+def test_it_is_lost_when_it_could_not_be_renewed_in_time() -> None:
+    server, clock = Server(), Clock()
+    mine = election(server, clock=clock)
+    mine.acquire(threading.Event())
+    server.down = True
+    clock.now = 9.0
+    assert not mine.lost.wait(0.02)
+    clock.now = 10.1
+    assert mine.lost.wait(5)
+    mine.release()
+
+
+def test_a_short_outage_does_not_lose_it() -> None:
+    server, clock = Server(), Clock()
+    mine = election(server, clock=clock)
+    mine.acquire(threading.Event())
+    server.down = True
+    clock.now = 9.0
+    server.down = False
+    server.wrote.clear()
+    assert server.wrote.wait(5)
+    clock.now = 18.0
+    assert not mine.lost.wait(0.02)
+    mine.release()
+
+
+def test_what_another_holds_is_not_given_back() -> None:
+    server = Server()
+    mine = election(server)
+    mine.acquire(threading.Event())
+    mine._stop.set()
+    server.put({**(server.lease or {}), "spec": held_by("other")})
+    mine.release()
+    assert server.holder == "other"
+
+
+def test_waiting_ends_with_the_process() -> None:
+    server, stop = Server(held_by("other")), threading.Event()
+    mine, answers = election(server), []
+    thread = threading.Thread(target=lambda: answers.append(mine.acquire(stop)))
+    thread.start()
+    stop.set()
+    thread.join(5)
+    assert answers == [False]
+    mine.release()
+    assert server.holder == "other"
+
+
+def test_release_twice_or_without_a_server_is_no_failure() -> None:
+    server = Server()
+    mine = election(server)
+    mine.acquire(threading.Event())
+    server.down = True
+    mine.release()
+    mine.release()
+
+
+@pytest.mark.parametrize("answer", [status(403), status(500), httpx.ReadTimeout("slow")], ids=repr)
+def test_a_server_that_says_no_leaves_it_to_the_next_try(answer: httpx.Response | Exception) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert not LeaderElection(api_of(handler), "me", SETTINGS)._try()

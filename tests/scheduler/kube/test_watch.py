@@ -1,0 +1,180 @@
+"""List and watch: everything once, then every change, through whatever happens to the connection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.kube import watch
+from scheduler.kube.watch import Changed, Listed, Reflector
+from scheduler.objects.types import Pod
+from tests.scheduler.kube.servers import Json, Pieces, api_of, line, status
+
+
+def pod(name: str, version: int) -> Json:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def page(names: str, version: int, more: str = "") -> httpx.Response:
+    metadata: Json = {"resourceVersion": str(version)} | ({"continue": more} if more else {})
+    return httpx.Response(200, json={"metadata": metadata, "items": [pod(n, 1) for n in names]})
+
+
+class Server:
+    """Answers lists and watches in the order given; then holds a last watch open until the test ends."""
+
+    def __init__(self) -> None:
+        self.lists: list[httpx.Response | Exception] = []
+        self.watches: list[list[bytes | Exception] | httpx.Response | Exception] = []
+        self.asked: list[tuple[str, str]] = []  # ("list", continue token or limit) and ("watch", version)
+        self.params: list[dict[str, str]] = []
+        self.done = threading.Event()  # nothing is left to answer
+        self.end = threading.Event()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        params = dict(request.url.params)
+        self.params.append(params)
+        if "watch" not in params:
+            self.asked.append(("list", params.get("continue", params["limit"])))
+            answer: Any = self.lists.pop(0) if self.lists else status(500, message="no more lists")
+        else:
+            self.asked.append(("watch", params["resourceVersion"]))
+            answer = self.watches.pop(0) if self.watches else Pieces(self._held())
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, httpx.Response):
+            return answer
+        return httpx.Response(200, stream=Pieces(answer) if isinstance(answer, list) else answer)
+
+    def _held(self) -> Iterator[bytes]:
+        self.done.set()
+        self.end.wait(5)
+        yield b"\n"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(watch, "BACKOFF_S", (0.001, 0.002))
+    made = Server()
+    yield made
+    made.end.set()
+
+
+def seen(server: Server, params: dict[str, str] | None = None) -> list[tuple[str, ...]]:
+    """What reaches the sink until the server has nothing left to say."""
+    found: list[tuple[str, ...]] = []
+
+    def sink(message: Listed[Any] | Changed[Any]) -> None:
+        if isinstance(message, Listed):
+            found.append(("listed", *(o.metadata.name for o in message.objects)))
+        else:
+            found.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))
+
+    reflector = Reflector(api_of(server), "/api/v1/pods", "pods", Pod, sink, params)
+    reflector.start()
+    assert server.done.wait(5)
+    reflector.stop()
+    server.end.set()
+    reflector._thread.join(5)
+    assert not reflector._thread.is_alive()
+    return found
+
+
+def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
+    server.lists = [page("ab", 5, more="next"), page("c", 6)]
+    server.watches = [[line("ADDED", pod("d", 7)), line("MODIFIED", pod("a", 8)), line("DELETED", pod("b", 9))]]
+    assert seen(server, {"fieldSelector": "x!=y"}) == [
+        *(("listed", "a", "b", "c"), ("ADDED", "d", "7"), ("MODIFIED", "a", "8"), ("DELETED", "b", "9")),
+    ]
+    assert server.asked == [("list", "500"), ("list", "next"), ("watch", "6"), ("watch", "9")]
+    assert all(p["fieldSelector"] == "x!=y" for p in server.params)
+    assert server.params[2]["allowWatchBookmarks"] == "true"
+    assert 300 <= int(server.params[2]["timeoutSeconds"]) <= 600
+
+
+def test_an_empty_list_is_told_too(server: Server) -> None:
+    server.lists = [httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": None})]
+    assert seen(server) == [("listed",)]
+
+
+def test_pieces_of_any_size(server: Server) -> None:
+    whole = line("ADDED", pod("a", 7)) + line("ADDED", pod("b", 8)) + b"\n" + line("ADDED", pod("c", 9))
+    server.lists = [page("", 6)]
+    server.watches = [[bytes([byte]) for byte in whole], [whole]]
+    assert seen(server) == [("listed",), *(("ADDED", n, v) for n, v in [("a", "7"), ("b", "8"), ("c", "9")] * 2)]
+
+
+def test_a_bookmark_moves_the_version_on(server: Server) -> None:
+    server.lists = [page("a", 5)]
+    server.watches = [[line("BOOKMARK", {"metadata": {"resourceVersion": "77"}})]]
+    assert seen(server) == [("listed", "a")]
+    assert server.asked[-1] == ("watch", "77")
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param([line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})], id="as an event"),
+        pytest.param(status(410, "Gone", "too old resource version"), id="as the answer"),
+    ],
+)
+def test_too_old_lists_again(server: Server, gone: Any) -> None:
+    server.lists = [page("a", 5), page("b", 90)]
+    server.watches = [gone]
+    assert seen(server) == [("listed", "a"), ("listed", "b")]
+    assert server.asked == [("list", "500"), ("watch", "5"), ("list", "500"), ("watch", "90")]
+
+
+def test_pages_that_expired_begin_again(server: Server) -> None:
+    server.lists = [page("a", 5, more="next"), status(410, "Expired"), page("ab", 6)]
+    assert seen(server) == [("listed", "a", "b")]
+    assert server.asked == [("list", "500"), ("list", "next"), ("list", "500"), ("watch", "6")]
+
+
+def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: Server) -> None:
+    second = line("ADDED", pod("b", 8))
+    server.lists = [page("", 6), page("", 6)]  # the second one is asked to see that the server is there
+    server.watches = [
+        [line("ADDED", pod("a", 7)) + second[:20], httpx.ReadError("connection reset")],
+        [second],
+    ]
+    assert seen(server) == [("listed",), ("ADDED", "a", "7"), ("ADDED", "b", "8")]
+    assert [a for a in server.asked if a[0] == "watch"] == [("watch", "6"), ("watch", "7"), ("watch", "8")]
+
+
+def test_a_server_that_is_away_is_asked_until_it_is_back(server: Server) -> None:
+    server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5), httpx.ConnectError("refused")]
+    server.watches = [httpx.ConnectError("refused"), status(500), [line("ADDED", pod("b", 6))]]
+    assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
+    assert [a for a in server.asked if a[0] == "watch"] == [*[("watch", "5")] * 3, ("watch", "6")]
+
+
+def test_an_error_event_ends_the_watch_where_it_was(server: Server) -> None:
+    server.lists = [page("a", 5)]
+    server.watches = [[line("ADDED", pod("b", 6)), line("ERROR", {"code": 500, "message": "etcd"})]]
+    assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
+    assert server.asked[-1] == ("watch", "6")
+
+
+@pytest.mark.parametrize("garbage", [b"no json\n", b'{"type": "ADDED", "object": {"metadata": 3}}\n', b"[]\n"])
+def test_what_cannot_be_understood_lists_again(server: Server, garbage: bytes) -> None:
+    server.lists = [page("a", 5), page("b", 6)]
+    server.watches = [[garbage]]
+    assert seen(server) == [("listed", "a"), ("listed", "b")]
+
+
+def test_it_ends_quietly_with_its_connection(server: Server) -> None:
+    server.lists = [page("a", 5)]
+    api = api_of(server)
+    reflector = Reflector(api, "/api/v1/pods", "pods", Pod, lambda message: None)
+    reflector.start()
+    assert server.done.wait(5)
+    reflector.stop()
+    api.close()
+    server.end.set()
+    reflector._thread.join(5)
+    assert not reflector._thread.is_alive()

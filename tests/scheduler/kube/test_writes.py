@@ -1,0 +1,220 @@
+"""What is written to the API server, to the letter: bindings, conditions, events."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from scheduler.kube import writes
+from scheduler.kube.events import EventSender
+from scheduler.kube.http import ApiError
+from scheduler.writes import ApiWrites
+from tests.scheduler.builders import make_pod
+from tests.scheduler.kube.servers import Json, Script, api_of, status
+
+OK = httpx.Response(201, json={})
+POD = make_pod("p", "shop").info()
+PATH = "/api/v1/namespaces/shop/pods/p"
+
+
+def shown(uid: str = "uid-p", node: str = "n") -> httpx.Response:
+    """The pod as it is read back."""
+    return httpx.Response(200, json=make_pod("p", "shop").uid(uid).with_spec(nodeName=node).json)
+
+
+def test_a_binding_names_the_uid_and_the_node() -> None:
+    server = Script(OK)
+    writes.bind(api_of(server), POD, "n")
+    (request,) = server.requests
+    assert (request.method, request.url.path) == ("POST", f"{PATH}/binding")
+    assert request.headers["Authorization"] == "Bearer t"
+    assert server.bodies() == [
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": "shop", "name": "p", "uid": "uid-p"},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("reset"), status(500), status(503), status(409)],
+    ids=repr,
+)
+def test_where_the_answer_says_nothing_the_pod_is_read_back(answer: httpx.Response | Exception) -> None:
+    server = Script(answer, shown())
+    writes.bind(api_of(server), POD, "n")
+    assert [(r.method, r.url.path) for r in server.requests] == [("POST", f"{PATH}/binding"), ("GET", PATH)]
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        pytest.param(shown(node=""), "slow", id="not bound"),
+        pytest.param(shown(node="m"), "slow", id="bound elsewhere"),
+        pytest.param(shown(uid="again"), "slow", id="another pod of the name"),
+        pytest.param(status(404, message='pods "p" not found'), 'pods "p" not found', id="gone"),
+        pytest.param(httpx.ConnectError("refused"), "refused", id="nobody answers"),
+    ],
+)
+def test_a_binding_that_did_not_happen_fails(now: httpx.Response | Exception, message: str) -> None:
+    with pytest.raises(ApiError, match=message):
+        writes.bind(api_of(Script(httpx.ReadTimeout("slow"), now)), POD, "n")
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 422, 429])
+def test_a_plain_no_is_not_asked_again(code: int) -> None:
+    server = Script(status(code, message="no"))
+    with pytest.raises(ApiError, match="no") as raised:
+        writes.bind(api_of(server), POD, "n")
+    assert (raised.value.code, len(server.requests)) == (code, 1)
+
+
+class TestCondition:
+    def patched(self, pod, reason: str = "Unschedulable", message: str = "m") -> list[Json]:  # type: ignore[no-untyped-def]
+        server = Script(OK)
+        changed = writes.set_unscheduled(api_of(server), pod.info(), reason, message)
+        assert changed is bool(server.requests)
+        for request in server.requests:
+            assert (request.method, request.url.path) == ("PATCH", "/api/v1/namespaces/default/pods/p/status")
+            assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+        return server.bodies()
+
+    def test_the_first_one(self) -> None:
+        (body,) = self.patched(make_pod())
+        assert body["metadata"] == {"uid": "uid-p"}
+        (condition,) = body["status"]["conditions"]
+        assert condition.pop("lastTransitionTime").endswith("Z")
+        assert condition == {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+
+    def test_the_same_again_is_not_written(self) -> None:
+        assert self.patched(make_pod().condition("PodScheduled", "False", "Unschedulable", "m")) == []
+
+    def test_another_message_keeps_the_time_of_the_transition(self) -> None:
+        (body,) = self.patched(make_pod().condition("PodScheduled", "False", "Unschedulable", "old"))
+        assert body["status"]["conditions"] == [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+        ]
+
+    def test_a_message_of_any_length_is_whole(self) -> None:
+        (body,) = self.patched(make_pod(), message="x" * 5000)
+        assert body["status"]["conditions"][0]["message"] == "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("note", "written"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1020 + " ..."),
+        ("é" * 512, "é" * 512),
+        ("é" * 513, "é" * 510 + " ..."),
+        ("x" + "é" * 512, "x" + "é" * 509 + " ..."),  # no character is cut in two
+    ],
+)
+def test_a_note_is_cut_to_what_the_api_takes(note: str, written: str) -> None:
+    body = writes.new_event(POD, "s", "i", writes.failed_event(note))
+    assert body["note"] == written
+    assert len(body["note"].encode()) <= 1024
+
+
+def test_an_event_to_the_letter() -> None:
+    body = writes.new_event(POD, "herodotus-scheduler", "i" * 200, writes.scheduled_event(POD, "n"))
+    name = body["metadata"].pop("name")
+    assert name.startswith("p.")
+    int(name.removeprefix("p."), 16)
+    assert len(body.pop("eventTime")) == len("2026-03-01T12:00:00.000000Z")
+    assert body == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "shop"},
+        "reportingController": "herodotus-scheduler",
+        "reportingInstance": "i" * 128,
+        "type": "Normal",
+        "reason": "Scheduled",
+        "action": "Binding",
+        "note": "Successfully assigned shop/p to n",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "p",
+            "uid": "uid-p",
+            "resourceVersion": "",
+        },
+    }
+
+
+class TestSeries:
+    FAILED = writes.failed_event("first")
+
+    def sent(self, *events: tuple[str, str, str, str], server: Script | None = None) -> list[tuple[str, str]]:
+        """(method, what) of the requests that these events cause."""
+        server = server or Script(OK)
+        sender = EventSender(api_of(server), "me")
+        for event in events:
+            sender.send(POD, "s", event)
+        sender.close()
+        return [
+            (r.method, str(b["series"]["count"]) if r.method == "PATCH" else b["note"])
+            for r, b in zip(server.requests, server.bodies(), strict=True)
+        ]
+
+    def test_repeats_are_counted_and_the_first_note_stays(self) -> None:
+        repeats = [self.FAILED, writes.failed_event("second"), *[self.FAILED] * 20]
+        assert self.sent(*repeats) == [("POST", "first"), ("PATCH", "2")]
+
+    def test_another_reason_is_another_event(self) -> None:
+        assert self.sent(self.FAILED, writes.scheduled_event(POD, "n")) == [
+            ("POST", "first"),
+            ("POST", "Successfully assigned shop/p to n"),
+        ]
+
+    def test_an_event_that_has_expired_is_written_anew(self) -> None:
+        server = Script(OK, status(404, message="gone"), OK)
+        assert self.sent(self.FAILED, writes.failed_event("again"), server=server) == [
+            ("POST", "first"),
+            ("PATCH", "2"),
+            ("POST", "again"),
+        ]
+
+    @pytest.mark.parametrize("answer", [status(404), status(403), httpx.ConnectError("refused")], ids=repr)
+    def test_one_that_is_refused_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
+        assert len(self.sent(self.FAILED, writes.scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
+
+    def test_too_many_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scheduler.kube.events.BACKLOG", 1)
+        monkeypatch.setattr(EventSender, "_run", lambda self: None)
+        sender = EventSender(api_of(Script(OK)), "me")
+        for _ in range(3):
+            sender.send(POD, "s", self.FAILED)
+        assert sender.dropped == 2
+        sender.close(timeout_s=0.01)
+
+
+class TestWrites:
+    def written(self, server: Script, *, events: bool = True) -> list[tuple[str, str]]:
+        api = api_of(server)
+        sender = EventSender(api, "me") if events else None
+        said = ApiWrites(api, sender, lambda work: work())
+        said.not_scheduled(POD, "Unschedulable", "no room")
+        said.skipped(POD, "being deleted")
+        said.scheduled(POD, "n")
+        if sender is not None:
+            sender.close()
+        return sorted((r.method, r.url.path.rpartition("/")[2]) for r in server.requests)
+
+    def test_events_and_the_condition(self) -> None:
+        """The second FailedScheduling is counted in the series of the first."""
+        (series, *rest) = self.written(Script(OK))
+        assert series[0] == "PATCH"
+        assert series[1].startswith("p.")
+        assert rest == [("PATCH", "status"), ("POST", "events"), ("POST", "events")]
+
+    def test_without_the_api_of_events_only_the_condition(self) -> None:
+        assert self.written(Script(OK), events=False) == [("PATCH", "status")]
+
+    @pytest.mark.parametrize("code", [404, 409, 422, 500])
+    def test_a_condition_that_is_refused_is_no_failure(self, code: int) -> None:
+        assert self.written(Script(status(code)), events=False) == [("PATCH", "status")]
