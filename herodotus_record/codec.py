@@ -132,14 +132,17 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes, limit: int) -> bytes:
-    """The bytes behind `compress`. CodecError when they are no zstd or unpack to more than `limit` bytes."""
+    """The bytes behind `compress`. CodecError when they are no zstd, cut off, or unpack to more than `limit` bytes."""
     try:
+        announced = zstandard.frame_content_size(data)  # -1 where the writer did not know it
         reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
         plain = reader.read(limit + 1)
     except zstandard.ZstdError as e:
         raise CodecError(f"not zstd: {e}") from e
     if len(plain) > limit:
         raise CodecError(f"unpacks to more than {limit} bytes")
+    if len(plain) < announced:  # a reader of zstd streams takes what there is, and says nothing
+        raise CodecError(f"cut off: unpacks to {len(plain)} of {announced} bytes")
     return plain
 
 
