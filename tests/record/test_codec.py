@@ -1,0 +1,348 @@
+"""Frames: what goes in comes out, and what is damaged or contradicts itself is refused with its reason."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus_record import codec
+from herodotus_record.codec import CodecError, TruncatedError
+from herodotus_record.model import (
+    Code,
+    Decision,
+    FilterColumn,
+    Frame,
+    Gap,
+    NodeRows,
+    Outcome,
+    Owner,
+    PluginVerdict,
+    Reason,
+    ScoreColumn,
+    Verdict,
+)
+from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+
+words = st.text(max_size=20)  # any text that is valid UTF-8
+numbers = st.integers(-(1 << 63), (1 << 63) - 1)
+counts = st.integers(0, (1 << 63) - 1)
+verdicts = st.sampled_from([INSUFFICIENT_CPU, CORDONED, TAINTED])
+names = st.lists(st.sampled_from(["", *(f"worker-{i}" for i in range(8))]), max_size=8).map(
+    lambda chosen: [n for i, n in enumerate(chosen) if not n or n not in chosen[:i]]
+)
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Decision:
+    nodes = draw(names)
+    live = [n for n in nodes if n]
+    some = st.lists(st.sampled_from(live), unique=True) if live else st.just([])
+    made = a_decision(
+        nodes=nodes,
+        rejected={n: {draw(st.sampled_from(["NodeName", "NodeResourcesFit"])): draw(verdicts)} for n in draw(some)},
+        points={n: {"NodeResourcesFit": draw(st.integers(0, 100))} for n in draw(some)},
+        owner=draw(st.none() | st.builds(Owner, words, words)),
+        attempt=draw(st.integers(1, 1 << 40)),
+        sequence=draw(st.integers(0, (1 << 48) - 1)),
+        requests=draw(st.dictionaries(words, counts, max_size=3)),
+        marks=tuple(draw(st.lists(words, max_size=2))),
+    )
+    return replace(
+        made,
+        message=draw(words),
+        seed=draw(st.integers(0, (1 << 32) - 1)),
+        pod=replace(made.pod, labels=draw(st.dictionaries(words, words, max_size=3)), nominated_node=draw(words)),
+        times=replace(made.times, phases_s=draw(st.dictionaries(words, st.floats(0, 1e6), max_size=3))),
+        pre_filters=tuple(draw(st.lists(st.builds(PluginVerdict, words, verdicts), max_size=2))),
+    )
+
+
+def columns(length: int) -> st.SearchStrategy[Any]:
+    return st.lists(numbers, min_size=length, max_size=length).map(lambda v: codec.column(np.array(v, np.int64)))
+
+
+@st.composite
+def node_rows(draw: st.DrawFn) -> NodeRows:
+    n, resources = draw(st.integers(0, 5)), tuple(draw(st.lists(words, max_size=3)))
+    texts = st.lists(words, min_size=n, max_size=n).map(tuple)
+    slots = draw(st.lists(st.integers(0, (1 << 24) - 1), min_size=n, max_size=n))
+    return NodeRows(
+        cluster=draw(words),
+        incarnation=draw(words),
+        base=draw(numbers),
+        generation=draw(numbers),
+        resources=resources,
+        slot=codec.column(np.array(slots, np.int64)),
+        since=draw(columns(n)),
+        name=draw(texts),
+        uid=draw(texts),
+        allocatable=tuple(draw(columns(n)) for _ in resources),
+        requested=tuple(draw(columns(n)) for _ in resources),
+    )
+
+
+outcomes = st.builds(
+    Outcome,
+    incarnation=words,
+    sequence=counts,
+    decision_id=words,
+    decision_sequence=counts,
+    phase=words,
+    status=st.sampled_from(Code),
+    node=words,
+    message=words,
+    at_us=numbers,
+    duration_s=st.floats(0, 1e9),
+    final=st.booleans(),
+)
+gaps = st.builds(
+    lambda first, more, **rest: Gap(first=first, last=first + more, **rest),
+    first=st.integers(0, 1 << 40),
+    more=st.integers(0, 1 << 40),
+    incarnation=words,
+    sequence=counts,
+    reason=words,
+    at_us=numbers,
+)
+frames = st.one_of(decisions(), outcomes, gaps, node_rows())
+
+
+@given(frames)
+def test_what_goes_in_comes_out(frame: Frame) -> None:
+    assert codec.decode(codec.encode(frame)) == frame
+
+
+@given(st.lists(frames, max_size=5))
+def test_frames_follow_each_other(several: list[Frame]) -> None:
+    assert list(codec.decode_all(b"".join(map(codec.encode, several)))) == several
+
+
+@given(st.lists(numbers, max_size=20))
+def test_a_column_takes_the_narrowest_type_that_holds_it(values: list[int]) -> None:
+    made = codec.column(np.array(values, np.int64))
+    assert made.tolist() == values
+    assert codec.as_numpy(made).tolist() == values
+    low, high = min(values, default=0), max(values, default=0)
+    fits = [
+        c
+        for c, bits, signed in (("B", 8, 0), ("b", 8, 1), ("H", 16, 0), ("h", 16, 1), ("i", 32, 1), ("q", 64, 1))
+        if (-(1 << (bits - 1)) if signed else 0) <= low and high < 1 << (bits - signed)
+    ]
+    assert made.typecode == fits[0]
+
+
+A = a_decision(rejected={"worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU}})
+FIT = A.filters[-1]
+ROWS = a_table(["a", "b"]).rows(CLUSTER, INCARNATION)
+
+
+def filters(changed: FilterColumn) -> Decision:
+    return replace(A, filters=(*A.filters[:-1], changed))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (replace(A, evaluation=array("B", [0])), "evaluation has 1 entries for 3 slots"),
+        (replace(A, evaluation=array("B")), "evaluation has 0 entries for 3 slots"),
+        (replace(A, evaluation=array("B", [0, 6, 0])), "evaluation holds an unknown value"),
+        (replace(A, evaluation=array("b", [0, -1, 0])), "evaluation holds an unknown value"),
+        (filters(replace(FIT, ids=array("B", [0]))), "filters[NodeResourcesFit].ids has 1 entries for 3 slots"),
+        (
+            filters(replace(FIT, ids=array("B", [0, 2, 0]))),
+            "filters[NodeResourcesFit].ids names a verdict that is not there",
+        ),
+        (
+            filters(replace(FIT, ids=array("b", [0, -1, 0]))),
+            "filters[NodeResourcesFit].ids names a verdict that is not there",
+        ),
+        (filters(replace(FIT, verdicts=())), "filters[NodeResourcesFit].verdicts does not start with Success"),
+        (
+            filters(replace(FIT, verdicts=FIT.verdicts[::-1])),
+            "filters[NodeResourcesFit].verdicts does not start with Success",
+        ),
+        (
+            replace(A, scores=(ScoreColumn("S", 1, False, array("B", [1]), array("B", [1])),)),
+            "scores[S].raw has 1 entries for 3 slots",
+        ),
+        (replace(A, totals=array("q", [1])), "totals has 1 entries for 3 slots"),
+        (replace(A, rank=array("B")), "rank has 0 entries for 3 slots"),
+        (replace(A, chosen=3), "chosen names a slot that is not there"),
+        (replace(A, chosen=-1), "chosen names a slot that is not there"),
+        (replace(A, nodes_feasible=4), "node counts are not in order"),
+        (replace(A, nodes_evaluated=1), "node counts are not in order"),
+        (replace(A, nodes_total=4), "node counts are not in order"),
+        (Gap(INCARNATION, 9, 5, 4, "", 0), "gap.first is after gap.last"),
+        (replace(ROWS, name=("a",)), "node rows' columns have different lengths"),
+        (replace(ROWS, requested=ROWS.requested[1:]), "node rows: one column a resource is expected"),
+        (replace(ROWS, slot=array("q", [0, 1 << 24])), "node rows: slot out of range"),
+        (replace(ROWS, slot=array("q", [0, -1])), "node rows: slot out of range"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_on_both_ends(frame: Frame, message: str) -> None:
+    with pytest.raises(CodecError) as raised:
+        codec.encode(frame)
+    assert str(raised.value) == message
+    with pytest.raises(CodecError) as raised:
+        codec.decode(framed(codec._encoder.encode(frame), kind=codec._KIND_OF[type(frame)]))
+    assert str(raised.value) == message
+
+
+def framed(payload: bytes, kind: int = 3, version: int = codec.VERSION, magic: bytes = b"HF") -> bytes:
+    """A frame of any payload with a correct checksum."""
+    return struct.pack("<2sBBII", magic, version, kind, len(payload), zlib.crc32(payload)) + payload
+
+
+GAP = Gap(INCARNATION, 9, 5, 6, "full", 0)
+FRAME = codec.encode(GAP)
+PAYLOAD = FRAME[12:]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"XX" + FRAME[2:], "at byte 0: no frame starts here"),
+        (framed(PAYLOAD, version=2), "at byte 0: frame version 2 kind 3 is not known to version 1"),
+        (framed(PAYLOAD, kind=9), "at byte 0: frame version 1 kind 9 is not known to version 1"),
+        (
+            FRAME[:4] + b"\xff\xff\xff\xff" + FRAME[8:],
+            f"at byte 0: a payload of 4294967295 bytes is over the limit of {64 << 20}",
+        ),
+        (FRAME[:-1] + b"x", "the payload's checksum does not match: damaged in transit or at rest"),
+        (FRAME + FRAME, "expected one frame, found 2"),
+        (b"", "expected one frame, found 0"),
+        (framed(b"\xc1"), "Gap: MessagePack data is malformed: invalid opcode '\\xc1' (byte 0)"),
+        (framed(msgspec.msgpack.encode({"first": "x"})), "Gap: Expected `int`, got `str` - at `$.first`"),
+        (framed(msgspec.msgpack.encode({})), "Gap: Object missing required field `incarnation`"),
+    ],
+)
+def test_bytes_that_are_no_frame(data: bytes, message: str) -> None:
+    with pytest.raises(CodecError) as raised:
+        codec.decode(data)
+    assert str(raised.value) == message
+
+
+def with_evaluation(column: object) -> bytes:
+    raw = msgspec.msgpack.decode(codec.encode(A)[12:])
+    return framed(msgspec.msgpack.encode(raw | {"evaluation": column}), kind=1)
+
+
+@pytest.mark.parametrize("column", [b"", b"z\0\0\0", b"q\0\0\0", b"\xff\0\0\0", "text", 3, None, [0, 0, 0]], ids=repr)
+def test_columns_that_are_none(column: object) -> None:
+    with pytest.raises(CodecError, match=r"^Decision: "):
+        codec.decode(with_evaluation(column))
+
+
+def test_fields_of_newer_writers_are_passed_over() -> None:
+    newer = msgspec.msgpack.decode(PAYLOAD) | {"colour": "blue"}
+    assert codec.decode(framed(msgspec.msgpack.encode(newer))) == GAP
+
+
+def test_cut_off_anywhere_the_whole_frames_still_come() -> None:
+    data = FRAME + codec.encode(A)
+    for end in range(len(data)):
+        got = []
+        try:
+            for _, frame in codec.split(data[:end]):
+                got.append(codec.decode(frame))
+            assert end in (0, len(FRAME))
+        except TruncatedError:
+            assert end not in (0, len(FRAME))
+        assert got == [GAP] * (end >= len(FRAME))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_any_damaged_byte_is_found(at: int, by: int) -> None:
+    data = bytearray(codec.encode(A))
+    data[at % len(data)] ^= by
+    with pytest.raises(CodecError):
+        codec.decode(bytes(data))
+
+
+@given(st.binary(max_size=200), st.sampled_from([1, 2, 3, 4]))
+def test_any_payload_is_a_frame_or_refused(payload: bytes, kind: int) -> None:
+    try:
+        codec.decode(framed(payload, kind=kind))
+    except CodecError:
+        return
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | numbers | words | st.binary(max_size=5),
+    lambda of: st.lists(of, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from([codec.encode(A), codec.encode(ROWS), FRAME]), st.data())
+def test_any_value_in_any_field_is_a_frame_or_refused(frame: bytes, data: st.DataObject) -> None:
+    raw = msgspec.msgpack.decode(frame[12:])
+    raw[data.draw(st.sampled_from(sorted(raw)))] = data.draw(json_like)
+    try:
+        codec.decode(framed(msgspec.msgpack.encode(raw), kind=frame[3]))
+    except CodecError:
+        return
+
+
+class TestCompression:
+    DATA = FRAME * 1000
+
+    def test_there_and_back(self) -> None:
+        packed = codec.compress(self.DATA)
+        assert len(packed) < len(self.DATA) / 20
+        assert codec.decompress(packed, len(self.DATA)) == self.DATA
+
+    def test_several_in_a_row_are_one(self) -> None:
+        assert codec.decompress(codec.compress(b"a" * 99) + codec.compress(b"b"), 1000) == b"a" * 99 + b"b"
+
+    @pytest.mark.parametrize("limit", [0, 1, len(DATA) - 1])
+    def test_a_bomb_is_refused_before_it_goes_off(self, limit: int) -> None:
+        with pytest.raises(CodecError, match=f"unpacks to more than {limit} bytes"):
+            codec.decompress(codec.compress(self.DATA), limit)
+
+    @pytest.mark.parametrize("data", [b"", b"no zstd at all", b"\x28\xb5\x2f\xfd\xff"])
+    def test_garbage(self, data: bytes) -> None:
+        with pytest.raises(CodecError, match="not zstd"):
+            codec.decompress(data, 1000)
+
+    def test_what_is_cut_off_is_refused_even_between_frames(self) -> None:
+        packed = codec.compress(self.DATA)
+        for end in range(len(packed)):
+            with pytest.raises(CodecError):
+                codec.decompress(packed[:end], 1 << 20)
+
+
+def test_a_frame_over_the_limit_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MAX_FRAME_BYTES", 10)
+    with pytest.raises(CodecError, match="bytes is over the limit of 10"):
+        codec.encode(GAP)
+
+
+def test_a_decision_over_5000_nodes_is_small() -> None:
+    nodes = [f"worker-{i}" for i in range(5000)]
+    points = {n: {"NodeResourcesFit": i * 7919 % 101} for i, n in enumerate(nodes)}
+    frame = codec.encode(a_decision(nodes=nodes, points=points))
+    assert len(frame) < 100_000
+    assert len(codec.compress(frame)) < 20_000
+
+
+@pytest.mark.parametrize("change", [lambda d: bound(d, a_table(["worker-1", "worker-2", "worker-3"])), lambda d: d])
+def test_frames_know_their_kind(change: Callable[[Decision], Frame]) -> None:
+    made = change(a_decision())
+    assert type(codec.decode(codec.encode(made))) is type(made)
+
+
+def test_a_verdict_with_any_reason_survives() -> None:
+    odd = Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "ünï\ncode\0"}), Reason("no-such-code-yet", {})))
+    frame = filters(replace(FIT, verdicts=(FIT.verdicts[0], odd)))
+    assert codec.decode(codec.encode(frame)) == frame

@@ -1,0 +1,320 @@
+"""Questions to a record: each on a small decision, whole answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from herodotus_record import explain, reasons
+from herodotus_record.answers import NAMED, RANKED, pod_explanation
+from herodotus_record.document import decision_document
+from herodotus_record.model import Code, Evaluation, Path, PluginVerdict, Reason, Verdict
+from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+from tests.record.test_codec import decisions
+
+NODES = ("worker-1", "worker-2", "worker-3")
+TABLE = a_table(NODES, used={"worker-1": 7600, "worker-2": 7900})
+POINTS = {
+    "worker-1": {"TaintToleration": 100, "NodeResourcesFit": 40},
+    "worker-3": {"TaintToleration": 100, "NodeResourcesFit": 90},
+}
+PLACED = a_decision(points=POINTS)  # totals 340, 0, 390
+PENDING = a_decision(
+    rejected={
+        "worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU},
+        "worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU, "TaintToleration": TAINTED},
+        "worker-3": {"NodeUnschedulable": CORDONED},
+    }
+)
+NO = PluginVerdict("DynamicResources", Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "no claims"}),)))
+
+
+def test_states() -> None:
+    waiting = bound(PLACED, TABLE)
+    assert explain.state(PLACED, []) == "Binding"
+    assert explain.state(PLACED, [replace(waiting, final=False)]) == "Binding"
+    assert explain.state(PLACED, [waiting]) == "Bound"
+    assert explain.state(PLACED, [bound(PLACED, TABLE, status=Code.ERROR)]) == "Failed"
+    assert explain.state(PENDING, []) == "Unschedulable"
+    assert explain.state(replace(PENDING, path=Path.ERROR), []) == "Error"
+
+
+def test_ranking_margin_and_shares() -> None:
+    assert explain.ranking(PLACED) == [2, 0, 1]
+    assert explain.weighted(PLACED, 2) == {"TaintToleration": 300, "NodeResourcesFit": 90, "ImageLocality": 0}
+    assert explain.margin(PLACED) == explain.Margin(0, 50, (("NodeResourcesFit", 50),))
+
+
+def test_a_margin_has_losses_too() -> None:
+    points = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"TaintToleration": 50, "ImageLocality": 10}}
+    assert explain.margin(a_decision(points=points)) == explain.Margin(
+        0, 70, (("TaintToleration", 150), ("ImageLocality", 10), ("NodeResourcesFit", -90))
+    )
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        pytest.param(PENDING, id="nothing fits"),
+        pytest.param(a_decision(nodes=["only"]), id="one fits"),
+    ],
+)
+def test_no_margin(decision) -> None:  # type: ignore[no-untyped-def]
+    assert explain.margin(decision) is None
+
+
+def test_rejections_in_order_all_of_them() -> None:
+    assert explain.rejections(PENDING, 1) == [("TaintToleration", TAINTED), ("NodeResourcesFit", INSUFFICIENT_CPU)]
+    assert [plugin for plugin, v in explain.verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
+        *("NodeUnschedulable", "NodeName", "NodeAffinity", "NodePorts"),
+    ]
+    narrowed = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, Evaluation.NARROWED, 0]))
+    assert explain.verdicts(narrowed, 1) == []
+
+
+def test_a_reason_with_its_numbers() -> None:
+    (reason,) = INSUFFICIENT_CPU.reasons
+    assert explain.detail(PENDING, TABLE, 0, reason) == {
+        "code": "insufficient",
+        "sentence": "Insufficient cpu",
+        "params": {"resource": "cpu"},
+        "resource": "cpu",
+        "requested": 500,
+        "free": 400,
+        "allocatable": 8000,
+        "text": "cpu: requests 500m; free 400m of 8000m",
+    }
+    assert explain.detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"] == "pods: requests 1; free 107 of 110"
+    assert (
+        explain.detail(PENDING, TABLE, 0, TAINTED.reasons[0])["text"] == "taint dedicated=gpu:NoSchedule not tolerated"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (Reason("unschedulable"), "uncordon worker-1"),
+        (TAINTED.reasons[0], "tolerate dedicated=gpu:NoSchedule (worker-1)"),
+        (Reason("untolerated-taint", {"key": "k", "effect": "NoExecute"}), "tolerate k:NoExecute (worker-1)"),
+        (Reason("node-affinity", {"wants": "disk=ssd"}), "label worker-1 so that it matches disk=ssd"),
+        (Reason("ports", {"ports": "80/TCP"}), "free host port 80/TCP on worker-1"),
+        (Reason("too-many-pods"), "remove a pod from worker-1: its limit of 110 pods is reached"),
+        (Reason("insufficient", {"resource": "cpu"}), "free 100m cpu on worker-1"),
+        (
+            Reason("insufficient", {"resource": "memory"}),
+            "request at most 32Gi memory, all that worker-1 has, or add a larger node",
+        ),
+        (Reason("insufficient", {"resource": "example.com/gpu"}), "add a node that has example.com/gpu"),
+        (Reason("node-name"), "resolve on worker-1: node(s) didn't match the requested node name"),
+    ],
+    ids=lambda v: v.code if isinstance(v, Reason) else "",
+)
+def test_what_would_change(reason: Reason, words: str) -> None:
+    decision = a_decision(
+        rejected={"worker-1": {"NodeName": Verdict(Code.UNSCHEDULABLE, (reason,))}},
+        requests={"cpu": 500, "memory": 64 << 30, "example.com/gpu": 1},
+    )
+    assert explain.what_would_change(decision, TABLE, 0) == [words]
+    assert explain.what_would_change(decision, TABLE, 1) == []
+
+
+def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
+    assert explain.next_steps(PENDING, TABLE) == ["uncordon worker-3"]
+    full = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[:2]}
+    assert explain.next_steps(a_decision(rejected=full, nodes=NODES[:2]), TABLE) == ["free 100m cpu on worker-1"]
+    assert explain.next_steps(PLACED, TABLE) == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [
+        pytest.param(
+            PLACED,
+            "On worker-3: best of 3 feasible nodes out of 3, 50 points ahead of worker-1 (NodeResourcesFit +50).",
+            id="scored",
+        ),
+        pytest.param(
+            a_decision(points={n: {"NodeResourcesFit": 5} for n in NODES[:2]}),
+            "On worker-1: drawn among 2 nodes with the best total (5 points), 3 feasible nodes out of 3.",
+            id="drawn",
+        ),
+        pytest.param(
+            a_decision(rejected={n: {"NodeUnschedulable": CORDONED} for n in NODES[1:]}),
+            "On worker-1: the only node of 3 that fits; scoring was not needed.",
+            id="only one",
+        ),
+        pytest.param(
+            replace(PLACED, path=Path.NOMINATED),
+            "On worker-3: nominated by an earlier attempt's preemption, and it fits.",
+            id="nominated",
+        ),
+        pytest.param(a_decision(nodes=[]), "No node fits: the cluster has no nodes.", id="no nodes"),
+        pytest.param(
+            a_decision(pre_filters=(NO,)),
+            "No node fits: DynamicResources turned the pod away before looking at nodes: no claims.",
+            id="PreFilter",
+        ),
+        pytest.param(
+            replace(PENDING, path=Path.ERROR, message="it broke"), "The attempt ended in an error: it broke", id="error"
+        ),
+        pytest.param(
+            a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
+            "No node fits. 3 of 3 nodes fail NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m on"
+            " worker-3, the nearest.",
+            id="all full",
+        ),
+    ],
+)
+def test_headlines(decision, words: str) -> None:  # type: ignore[no-untyped-def]
+    assert explain.headline(decision, TABLE) == words
+
+
+def test_the_summary_of_a_pending_pod_is_its_events_message() -> None:
+    assert (
+        explain.summary(PENDING, TABLE)
+        == PENDING.message
+        == (
+            "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s)"
+            " were unschedulable."
+        )
+    )
+    assert explain.summary(PLACED, TABLE) == explain.headline(PLACED, TABLE)
+
+
+def test_groups_of_rejections() -> None:
+    groups = explain.rejection_groups(PENDING, TABLE, named=1)
+    assert [(g["plugin"], g["count"], [n["node"] for n in g["nodes"]], g["nodesOmitted"]) for g in groups] == [
+        ("NodeUnschedulable", 1, ["worker-3"], 0),
+        ("TaintToleration", 1, ["worker-2"], 0),
+        ("NodeResourcesFit", 1, ["worker-1"], 0),
+    ]
+    assert groups[1]["nodes"][0]["alsoRejectedBy"] == ["NodeResourcesFit"]
+
+
+def test_the_nearest_node_comes_first_in_its_group_and_the_rest_is_counted() -> None:
+    names = [f"n{i}" for i in range(20)]
+    table = a_table(names, used={n: 8000 - i for i, n in enumerate(names)})
+    decision = a_decision(nodes=names, rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in names})
+    (group,) = explain.rejection_groups(decision, table, named=3)
+    assert ([n["node"] for n in group["nodes"]], group["nodesOmitted"], group["count"]) == (
+        ["n19", "n18", "n17"],
+        17,
+        20,
+    )
+    (group,) = explain.rejection_groups(decision, table)
+    assert (len(group["nodes"]), group["nodesOmitted"]) == (20, 0)
+
+
+def table_of(decision):  # type: ignore[no-untyped-def]
+    return a_table([f"node-{i}" if e != Evaluation.ABSENT else "" for i, e in enumerate(decision.evaluation)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(decisions())
+def test_what_always_holds(decision) -> None:  # type: ignore[no-untyped-def]
+    table = table_of(decision)
+    order = explain.ranking(decision)
+    assert len(order) == decision.nodes_feasible
+    rejected = [s for s in range(decision.slots) if explain.rejections(decision, s)]
+    assert not set(order) & set(rejected)
+    assert len(order) + len(rejected) == decision.nodes_evaluated
+    assert sum(g["count"] for g in explain.rejection_groups(decision, table)) == len(rejected)
+    lead = explain.margin(decision)
+    if lead is not None:
+        assert sum(points for _, points in lead.shares) == lead.points >= 0
+        assert (lead.points == 0) is bool(decision.ties)
+    if len(decision.totals):
+        assert all(sum(explain.weighted(decision, s).values()) == decision.totals[s] for s in order)
+    if decision.chosen is not None:
+        assert order[0] == decision.chosen
+        assert decision.chosen in (decision.ties or (decision.chosen,))
+
+    answer = pod_explanation(decision, [], table)
+    json.dumps(answer)
+    assert len(answer["ranking"]) + answer["rankingOmitted"] == len(order)
+    assert all(
+        f["passed"] + f["rejected"] == (0 if f["skipped"] else decision.nodes_evaluated) for f in answer["filters"]
+    )
+    document = decision_document(decision, [], table)
+    json.dumps(document)
+
+
+def test_the_answer_for_5000_nodes_is_small() -> None:
+    names = [f"worker-{i}" for i in range(5000)]
+    rejected = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in names[:4000]}
+    points = {n: {"NodeResourcesFit": i % 101} for i, n in enumerate(names)}
+    decision, table = a_decision(nodes=names, rejected=rejected, points=points), a_table(names)
+    answer = pod_explanation(decision, [], table)
+    assert len(json.dumps(answer)) < 20_000
+    assert (len(answer["ranking"]), answer["rankingOmitted"]) == (RANKED, 990)
+    (group,) = answer["rejections"]
+    assert (group["count"], len(group["nodes"]), group["nodesOmitted"]) == (4000, NAMED, 4000 - NAMED)
+    assert "perNode" not in answer
+
+    whole = pod_explanation(decision, [], table, every_node=True)
+    assert (len(whole["ranking"]), whole["rankingOmitted"], len(whole["perNode"])) == (1000, 0, 5000)
+
+
+def test_one_node_of_the_answer() -> None:
+    answer = pod_explanation(PENDING, [], TABLE, node="worker-2")
+    (row,) = answer["perNode"]
+    assert (row["node"], row["feasible"], row["evaluation"]) == ("worker-2", False, "evaluated")
+    assert [(r["plugin"], r["code"]) for r in row["rejectedBy"]] == [
+        ("TaintToleration", "UnschedulableAndUnresolvable"),
+        ("NodeResourcesFit", "Unschedulable"),
+    ]
+    assert row["toMakeItFeasible"] == ["tolerate dedicated=gpu:NoSchedule (worker-2)", "free 400m cpu on worker-2"]
+    with pytest.raises(KeyError, match="worker-9"):
+        pod_explanation(PENDING, [], TABLE, node="worker-9")
+
+
+def test_the_answer_of_a_bound_pod() -> None:
+    answer = pod_explanation(PLACED, [bound(PLACED, TABLE)], TABLE)
+    assert answer["outcome"] == {
+        "state": "Bound",
+        "path": "scored",
+        "node": "worker-3",
+        "final": True,
+        "phases": [
+            {
+                "phase": "Bind",
+                "status": "Success",
+                "message": "",
+                "at": "2026-03-01T12:00:00.020000+00:00",
+                "durationSeconds": 0.004,
+            }
+        ],
+    }
+    assert answer["nodes"] == {"total": 3, "evaluated": 3, "feasible": 3, "notEvaluated": {}}
+    assert answer["margin"] == {"points": 50, "runnerUp": "worker-1", "shares": {"NodeResourcesFit": 50}}
+    assert answer["ranking"][0] == {
+        "rank": 1,
+        "node": "worker-3",
+        "chosen": True,
+        "total": 390,
+        "scores": {
+            "TaintToleration": {"raw": 100, "normalized": 100, "weighted": 300},
+            "NodeResourcesFit": {"raw": 90, "normalized": 90, "weighted": 90},
+            "ImageLocality": {"raw": 0, "normalized": 0, "weighted": 0},
+        },
+    }
+    assert answer["pod"]["requests"] == {"cpu": "500m"}
+
+
+def test_nodes_that_nobody_looked_at_are_counted_by_why() -> None:
+    decision = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, 2, 3]), nodes_evaluated=1)
+    assert pod_explanation(decision, [], TABLE)["nodes"]["notEvaluated"] == {"narrowed": 1, "not-sampled": 1}
+
+
+def test_the_document_is_complete() -> None:
+    text = json.dumps(decision_document(PENDING, [bound(PLACED, TABLE)], TABLE))
+    for name in NODES:
+        assert name in text
+    for verdict in (INSUFFICIENT_CPU, CORDONED, TAINTED):
+        assert all(reasons.sentence(r) in text or r.code in text for r in verdict.reasons)
+    assert PENDING.id in text
+    assert PENDING.key.incarnation in text
+    assert PENDING.message in text
