@@ -21,6 +21,7 @@ import yaml
 
 from scheduler import klog
 from scheduler.config import ConfigError, Configuration, build_profile, load
+from scheduler.config.defaulted import defaulted
 from scheduler.config.types import DEFAULT_NAME
 from scheduler.evaluate import CaseError, NoCluster, evaluate_lines
 from scheduler.kube.credentials import CredentialsError
@@ -59,6 +60,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.leader_elect is not None:
         election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
         config = msgspec.structs.replace(config, leader_election=election)
+    if config.extenders:
+        raise RefusedError("extenders: HTTP extenders are not supported yet (docs/limits.md)")
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config)
     return run(
@@ -103,7 +106,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     config = load(arguments.file)
     for i in range(len(config.profiles)):
         build_profile(config, i, IN_TREE, NoCluster())
-    print(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=True), end="")
+    print(yaml.safe_dump(defaulted(config, IN_TREE), sort_keys=True), end="")
     return 0
 
 

@@ -16,6 +16,8 @@ class ConfigError(ValueError):
 
 def invalid(path: str, value: object, detail: str) -> str:
     """A value that is out of range or malformed."""
+    if detail.startswith("supported values:"):
+        return f"{path}: Unsupported value: {json.dumps(value)}: {detail}"
     if isinstance(value, str | int | float | bool):
         return f"{path}: Invalid value: {json.dumps(value)}: {detail}"
     return f"{path}: Invalid value: {detail}"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from scheduler.config import durations
+from scheduler.config import durations, extenders
 from scheduler.config.errors import ConfigError, duplicate, invalid, required
 from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, ProfileConfig
 
@@ -38,10 +38,9 @@ def read(text: str, *, default_name: str = DEFAULT_NAME) -> Configuration:
         found = f"{document.get('apiVersion')} {document.get('kind')}"
         raise ConfigError(f"expected apiVersion {API_VERSION} and kind {KIND}, found {found}")
     try:
-        config = msgspec.convert(document, Configuration)
+        config = msgspec.convert(_defaulted(document, default_name), Configuration)
     except msgspec.ValidationError as e:
         raise ConfigError(_in_field_order(str(e))) from e
-    config = _named(config, default_name)
     problems = list(_problems(config))
     if problems:
         raise ConfigError.all_of(problems)
@@ -87,12 +86,26 @@ def _in_field_order(message: str) -> str:
     return f"{path}: {detail}" if path else detail
 
 
-def _named(config: Configuration, default_name: str) -> Configuration:
-    """A single profile without a name gets the default one."""
-    if len(config.profiles) == 1 and not config.profiles[0].scheduler_name:
-        only = msgspec.structs.replace(config.profiles[0], scheduler_name=default_name)
-        return msgspec.structs.replace(config, profiles=(only,))
-    return config
+def _defaulted(document: dict[str, Any], default_name: str) -> dict[str, Any]:
+    """The document with null and, for the Lease, empty values left out, and a single nameless profile named."""
+    document = _without_null(document)
+    profiles, election = document.get("profiles"), document.get("leaderElection")
+    if isinstance(election, dict):
+        document["leaderElection"] = {key: value for key, value in election.items() if value != ""}
+    if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], dict):
+        profiles[0].setdefault("schedulerName", default_name)
+    elif not profiles and isinstance(profiles, list | None):
+        document["profiles"] = [{"schedulerName": default_name}]
+    return document
+
+
+def _without_null(value: Any) -> Any:
+    """Null means absent, as in Go's decoding; plugin arguments, which plugins decode themselves, included."""
+    if isinstance(value, dict):
+        return {key: _without_null(v) for key, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_null(v) for v in value]
+    return value
 
 
 def _problems(config: Configuration) -> Iterator[str]:
@@ -108,9 +121,8 @@ def _problems(config: Configuration) -> Iterator[str]:
         yield invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
     if config.leader_election.leader_elect:
         yield from _leader_election(config)
-    if config.extenders:
-        yield invalid("extenders", None, "HTTP extenders are not supported yet (docs/limits.md)")
     yield from _profiles(config.profiles)
+    yield from extenders.problems(config.extenders)
 
 
 def _percentage(path: str, value: int | None) -> Iterator[str]:

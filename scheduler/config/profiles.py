@@ -30,8 +30,8 @@ def build_profile(
     """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
     profile = config.profiles[index]
     path = f"profiles[{index}]"
-    multi_point = _merge(profile.plugins.multi_point)
-    args = _arguments(profile, path, registry)
+    multi_point = merged_multi_point(profile.plugins.multi_point)
+    args = decoded_arguments(profile, path, registry)
     objects: dict[str, Any] = {}
 
     def plugin(name: str, point: str) -> Any:
@@ -64,7 +64,7 @@ def build_profile(
     )
 
 
-def _merge(user: PluginSet) -> tuple[PluginRef, ...]:
+def merged_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
     """The default MultiPoint list with the user's changes: replaced in place, removed, appended."""
     disabled = {ref.name for ref in user.disabled}
     last = {ref.name: i for i, ref in enumerate(user.enabled)}
@@ -96,7 +96,7 @@ def _weights(
     for ref in (*plugins.score.enabled, *multi_point):
         weights.setdefault(ref.name, ref.weight or 1)
     ours = {plugin.name: weights[plugin.name] for plugin in scorers}
-    if sum(ours.values()) * 100 > _MAX_TOTAL:
+    if sum(ours.values()) * 100 > _MAX_TOTAL or min(ours.values(), default=0) < 0:
         raise ConfigError(f"{path}: total score of Score plugins could overflow")
     return ours
 
@@ -112,18 +112,18 @@ def _check_cardinality(path: str, profile: ProfileConfig, points: dict[str, tupl
         raise ConfigError(f'{path}: at least one bind plugin is needed for profile with scheduler name "{name}"')
 
 
-def _arguments(profile: ProfileConfig, path: str, registry: Mapping[str, type[InTreePlugin]]) -> dict[str, Args]:
+def decoded_arguments(profile: ProfileConfig, path: str, registry: Mapping[str, type[InTreePlugin]]) -> dict[str, Args]:
     """Each configured plugin's arguments, decoded and checked."""
     decoded: dict[str, Args] = {}
     for j, entry in enumerate(profile.plugin_config):
         where = f"{path}.pluginConfig[{j}]"
         factory = registry.get(entry.name)
         if factory is None:
-            raise ConfigError(f'{where}.name: Invalid value: "{entry.name}": no such plugin')
+            continue  # as kube-scheduler does: the file may be shared with a build that has the plugin
         if entry.name in _NOT_BUILT:
             raise ConfigError(f"{where}: arguments of {entry.name} are not supported yet (docs/limits.md)")
         if entry.args and factory.args_type is NoArgs:
-            raise ConfigError(f"{where}: plugin {entry.name} takes no arguments")
+            raise ConfigError(f"{where}.args: plugin {entry.name} takes no arguments")
         kind = (entry.args or {}).get("kind", f"{entry.name}Args")
         if kind != f"{entry.name}Args":
             raise ConfigError(

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from scheduler.config.extenders import Extender
+
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_NAME = "herodotus-scheduler"
@@ -36,7 +38,7 @@ class ClientConnection(Struct, frozen=True):
 
     kubeconfig: str = ""
     accept_content_types: str = ""
-    content_type: str = "application/json"
+    content_type: str = "application/vnd.kubernetes.protobuf"  # kube-scheduler's default; ours speaks JSON
     qps: float = 50
     burst: int = 100
 
@@ -103,5 +105,5 @@ class Configuration(Struct, frozen=True):
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     profiles: tuple[ProfileConfig, ...] = (ProfileConfig(scheduler_name=DEFAULT_NAME),)
-    extenders: tuple[dict[str, Any], ...] = ()
+    extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False

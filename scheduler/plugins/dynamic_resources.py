@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import DryRun, Mask, Scores
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import (
     SKIP,
@@ -35,10 +35,18 @@ class _Claims:
     """PreFilter's note: it was reached, and found none."""
 
 
+class DynamicResourcesArgs(Args, frozen=True):
+    """Time limits, in Go's notation. Read and checked; there is no allocation yet that they could limit."""
+
+    filter_timeout: str = "10s"
+    binding_timeout: str = "10m0s"
+
+
 class DynamicResources(InTreePlugin):
     """Skips pods without claims, refuses the others."""
 
     name = "DynamicResources"
+    args_type = DynamicResourcesArgs
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""

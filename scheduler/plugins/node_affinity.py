@@ -39,12 +39,28 @@ class NodeAffinityArgs(Args, frozen=True):
             return found
         required = self.added_affinity.required
         for i, term in enumerate(required.node_selector_terms or () if required else ()):
-            try:
-                selectors.validated(term)
-            except InvalidSelectorError as e:
-                path = f"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
-                found.append((path, term, str(e)))
+            path = f"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
+            found += [(f"{path}.{field}", value, detail) for field, value, detail in _term_problems(term)]
         return found
+
+
+def _term_problems(term: NodeSelectorTerm) -> list[tuple[str, object, str]]:
+    """The requirements that do not parse, each by its path below the term."""
+    found: list[tuple[str, object, str]] = []
+    for i, requirement in enumerate(term.match_expressions or ()):
+        if requirement.operator not in selectors.OPERATORS:
+            detail = f"supported values: {', '.join(f'{chr(34)}{o}{chr(34)}' for o in selectors.OPERATORS)}"
+            found.append((f"matchExpressions[{i}].operator", requirement.operator, detail))
+            continue
+        try:
+            selectors.validated(NodeSelectorTerm(match_expressions=[requirement]))
+        except InvalidSelectorError as e:
+            found.append((f"matchExpressions[{i}].values", ",".join(requirement.values or ()), str(e)))
+    try:
+        selectors.validated(NodeSelectorTerm(match_fields=term.match_fields))
+    except InvalidSelectorError as e:
+        found.append(("matchFields", "", str(e)))
+    return found
 
 
 class NodeAffinity(InTreePlugin):

@@ -30,7 +30,7 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
         found: list[tuple[str, object, str]] = []
         names = [spec.name for spec in self.resources]
         for i, spec in enumerate(self.resources):
-            if spec.weight not in (0, 1):
+            if spec.weight != 1:
                 found.append((f"resources[{i}].weight", spec.weight, "must be 1"))
             if spec.name in names[:i]:
                 found.append((f"resources[{i}].name", spec.name, "duplicate"))

@@ -67,7 +67,7 @@ class NodeResourcesFitArgs(Args, frozen=True):
             supported = ", ".join(f'"{t}"' for t in (LEAST, MOST, RATIO))
             found.append(("scoringStrategy.type", strategy.type, f"supported values: {supported}"))
         for i, spec in enumerate(strategy.resources):
-            if not 0 < (spec.weight or 1) <= 100:
+            if not 0 < spec.weight <= 100:
                 detail = f"resource weight of {spec.name} not in valid range (0, 100]"
                 found.append((f"scoringStrategy.resources[{i}].weight", spec.weight, detail))
         return found + _shape_problems(strategy)
@@ -123,7 +123,7 @@ class NodeResourcesFit(InTreePlugin):
         requested = np.stack([nodes.scoring_requested(s.name) + asked.get(s.name, 0) for s in specs])
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
-        return mean(scores, allocatable > 0, [s.weight or 1 for s in specs])
+        return mean(scores, allocatable > 0, [s.weight for s in specs])
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
         strategy: ScoringStrategy = self.args.scoring_strategy
@@ -162,7 +162,7 @@ def _shape_problems(strategy: ScoringStrategy) -> list[tuple[str, object, str]]:
     if ratio is None:
         return [(path, None, f"must be specified when type is {RATIO}")]
     found: list[tuple[str, object, str]] = []
-    points, path = ratio.shape, "scoringStrategy.shape"
+    points, path = ratio.shape, f"{path}.shape"
     if not points:
         return [(path, None, "at least one point must be specified")]
     for i, point in enumerate(points):

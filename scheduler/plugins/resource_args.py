@@ -8,10 +8,14 @@ from scheduler.objects.requests import CPU, MEMORY
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resource and its weight; 0 or absent means 1."""
+    """A resource and its weight; 0 means 1."""
 
     name: str
-    weight: int = 0
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weight == 0:
+            msgspec.structs.force_setattr(self, "weight", 1)
 
 
 DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))

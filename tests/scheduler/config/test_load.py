@@ -23,6 +23,13 @@ def test_everything_has_a_default() -> None:
     assert Configuration().profiles == (ProfileConfig(scheduler_name="herodotus-scheduler"),)
 
 
+@pytest.mark.parametrize(
+    "text", ["profiles: null", "profiles: []", "leaderElection: {resourceName: ''}", "parallelism: null"]
+)
+def test_what_is_null_or_empty_gets_its_default(text: str) -> None:
+    assert read(HEAD + text) == Configuration()
+
+
 def test_a_single_profile_without_a_name_gets_the_default_one() -> None:
     assert read(HEAD + "profiles: [{percentageOfNodesToScore: 5}]").profiles == (
         ProfileConfig(scheduler_name="herodotus-scheduler", percentage_of_nodes_to_score=5),
@@ -100,10 +107,23 @@ def test_no_configuration_at_all(text: str, message: str) -> None:
         ),
         ("clientConnection: {burst: -1}", "clientConnection.burst: Invalid value: -1: must be non-negative"),
         (
-            "extenders: [{urlPrefix: x}]",
-            "extenders: Invalid value: HTTP extenders are not supported yet (docs/limits.md)",
+            "extenders: [{urlPrefix: x, prioritizeVerb: p}]",
+            "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
         ),
-        ("profiles: []", "profiles: Required value"),
+        (
+            "extenders: [{urlPrefix: x, bindVerb: b}, {urlPrefix: y, bindVerb: b}]",
+            'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
+        ),
+        ("extenders: [{filterVerb: f}]", "extenders[0].urlPrefix: Required value"),
+        (
+            "extenders: [{urlPrefix: x, httpTimeout: soon}]",
+            "extenders[0].httpTimeout: Invalid value: \"soon\": 'soon' is not a duration such as 15s or 1m30s",
+        ),
+        (
+            "extenders: [{urlPrefix: x, managedResources: [{name: cpu}]}]",
+            'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
+        ),
+        ("profiles: [{schedulerName: ''}]", "profiles[0].schedulerName: Required value"),
         ("profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: Required value"),
         ("profiles: [{schedulerName: a}, {schedulerName: a}]", 'profiles[1].schedulerName: Duplicate value: "a"'),
         (
@@ -126,8 +146,6 @@ def test_no_configuration_at_all(text: str, message: str) -> None:
             "leaderElection: {resourceLock: endpoints}",
             'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
         ),
-        ("leaderElection: {resourceName: ''}", "leaderElection.resourceName: Required value"),
-        ("leaderElection: {resourceNamespace: ''}", "leaderElection.resourceNamespace: Required value"),
         (
             "parallelism: -1\npercentageOfNodesToScore: 101",
             "[parallelism: Invalid value: -1: should be an integer value greater than zero,"

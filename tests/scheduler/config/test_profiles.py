@@ -179,14 +179,14 @@ FIT, BALANCED, PREEMPTION, AFFINITY = (
     *("DefaultPreemption", "NodeAffinity"),
 )
 ARGS = "profiles[0].pluginConfig[0].args"
+SHAPE = f"{ARGS}.scoringStrategy.requestedToCapacityRatio.shape"
 RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
 
 
 @pytest.mark.parametrize(
     ("plugin", "args", "message"),
     [
-        ("Nope", "{}", 'profiles[0].pluginConfig[0].name: Invalid value: "Nope": no such plugin'),
-        ("NodeName", "{x: 1}", "profiles[0].pluginConfig[0]: plugin NodeName takes no arguments"),
+        ("NodeName", "{x: 1}", "profiles[0].pluginConfig[0].args: plugin NodeName takes no arguments"),
         (
             FIT,
             "{x: 1}",
@@ -206,7 +206,7 @@ RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
         (
             FIT,
             "{scoringStrategy: {type: Best}}",
-            f'{ARGS}.scoringStrategy.type: Invalid value: "Best": supported values: "LeastAllocated",'
+            f'{ARGS}.scoringStrategy.type: Unsupported value: "Best": supported values: "LeastAllocated",'
             f' "MostAllocated", "RequestedToCapacityRatio"',
         ),
         (
@@ -230,16 +230,16 @@ RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
         (
             FIT,
             f"{{scoringStrategy: {{{RATIO}[]}}}}}}",
-            f"{ARGS}.scoringStrategy.shape: Invalid value: at least one point must be specified",
+            f"{SHAPE}: Invalid value: at least one point must be specified",
         ),
         (
             FIT,
             f"{{scoringStrategy: {{{RATIO}[{{utilization: 50, score: 11}}, {{utilization: 50, score: 1}},"
             f" {{utilization: 101}}]}}}}}}",
-            f"[{ARGS}.scoringStrategy.shape[0].score: Invalid value: 11: not in valid range [0, 10],"
-            f" {ARGS}.scoringStrategy.shape[1].utilization: Invalid value: 50: values must be sorted in"
+            f"[{SHAPE}[0].score: Invalid value: 11: not in valid range [0, 10],"
+            f" {SHAPE}[1].utilization: Invalid value: 50: values must be sorted in"
             f" increasing order,"
-            f" {ARGS}.scoringStrategy.shape[2].utilization: Invalid value: 101: not in valid range [0, 100]]",
+            f" {SHAPE}[2].utilization: Invalid value: 101: not in valid range [0, 100]]",
         ),
         (BALANCED, "{resources: [{name: cpu, weight: 2}]}", f"{ARGS}.resources[0].weight: Invalid value: 2: must be 1"),
         (
@@ -265,8 +265,9 @@ RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
             AFFINITY,
             "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms:"
             " [{matchExpressions: [{key: k, operator: Near}]}]}}}",
-            f"{ARGS}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]:"
-            ' Invalid value: "Near" is not a valid label selector operator',
+            f"{ARGS}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+            '.matchExpressions[0].operator: Unsupported value: "Near": supported values: "In", "NotIn", "Exists",'
+            ' "DoesNotExist", "Gt", "Lt"',
         ),
     ],
 )
@@ -288,3 +289,8 @@ def test_a_profiles_percentage_wins(over_all: int | None, own: int | None, expec
     text = f"percentageOfNodesToScore: {over_all}\n" if over_all is not None else ""
     text += "profiles: [{schedulerName: a" + (f", percentageOfNodesToScore: {own}" if own is not None else "") + "}]"
     assert build_profile(read(HEAD + text), 0, IN_TREE, NoCluster()).percentage_of_nodes_to_score == expected
+
+
+def test_arguments_for_a_plugin_that_is_not_known_are_no_error() -> None:
+    """As in kube-scheduler: the file may be shared with a build that has the plugin."""
+    assert profile("  pluginConfig: [{name: Nope, args: {a: 1}}]").scheduler_name == "a"

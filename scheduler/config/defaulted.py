@@ -1,0 +1,73 @@
+"""A configuration with every default filled in, as kube-scheduler writes it (`validate` prints it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.config.profiles import decoded_arguments, merged_multi_point
+from scheduler.config.types import API_VERSION, Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
+from scheduler.framework.plugin import InTreePlugin, NoArgs
+
+Json = dict[str, Any]
+
+
+def defaulted(config: Configuration, registry: Mapping[str, type[InTreePlugin]]) -> Json:
+    """The whole document. ConfigError where a profile's arguments cannot be decoded."""
+    document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
+    document["profiles"] = [_profile(config.profiles[i], i, registry) for i in range(len(config.profiles))]
+    document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
+    if not config.extenders:
+        del document["extenders"]
+    return document
+
+
+def _profile(profile: ProfileConfig, index: int, registry: Mapping[str, type[InTreePlugin]]) -> Json:
+    multi_point = merged_multi_point(profile.plugins.multi_point)
+    args = decoded_arguments(profile, f"profiles[{index}]", registry)
+    enabled = {ref.name for ref in multi_point} | {
+        ref.name for point in _points(profile.plugins).values() for ref in point.enabled
+    }
+    answer: Json = {
+        "schedulerName": profile.scheduler_name,
+        "pluginConfig": [
+            {"name": name, "args": _arguments(name, args.get(name, registry[name].args_type()))}
+            for name in sorted(enabled & registry.keys())
+            if registry[name].args_type is not NoArgs
+        ],
+        "plugins": {point: _plugin_set(plugins) for point, plugins in _points(profile.plugins).items()},
+    }
+    merged = PluginSet(enabled=multi_point, disabled=profile.plugins.multi_point.disabled)
+    answer["plugins"]["multiPoint"] = _plugin_set(merged)
+    if profile.percentage_of_nodes_to_score is not None:
+        answer["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
+    return answer
+
+
+def _points(plugins: Plugins) -> dict[str, PluginSet]:
+    return {field.encode_name: getattr(plugins, field.name) for field in msgspec.structs.fields(Plugins)}
+
+
+def _plugin_set(plugins: PluginSet) -> Json:
+    def refs(group: tuple[PluginRef, ...]) -> list[Json]:
+        return [{"name": ref.name, "weight": ref.weight} for ref in group]
+
+    listed = {"enabled": refs(plugins.enabled), "disabled": refs(plugins.disabled)}
+    return {key: value for key, value in listed.items() if value}
+
+
+def _arguments(name: str, args: Any) -> Json:
+    """Arguments as written: with their kind, without what is unset."""
+    written: Json = _without_empty(msgspec.to_builtins(args))
+    return {**written, "apiVersion": API_VERSION, "kind": f"{name}Args"}
+
+
+def _without_empty(value: Any) -> Any:
+    """Without nulls, empty strings and empty lists, as Go's `omitempty` leaves them out."""
+    if isinstance(value, dict):
+        return {k: _without_empty(v) for k, v in value.items() if v not in (None, "", (), [], {})}
+    if isinstance(value, list | tuple):
+        return [_without_empty(v) for v in value]
+    return value
