@@ -58,6 +58,17 @@ class DictionaryColumn(Generic[T]):
         ids = self._ids[:slots]
         return np.flatnonzero(ids == numbers[0] if len(numbers) == 1 else np.isin(ids, numbers))
 
+    def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
+        """Which slots hold one of these values."""
+        ids = self._ids[:slots]
+        numbers = [self._numbers[value] for value in wanted if value in self._numbers]
+        if len(numbers) == 1:
+            found: NDArray[np.bool_] = ids == numbers[0]
+            return found
+        answers = np.zeros(len(self.values), np.bool_)
+        answers[numbers] = True
+        return answers.take(ids)
+
     def _drop_unused(self) -> None:
         """Number the values that some slot holds anew; the default stays number 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)

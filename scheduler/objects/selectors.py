@@ -50,6 +50,19 @@ def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, 
     return all(requirement_matches(r, labels.get(r.key)) for r in selector.match_expressions or ())
 
 
+def checked(selector: LabelSelector | None) -> LabelSelector | None:
+    """The selector, or InvalidSelectorError when one of its requirements is malformed."""
+    for r in (selector.match_expressions if selector else None) or ():
+        if r.operator in ("In", "NotIn"):
+            if not r.values:
+                raise InvalidSelectorError("for 'in', 'notin' operators, values set can't be empty")
+        elif r.operator not in ("Exists", "DoesNotExist"):
+            raise InvalidSelectorError(f'"{r.operator}" is not a valid label selector operator')
+        elif r.values:
+            raise InvalidSelectorError("values set must be empty for exists and does not exist")
+    return selector
+
+
 def validated(term: NodeSelectorTerm) -> NodeSelectorTerm:
     """The term, or InvalidSelectorError when one of its requirements is malformed."""
     for r in term.match_expressions or ():
@@ -92,6 +105,14 @@ def describe(requirement: Requirement) -> str:
             return f"{requirement.key}{'>' if requirement.operator == 'Gt' else '<'}{values}"
         case _:
             return f"{requirement.key} {requirement.operator.lower()} ({values})"
+
+
+def describe_labels(selector: LabelSelector | None) -> str:
+    """The selector as people write it: `app=web,tier in (a,b)`."""
+    if selector is None:
+        return "no pod"
+    equal = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
+    return ",".join([*equal, *(describe(r) for r in selector.match_expressions or ())]) or "any pod"
 
 
 def _int64(text: str | None) -> int | None:

@@ -1,0 +1,162 @@
+"""The pods on nodes as arrays, one row a pod: which of them does a selector match, how many of them are on each node.
+
+Owns: rows, their labels, namespaces and affinity terms, each distinct value once. Does not own: what the pods of a node
+add up to (`nodes`).
+
+Invariant: there is a row for each pod that `NodeColumns.pods` holds. A free row has no namespace, no labels, no terms
+and no slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.columns.dictionary import DictionaryColumn
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.pod_affinity import PodTerms
+from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.objects.types import LabelSelector, Requirement
+
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.int64]
+
+_NO_SLOT: Final = -1
+_FIRST_CAPACITY: Final = 64  # rows; doubles when full
+_MAX_LABELS: Final = 256  # keys whose columns are kept: selectors come from users, who may think of new keys for ever
+
+
+class PodRows:
+    """The pods on all nodes. Changed by the thread that changes the node columns."""
+
+    def __init__(self, pods: Iterable[Mapping[str, PodInfo]]) -> None:
+        """`pods`: those of each slot, by UID."""
+        self.count = 0  # the high-water mark: rows are numbered below it
+        self._pods: list[PodInfo | None] = []
+        self._row_of: dict[tuple[int, str], int] = {}
+        self._free: list[int] = []
+        self._capacity = _FIRST_CAPACITY
+        self._slots = np.full(self._capacity, _NO_SLOT, np.int32)
+        self._terminating = np.zeros(self._capacity, np.bool_)
+        self._namespaces: DictionaryColumn[str | None] = DictionaryColumn(None, self._capacity)
+        self._terms: DictionaryColumn[PodTerms | None] = DictionaryColumn(None, self._capacity)
+        self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        for slot, on_slot in enumerate(pods):
+            for pod in on_slot.values():
+                self.set(slot, pod)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> NDArray[np.int32]:
+        """Where each row's pod is; negative where there is none."""
+        return self._slots[: self.count]
+
+    @property
+    def terminating(self) -> Mask:
+        """Whether deletion was asked for."""
+        return self._terminating[: self.count]
+
+    @property
+    def terms(self) -> DictionaryColumn[PodTerms | None]:
+        """Pod affinity and anti-affinity; None where a pod has none."""
+        return self._terms
+
+    def pod(self, row: int) -> PodInfo:
+        """The pod of a row that is not free."""
+        pod = self._pods[row]
+        assert pod is not None
+        return pod
+
+    def matching(self, selector: LabelSelector | None, namespaces: Set[str] | None) -> Mask:
+        """The rows of the pods that a selector matches. `namespaces`: None means all; no selector matches nothing."""
+        if selector is None:
+            return np.zeros(self.count, np.bool_)
+        found: Mask = self.slots != _NO_SLOT if namespaces is None else self._namespaces.among(self.count, namespaces)
+        for key, value in (selector.match_labels or {}).items():
+            found &= self._label(key).among(self.count, (value,))
+        for requirement in selector.match_expressions or ():
+            found &= self._holds(requirement)
+        return found
+
+    def per_slot(self, rows: Mask, slots: int, weights: Counts | None = None) -> Counts:
+        """How many of these rows each of the first `slots` slots has, or the sum of their weights."""
+        counted = np.bincount(self.slots[rows], None if weights is None else weights[rows], minlength=slots)
+        return counted.astype(np.int64)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def set(self, slot: int, pod: PodInfo) -> None:
+        """Add a pod to a slot, or replace the one with its UID there."""
+        row = self._row_of.get((slot, pod.uid))
+        if row is None:
+            row = self._row_of[slot, pod.uid] = self._new_row()
+        self._pods[row] = pod
+        self._slots[row] = slot
+        self._terminating[row] = pod.terminating
+        self._namespaces.set(row, pod.namespace)
+        self._terms.set(row, PodTerms.of(pod))
+        for key, column in self._labels.items():
+            column.set(row, pod.labels.get(key))
+
+    def remove(self, slot: int, uid: str) -> None:
+        """Free a pod's row. KeyError when it has none."""
+        row = self._row_of.pop((slot, uid))
+        self._pods[row] = None
+        self._slots[row] = _NO_SLOT
+        self._terminating[row] = False
+        self._namespaces.set(row, None)
+        self._terms.set(row, None)
+        for column in self._labels.values():
+            column.set(row, None)
+        self._free.append(row)
+
+    # --- rows and labels ------------------------------------------------------------------------------------------
+
+    def _holds(self, requirement: Requirement) -> Mask:
+        column = self._label(requirement.key)
+        match requirement.operator:
+            case "In":
+                return column.among(self.count, requirement.values or ())
+            case "NotIn":
+                return ~column.among(self.count, requirement.values or ())
+            case "Exists":
+                return ~column.among(self.count, (None,))
+            case "DoesNotExist":
+                return column.among(self.count, (None,))
+            case _:
+                raise InvalidSelectorError(f'"{requirement.operator}" is not a valid label selector operator')
+
+    def _label(self, key: str) -> DictionaryColumn[str | None]:
+        column = self._labels.pop(key, None)
+        if column is None:
+            column = DictionaryColumn(None, self._capacity)
+            for row, pod in enumerate(self._pods):
+                if pod is not None:
+                    column.set(row, pod.labels.get(key))
+            if len(self._labels) >= _MAX_LABELS:
+                del self._labels[next(iter(self._labels))]
+        self._labels[key] = column  # last: the one that was not asked for the longest is first
+        return column
+
+    def _new_row(self) -> int:
+        if self._free:
+            return self._free.pop()
+        row = self.count
+        self.count += 1
+        self._pods.append(None)
+        if self.count > self._capacity:
+            self._grow()
+        return row
+
+    def _grow(self) -> None:
+        more = self._capacity
+        self._capacity *= 2
+        self._slots = np.pad(self._slots, (0, more), constant_values=_NO_SLOT)
+        self._terminating = np.pad(self._terminating, (0, more))
+        self._terms.grow(self._capacity)
+        for column in (self._namespaces, *self._labels.values()):
+            column.grow(self._capacity)
