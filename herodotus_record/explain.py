@@ -257,6 +257,21 @@ def _text(reason: Reason) -> str:
             return f"does not match {p['wants']}"
         case "ports" if p.get("ports"):
             return f"host port {p['ports']} is taken"
+        case "spread":
+            return (
+                f"{p.get('key')}: {_count(int(p.get('pods', 0)), 'matching pod')} here with this one,"
+                f" {p.get('fewest')} where fewest, at most {p.get('maxSkew')} apart allowed"
+            )
+        case "spread-label":
+            return f"has no label {p.get('key')} to spread over"
+        case "pod-affinity" if p.get("lacks") == "label":
+            return f"has no label {p.get('key')}, which the pod affinity needs"
+        case "pod-affinity":
+            return f"no pod that matches {p.get('wants')} in the same {p.get('key')}"
+        case "pod-anti-affinity":
+            return f"{p.get('pod') or 'a pod'} is in the same {p.get('key')}: the pod must not be near it"
+        case "existing-anti-affinity":
+            return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
             return reasons.sentence(reason)
 
@@ -287,6 +302,16 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             return f"label {node} so that it matches {reason.params.get('wants', 'the node affinity')}"
         case "ports":
             return f"free host port {reason.params.get('ports', '')} on {node}"
+        case "spread":
+            skew = int(reason.params.get("pods", 0)) - int(reason.params.get("fewest", 0))
+            return f"raise maxSkew to {skew} for {reason.params.get('key')}, or move matching pods away from {node}"
+        case "spread-label" | "pod-affinity" if reason.params.get("lacks") != "pods":
+            return f"label {node} with {reason.params.get('key')}"
+        case "pod-affinity":
+            return f"run a pod that matches {reason.params.get('wants')} in the {reason.params.get('key')} of {node}"
+        case "pod-anti-affinity" | "existing-anti-affinity":
+            there = f"the {reason.params.get('key')} of {node}"
+            return f"move {reason.params.get('pod') or 'the pods that exclude this one'} out of {there}"
         case _:
             return f"resolve on {node}: {reasons.sentence(reason)}"
 

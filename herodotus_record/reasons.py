@@ -31,6 +31,13 @@ CATALOGUE: Final[Mapping[str, str]] = {
     # NodeResourcesFit
     "too-many-pods": "Too many pods",
     "insufficient": "Insufficient {resource}",
+    # PodTopologySpread
+    "spread": "node(s) didn't match pod topology spread constraints",  # key, pods with this one, fewest, maxSkew
+    "spread-label": "node(s) didn't match pod topology spread constraints (missing required label)",  # key
+    # InterPodAffinity
+    "pod-affinity": "node(s) didn't match pod affinity rules",  # key, wants: the selector, lacks: label or pods
+    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",  # key, pod: one that is in the way, or ""
+    "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",  # key, pod: one that objects
     # the framework itself
     "narrowed": "node(s) didn't satisfy plugin(s) {plugins}",
     "narrowed-empty": "node(s) didn't satisfy plugin {plugin}",

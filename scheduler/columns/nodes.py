@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scheduler.columns.dictionary import DictionaryColumn
 from scheduler.columns.images import Images
 from scheduler.columns.order import VisitOrder
+from scheduler.columns.pods import PodRows
 from scheduler.columns.volumes import Volumes
 from scheduler.objects import requests
 from scheduler.objects.pod import HostPort, PodInfo
@@ -52,9 +53,6 @@ class NodeColumns:
         self.images = Images()
         self.volumes = Volumes()
         self.order = VisitOrder()
-        self.keeping_others_away: dict[
-            str, tuple[int, PodInfo]
-        ] = {}  # pods with required anti-affinity, and their slot
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resource_rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
@@ -68,6 +66,7 @@ class NodeColumns:
         self._features: DictionaryColumn[frozenset[str]] = DictionaryColumn(frozenset(), self._capacity)
         self._labels: dict[str, DictionaryColumn[str | None]] = {}
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
+        self._pod_rows: PodRows | None = None
         self._touched: set[int] = set()
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -125,6 +124,13 @@ class NodeColumns:
         """The slots where a host port is taken."""
         holders = self._ports.get((wanted.protocol, wanted.port), {})
         return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
+
+    @property
+    def pod_rows(self) -> PodRows:
+        """The pods on all slots, to match selectors with. Kept up to date once they were asked for."""
+        if self._pod_rows is None:
+            self._pod_rows = PodRows(self.pods)
+        return self._pod_rows
 
     @property
     def since(self) -> Amounts:
@@ -196,7 +202,8 @@ class NodeColumns:
         """Stop counting a pod on a node. KeyError when it is not counted there."""
         slot = self.index[node_name]
         pod = self.pods[slot].pop(uid)
-        self.keeping_others_away.pop(uid, None)
+        if self._pod_rows is not None:
+            self._pod_rows.remove(slot, uid)
         self._count(slot, pod, -1)
         self.volumes.remove(slot, pod)
         for port in pod.host_ports:
@@ -284,11 +291,8 @@ class NodeColumns:
 
     def _put(self, slot: int, pod: PodInfo) -> None:
         self.pods[slot][pod.uid] = pod
-        affinity = pod.pod.spec.affinity
-        if affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
-            self.keeping_others_away[pod.uid] = (slot, pod)
-        else:
-            self.keeping_others_away.pop(pod.uid, None)
+        if self._pod_rows is not None:
+            self._pod_rows.set(slot, pod)
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
         self._intern(pod.requests)

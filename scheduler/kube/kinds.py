@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.types import Namespace, Object
+from scheduler.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 
 class Kind(NamedTuple):
@@ -25,5 +26,9 @@ class Kind(NamedTuple):
 
 KINDS: tuple[Kind, ...] = (
     Kind("/api/v1/namespaces", Namespace),
+    Kind("/api/v1/services", Service),
+    Kind("/api/v1/replicationcontrollers", ReplicationController),
+    Kind("/apis/apps/v1/replicasets", ReplicaSet),
+    Kind("/apis/apps/v1/statefulsets", StatefulSet),
     Kind("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget),
 )

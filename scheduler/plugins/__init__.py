@@ -12,6 +12,7 @@ from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
@@ -19,6 +20,7 @@ from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBa
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.not_built import not_built
+from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
@@ -28,8 +30,6 @@ NOT_BUILT: tuple[type[InTreePlugin], ...] = (
     not_built("NodeVolumeLimits", "volumes with a limit per node", missing.uses_limited_volumes),
     not_built("VolumeBinding", "persistent volume claims", missing.uses_claims),
     not_built("VolumeZone", "persistent volume claims", missing.uses_claims),
-    not_built("PodTopologySpread", "topology spread constraints", missing.uses_spread),
-    not_built("InterPodAffinity", "pod affinity and anti-affinity", missing.uses_pod_affinity),
 )
 
 _ALL: tuple[type[InTreePlugin], ...] = (
@@ -43,6 +43,8 @@ _ALL: tuple[type[InTreePlugin], ...] = (
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    PodTopologySpread,
+    InterPodAffinity,
     DynamicResources,
     DefaultPreemption,
     DefaultBinder,
@@ -76,7 +78,5 @@ DEFAULT: tuple[tuple[str, int], ...] = (
 
 # What every record of a profile says of enabled plugins whose points are missing from its totals.
 MARKS: dict[str, str] = {
-    "PodTopologySpread": "not built: PodTopologySpread gives no points for the default constraints",
-    "InterPodAffinity": "not built: InterPodAffinity gives no points for other pods' preferred terms",
     "DefaultPreemption": "not built: DefaultPreemption finds pods to evict, but evicts none",
 }

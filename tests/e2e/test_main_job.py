@@ -94,20 +94,18 @@ def test_gated_foreign_and_unsupported_pods_are_left_alone(
     """Gates hold, another scheduler's pods are none of ours, and a feature that is not built is named."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create("/api/v1/nodes", node("a"))
-    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     cluster.create(pods, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
     cluster.create(pods, pod("foreign", scheduler="someone-else"))
-    cluster.create(
-        pods, pod("spread", topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"a": "b"}}}])
-    )
+    claim = {"name": "gpu", "resourceClaimName": "gpu"}
+    cluster.create(pods, pod("claiming", resourceClaims=[claim]))
     cluster.create(pods, pod("plain"))
 
     eventually(lambda: "plain" in cluster.bound(namespace), "the plain pod")
-    message = eventually(lambda: cluster.condition(namespace, "spread").get("message"), "the refusal")
-    assert "Herodotus does not support topology spread constraints yet (plugin PodTopologySpread)" in message
+    message = eventually(lambda: cluster.condition(namespace, "claiming").get("message"), "the refusal")
+    assert "Herodotus does not support resource claims yet (plugin DynamicResources)" in message
     assert set(cluster.bound(namespace)) == {"plain"}
     eventually(lambda: len({d["pod"] for d in herodotus.decisions(namespace)}) == 2, "both decisions")
-    assert {d["pod"] for d in herodotus.decisions(namespace)} == {"plain", "spread"}
+    assert {d["pod"] for d in herodotus.decisions(namespace)} == {"plain", "claiming"}
     cluster.patch(f"{pods}/gated", {"spec": {"schedulingGates": None}})
     eventually(lambda: "gated" in cluster.bound(namespace), "the pod whose gate was lifted")
 

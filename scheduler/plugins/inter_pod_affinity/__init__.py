@@ -1,0 +1,254 @@
+"""InterPodAffinity: near some pods, far from others; what running pods ask of a newcomer counts as well.
+
+Owns: the plugin's extension points. Does not own: which pods a term means (`terms`, `scheduler.objects.pod_affinity`).
+Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go, scoring.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.framework.events import Event
+from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
+from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.pod_affinity import PodTerms, Term
+from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, reaching, readable, wanted
+from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label
+
+_NAMED: Final = 8  # so many closed domains name a pod that closes them; more names would only fill the record
+_NO_TERMS: Final = PodTerms("", b"", None, None)
+
+
+class InterPodAffinityArgs(Args, frozen=True):
+    """What a running pod's required affinity is worth to the pods it wants, and whether its preferences count."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def problems(self) -> list[tuple[str, object, str]]:
+        """The weight is a score."""
+        weight = self.hard_pod_affinity_weight
+        return [] if 0 <= weight <= 100 else [("hardPodAffinityWeight", weight, "not in valid range [0, 100]")]
+
+
+@dataclass
+class _Closed:
+    """Domains where pods are that the incoming pod must not join, and where they are few, a pod of each by name."""
+
+    domains: Domains
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+    def clone(self) -> _Closed:
+        return _Closed(self.domains.clone(), self.examples)
+
+
+@dataclass
+class _Note:
+    """PreFilter's note: pods by topology domain, for the three rules of the filter."""
+
+    namespace_labels: Mapping[str, str]
+    required: tuple[Wanted, ...]
+    required_anti: tuple[Wanted, ...]
+    affinity: dict[str, Domains]  # by key: pods that match every required term
+    anti: list[_Closed]  # for each required anti-affinity term: pods that match it
+    existing: dict[str, _Closed]  # by key: running pods whose required anti-affinity means the pod
+
+    def clone(self) -> _Note:
+        return _Note(
+            self.namespace_labels,
+            self.required,
+            self.required_anti,
+            {key: domains.clone() for key, domains in self.affinity.items()},
+            [closed.clone() for closed in self.anti],
+            {key: closed.clone() for key, closed in self.existing.items()},
+        )
+
+    def change(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
+        """Count a pod more, or less, on a node."""
+        if self.required and all(term.selects(changed) for term in self.required):
+            for domains in self.affinity.values():
+                domains.add(nodes, slot, by)
+        for term, closed in zip(self.required_anti, self.anti, strict=True):
+            if term.selects(changed):
+                closed.domains.add(nodes, slot, by)
+        objecting = _required_anti(PodTerms.of(changed) or _NO_TERMS)
+        for key in {term.topology_key for term in objecting if term.selects(pod, self.namespace_labels)}:
+            self.existing.setdefault(key, _Closed(Domains.none(key))).domains.add(nodes, slot, by)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """PreScore's note, of the node columns that are scored: points a slot."""
+
+    raw: Scores
+
+
+class InterPodAffinity(InTreePlugin):
+    """Each term is matched once against all pods; running pods that ask for the same are asked once."""
+
+    name = "InterPodAffinity"
+    args_type = InterPodAffinityArgs
+    wakes_on = frozenset(
+        {
+            *(Event.POD_ADD, Event.POD_LABEL, Event.POD_DELETE, Event.POD_CHANGED),
+            *(Event.NODE_ADD, Event.NODE_LABEL, Event.NODE_TAINT),
+        }
+    )
+
+    # --- required terms -------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Count the pods that matter by domain. Nothing required of either side: skip."""
+        objects, terms = self.handle.objects, PodTerms.of(pod) or _NO_TERMS
+        try:
+            required, required_anti = wanted(terms.required, objects), wanted(terms.required_anti, objects)
+            _ = terms.preferred, terms.preferred_anti  # a pod that does not parse is turned away here
+        except InvalidSelectorError as e:
+            return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
+        labels = namespace_labels(pod.namespace, objects)
+        existing = {
+            key: _closed(key, nodes, reach.rows) for key, reach in reaching(pod, labels, nodes, _required_anti).items()
+        }
+        if not required and not required_anti and not any(len(c.domains.counts) for c in existing.values()):
+            return PreFilterResult(SKIP)
+        affinity = _pods_by_key(required, nodes)
+        anti = [_closed(term.topology_key, nodes, term.rows(nodes)) for term in required_anti]
+        state.write(_Note(labels, required, required_anti, affinity, anti, existing))
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The pod's affinity, its anti-affinity, then the running pods' anti-affinity."""
+        note, said = state.read(_Note), FirstRejections(nodes.slots)
+        for term in note.required:
+            said.reject(~has_label(term.topology_key, nodes), _not_near(term, lacks="label"))
+        if not _first_of_its_kind(note, pod):
+            for term in note.required:
+                said.reject(note.affinity[term.topology_key].on(nodes) <= 0, _not_near(term, lacks="pods"))
+        for closed in note.anti:
+            _reject_closed(said, closed, nodes, "pod-anti-affinity")
+        for closed in note.existing.values():
+            _reject_closed(said, closed, nodes, "existing-anti-affinity")
+        return said.verdicts()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """One more for each rule that it matters to."""
+        state.read(_Note).change(pod, added, nodes, slot, +1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """One fewer."""
+        state.read(_Note).change(pod, removed, nodes, slot, -1)
+
+    # --- preferred terms ------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """The weights of all terms between the pod and running ones, by domain. No such term anywhere: skip."""
+        objects, own = self.handle.objects, PodTerms.of(pod) or _NO_TERMS
+        preferred = wanted((*own.preferred, *own.preferred_anti), objects)
+        if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
+            return SKIP
+        raw, rows, found = np.zeros(nodes.slots, np.int64), nodes.pod_rows, False
+        for term in preferred:
+            pods = rows.per_slot(term.rows(nodes), nodes.slots)
+            found |= _add_points(raw, term.topology_key, nodes, pods > 0, pods * term.weight)
+        labels = namespace_labels(pod.namespace, objects)
+        for key, reach in reaching(pod, labels, nodes, self._worth_points).items():
+            has_pods = rows.per_slot(reach.rows, nodes.slots) > 0
+            points = rows.per_slot(reach.rows, nodes.slots, reach.weights)
+            found |= _add_points(raw, key, nodes, has_pods, points)
+        state.write(_Points(raw))
+        return SUCCESS if found else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The sum over the domains that the node is in; may be negative."""
+        return state.read(_Points).raw
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """From the least to the most; nothing where all are equal."""
+        least, most = int(raw[feasible].min()), int(raw[feasible].max())
+        if least == most:
+            return np.zeros_like(raw)
+        # as upstream: divided before multiplied, then cut, so that 29 of 100 gives 28
+        points: Scores = (float(MAX_NODE_SCORE) * ((raw - least) / float(most - least))).astype(np.int64)
+        return points
+
+    def _worth_points(self, terms: PodTerms) -> Iterator[Term]:
+        """A running pod's terms that give points to the pods they mean."""
+        hard = self.args.hard_pod_affinity_weight
+        if hard > 0:
+            yield from (term._replace(weight=hard) for term in readable(lambda: terms.required))
+        yield from readable(lambda: terms.preferred)
+        yield from readable(lambda: terms.preferred_anti)
+
+
+def _required_anti(terms: PodTerms) -> Iterator[Term]:
+    yield from readable(lambda: terms.required_anti)
+
+
+def _pods_by_key(required: tuple[Wanted, ...], nodes: NodeColumns) -> dict[str, Domains]:
+    """The pods that match every required term, by each term's key."""
+    rows = np.ones(nodes.pod_rows.count, np.bool_)
+    for term in required:
+        rows &= term.rows(nodes)
+    return {term.topology_key: _pods_by(term.topology_key, nodes, rows) for term in required}
+
+
+def _pods_by(key: str, nodes: NodeColumns, rows: Mask) -> Domains:
+    pods = nodes.pod_rows.per_slot(rows, nodes.slots)
+    return Domains.of(key, nodes, pods > 0, pods)
+
+
+def _closed(key: str, nodes: NodeColumns, rows: Mask) -> _Closed:
+    domains = _pods_by(key, nodes, rows)
+    if not 0 < len(domains.counts) <= _NAMED:
+        return _Closed(domains)
+    column, pods = nodes.label(key), nodes.pod_rows
+    numbers = np.flatnonzero(rows)
+    ids, first = np.unique(column.ids(nodes.slots).take(pods.slots[numbers]), return_index=True)
+    examples = {}
+    for number, row in zip(ids.tolist(), numbers[first].tolist(), strict=True):
+        value = column.values[number]
+        if value is not None:
+            examples[value] = pods.pod(row).full_name
+    return _Closed(domains, examples)
+
+
+def _first_of_its_kind(note: _Note, pod: PodInfo) -> bool:
+    """Pods that want to be near their like: the first of them finds none, and may go anywhere that has the keys."""
+    none = not any(domains.counts.any() for domains in note.affinity.values())
+    return none and all(term.selects(pod) for term in note.required)
+
+
+def _not_near(term: Wanted, lacks: str) -> Verdict:
+    return unresolvable(Reason("pod-affinity", {"key": term.topology_key, "wants": str(term), "lacks": lacks}))
+
+
+def _reject_closed(said: FirstRejections, closed: _Closed, nodes: NodeColumns, code: str) -> None:
+    key = closed.domains.key
+    where = said.undecided & (closed.domains.on(nodes) > 0)
+    if not where.any():
+        return
+    for value, name in closed.examples.items():
+        here = where & nodes.label(key).among(nodes.slots, (value,))
+        said.reject(here, unschedulable(Reason(code, {"key": key, "pod": name})))
+    said.reject(where, unschedulable(Reason(code, {"key": key, "pod": ""})))
+
+
+def _add_points(raw: Scores, key: str, nodes: NodeColumns, where: Mask, points: Counts) -> bool:
+    """Give every node the points of its domain; whether there was such a domain at all."""
+    column = nodes.label(key)
+    ids, where = column.ids(nodes.slots), where & has_label(key, nodes)
+    if not where.any():
+        return False
+    sums = np.bincount(ids[where], points[where], minlength=len(column.values)).astype(np.int64)
+    raw += sums.take(ids)
+    return True
