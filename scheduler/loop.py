@@ -289,7 +289,7 @@ class Loop:
             (self.objects.remove if message.type == "DELETED" else self.objects.set)(message.object)
         elif message.kind == NODES:
             if message.type == "DELETED":
-                self.cache.remove_node(message.object.metadata.name)
+                self._node_gone(message.object.metadata.name)
             else:
                 self._node(message.object)
         elif message.type == "DELETED":
@@ -309,7 +309,7 @@ class Loop:
         listed = {node.metadata.name: node for node in nodes}
         for name in self.cache.node_names():
             if name not in listed:
-                self.cache.remove_node(name)
+                self._node_gone(name)
         for node in listed.values():
             self._node(node)
 
@@ -320,6 +320,10 @@ class Loop:
             self.cache.set_node(node)
         for event in events:
             self.queue.wake(event, time.monotonic())
+
+    def _node_gone(self, name: str) -> None:
+        self.cache.remove_node(name)
+        self.queue.wake(Event.NODE_DELETE, time.monotonic())
 
     def _pods_listed(self, pods: Iterable[Pod]) -> None:
         listed = {pod.metadata.uid: pod for pod in pods}
@@ -338,12 +342,10 @@ class Loop:
             self._pod_gone(uid)
         elif pod.spec.node_name:
             self.queue.delete(uid)
-            old, new = self.cache.pod(uid), PodInfo(pod, running=True)
+            old, new = None if self.cache.assumed(uid) else self.cache.pod(uid), PodInfo(pod, running=True)
             self.cache.set_pod(new)
-            if old is None:
-                self.queue.wake(Event.POD_ADD, now)
-            elif any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
-                self.queue.wake(Event.POD_SCALE_DOWN, now)
+            for event in pod_events(old, new):
+                self.queue.wake(event, now)
         elif pod.spec.scheduler_name not in self._frameworks:
             self.queue.delete(uid)
         elif uid in self._in_flight:
@@ -364,6 +366,21 @@ class Loop:
 def _differ(old: Node, new: Node) -> bool:
     """Whether nodes differ in what wakes no pod and yet is in the columns: a node of the same name may be another."""
     return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)
+
+
+def pod_events(old: PodInfo | None, new: PodInfo) -> list[Event]:
+    """What a change of a pod on a node may mean to waiting pods. `old`: None where it was not confirmed there yet.
+
+    Source: framework/events.go podSchedulingPropertiesChange.
+    """
+    if old is None:
+        return [Event.POD_ADD]
+    events = []
+    if old.labels != new.labels:
+        events.append(Event.POD_LABEL)
+    if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
+        events.append(Event.POD_SCALE_DOWN)
+    return events
 
 
 def node_events(old: Node | None, new: Node) -> list[Event]:
