@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from scheduler.objects.types import LabelSelector, NodeSelectorTerm, Requirement
 
 NAME_FIELD = "metadata.name"
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 _INT64 = re.compile(r"[+-]?\d+", re.ASCII)
 
