@@ -24,6 +24,7 @@ class Supervisor:
             *("--spool", str(spool), "--endpoint", endpoint, "--v", str(verbosity)),
         ]
         self._stop = threading.Event()
+        self._lock = threading.Lock()  # nothing is started after `close` has looked at what runs
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="shipper", daemon=True)
         self._thread.start()
@@ -35,25 +36,25 @@ class Supervisor:
 
     def close(self) -> None:
         """Let the shipper deliver what is there, for a few seconds, and end."""
-        self._stop.set()
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        process.stdin.close()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        with self._lock:
+            self._stop.set()
+            process = self._process
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         self._thread.join()
 
     def _run(self) -> None:
         pause = RESTART_S[0]
-        while not self._stop.is_set():
-            # its standard input is a pipe that we hold: it ends when we do, however we end
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        while (process := self._start()) is not None:
             started = time.monotonic()
-            code = self._process.wait()
+            code = process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
             if time.monotonic() - started > RESTART_S[1]:
                 pause = RESTART_S[0]
             if self._stop.is_set():
@@ -61,3 +62,12 @@ class Supervisor:
             klog.error(f"exit code {code}", "The shipper ended, starting it again", after_s=pause)
             self._stop.wait(pause)
             pause = min(pause * 2, RESTART_S[1])
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        """Another process, unless it is over."""
+        with self._lock:
+            if self._stop.is_set():
+                return None
+            # its standard input is a pipe that we hold: it ends when we do, however we end
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+            return self._process
