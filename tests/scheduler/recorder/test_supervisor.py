@@ -1,0 +1,61 @@
+"""The shipper's process runs as long as its scheduler does, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler.recorder import supervisor as module
+from scheduler.recorder.supervisor import Supervisor
+
+SHIPPER = "import sys; sys.stdin.read()"
+STUBBORN = "import time; time.sleep(60)"
+
+
+@pytest.fixture
+def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Supervisor]:
+    monkeypatch.setattr(module, "RESTART_S", (0.001, 0.002))
+    monkeypatch.setattr(module, "STOP_S", 0.05)
+
+    def start(program: str) -> Supervisor:
+        popen = module.subprocess.Popen
+        monkeypatch.setattr(
+            module.subprocess, "Popen", lambda command, **rest: popen([sys.executable, "-S", "-c", program], **rest)
+        )
+        return Supervisor(tmp_path, "http://127.0.0.1:9", 0)
+
+    return start
+
+
+def started(supervisor: Supervisor, after: int | None = None) -> int:
+    """The process, once there is another one than `after`."""
+    deadline = time.monotonic() + 5
+    while supervisor.pid in (None, after):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    assert supervisor.pid is not None
+    return supervisor.pid
+
+
+def test_one_that_dies_is_started_again(supervise: Callable[[str], Supervisor]) -> None:
+    supervisor = supervise(SHIPPER)
+    first = started(supervisor)
+    os.kill(first, signal.SIGKILL)
+    started(supervisor, after=first)
+    supervisor.close()
+    assert not supervisor._thread.is_alive()
+
+
+@pytest.mark.parametrize("program", [SHIPPER, STUBBORN], ids=["ends with its input", "is killed in the end"])
+def test_it_ends_with_its_scheduler(supervise: Callable[[str], Supervisor], program: str) -> None:
+    supervisor = supervise(program)
+    pid = started(supervisor)
+    supervisor.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
