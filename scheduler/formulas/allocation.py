@@ -71,7 +71,8 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
     # slots that have the same resources are computed together: nearly always all of them
     pattern_of = np.left_shift(1, np.arange(len(has)))[:, None] * has
     numbers = pattern_of.sum(axis=0)
-    for number in np.flatnonzero(np.bincount(numbers)):
+    # counting is the faster way, but takes room for every pattern that there could be
+    for number in np.flatnonzero(np.bincount(numbers)) if len(has) <= 16 else np.unique(numbers):
         slots = numbers == number
         resources = [i for i in range(len(has)) if number >> i & 1]
         deviation[slots] = _deviation(share[resources][:, slots])

@@ -167,6 +167,12 @@ def test_balance_of_any_number_of_resources(nodes: list[list[tuple[int, int]]]) 
     assert allocation.balance(allocatable, requested).tolist() == [plain_balance(node) for node in nodes]
 
 
+def test_balance_of_more_resources_than_anyone_configures() -> None:
+    node = [(0 if i % 3 else 100, i) for i in range(40)]
+    allocatable, requested = int64([[a] for a, _ in node]), int64([[q] for _, q in node])
+    assert allocation.balance(allocatable, requested).tolist() == [plain_balance(node)]
+
+
 @given(MANY, st.integers(0, 1 << 40))
 def test_gain_in_balance(nodes: list[list[tuple[int, int]]], more: int) -> None:
     allocatable = int64([[a for a, _ in node] for node in nodes]).T
