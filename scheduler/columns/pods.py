@@ -34,19 +34,22 @@ class PodRows:
 
     def __init__(self, pods: Iterable[Mapping[str, PodInfo]]) -> None:
         """`pods`: those of each slot, by UID."""
-        self.count = 0  # the high-water mark: rows are numbered below it
-        self._pods: list[PodInfo | None] = []
-        self._row_of: dict[tuple[int, str], int] = {}
+        placed = [(slot, pod) for slot, on_slot in enumerate(pods) for pod in on_slot.values()]
+        self.count = len(placed)  # the high-water mark: rows are numbered below it
+        self._pods: list[PodInfo | None] = [pod for _, pod in placed]
+        self._labels_of: list[Mapping[str, str]] = [pod.labels for _, pod in placed]
+        self._row_of = {(slot, pod.uid): row for row, (slot, pod) in enumerate(placed)}
         self._free: list[int] = []
-        self._capacity = _FIRST_CAPACITY
+        self._capacity = max(_FIRST_CAPACITY, self.count)
         self._slots = np.full(self._capacity, _NO_SLOT, np.int32)
         self._terminating = np.zeros(self._capacity, np.bool_)
         self._namespaces: DictionaryColumn[str | None] = DictionaryColumn(None, self._capacity)
         self._terms: DictionaryColumn[PodTerms | None] = DictionaryColumn(None, self._capacity)
         self._labels: dict[str, DictionaryColumn[str | None]] = {}
-        for slot, on_slot in enumerate(pods):
-            for pod in on_slot.values():
-                self.set(slot, pod)
+        self._slots[: self.count] = [slot for slot, _ in placed]
+        self._terminating[: self.count] = [pod.terminating for _, pod in placed]
+        self._namespaces.fill(pod.namespace for _, pod in placed)
+        self._terms.fill(PodTerms.of(pod) for _, pod in placed)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -95,17 +98,19 @@ class PodRows:
         if row is None:
             row = self._row_of[slot, pod.uid] = self._new_row()
         self._pods[row] = pod
+        self._labels_of[row] = labels = pod.labels
         self._slots[row] = slot
         self._terminating[row] = pod.terminating
         self._namespaces.set(row, pod.namespace)
         self._terms.set(row, PodTerms.of(pod))
         for key, column in self._labels.items():
-            column.set(row, pod.labels.get(key))
+            column.set(row, labels.get(key))
 
     def remove(self, slot: int, uid: str) -> None:
         """Free a pod's row. KeyError when it has none."""
         row = self._row_of.pop((slot, uid))
         self._pods[row] = None
+        self._labels_of[row] = {}
         self._slots[row] = _NO_SLOT
         self._terminating[row] = False
         self._namespaces.set(row, None)
@@ -134,9 +139,7 @@ class PodRows:
         column = self._labels.pop(key, None)
         if column is None:
             column = DictionaryColumn(None, self._capacity)
-            for row, pod in enumerate(self._pods):
-                if pod is not None:
-                    column.set(row, pod.labels.get(key))
+            column.fill(labels.get(key) for labels in self._labels_of)
             if len(self._labels) >= _MAX_LABELS:
                 del self._labels[next(iter(self._labels))]
         self._labels[key] = column  # last: the one that was not asked for the longest is first
@@ -148,6 +151,7 @@ class PodRows:
         row = self.count
         self.count += 1
         self._pods.append(None)
+        self._labels_of.append({})
         if self.count > self._capacity:
             self._grow()
         return row
