@@ -61,8 +61,16 @@ CATALOGUE: Final[Mapping[str, str]] = {
 
 
 def sentence(reason: Reason) -> str:
-    """The reason in kube-scheduler's words. KeyError names a code or parameter that is not in the catalogue."""
-    return CATALOGUE[reason.code].format_map(dict(reason.params))
+    """The reason in kube-scheduler's words.
+
+    A code of a newer version that this one has no words for is shown as it is, with its parameters: a record stays
+    readable one version ahead.
+    """
+    template = CATALOGUE.get(reason.code)
+    if template is None:
+        shown = ", ".join(f"{name}={value}" for name, value in sorted(reason.params.items()))
+        return f"{reason.code} ({shown})" if shown else reason.code
+    return template.format_map(_Known(reason.params))
 
 
 def parse(words: str) -> Reason:
@@ -94,6 +102,13 @@ def fit_error(
         if parts:
             message += f" {', '.join(parts)}."
     return f"{message} {post_filter}" if post_filter else message
+
+
+class _Known(dict[str, str]):
+    """Parameters, those that are missing shown as what is missing."""
+
+    def __missing__(self, name: str) -> str:
+        return f"<{name}>"
 
 
 def _pattern(template: str) -> re.Pattern[str]:

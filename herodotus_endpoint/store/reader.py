@@ -32,7 +32,6 @@ from herodotus_endpoint.store.schema import (
     ROLLUPS,
 )
 from herodotus_endpoint.store.sequences import Hole
-from herodotus_endpoint.store.words import readable
 from herodotus_record import codec
 from herodotus_record.model import Decision, Evaluation, Outcome
 
@@ -262,4 +261,4 @@ class Reader:
 def _decode(frame: bytes) -> Decision:
     decision = codec.decode(codec.decompress(frame, codec.MAX_FRAME_BYTES + 64))
     assert isinstance(decision, Decision)
-    return readable(decision)
+    return decision

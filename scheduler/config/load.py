@@ -153,12 +153,13 @@ def _leader_election(config: Configuration) -> Iterator[str]:
 
 
 def _profiles(profiles: tuple[ProfileConfig, ...]) -> Iterator[str]:
-    if not profiles:
-        yield required("profiles")
     seen: dict[str, int] = {}
+    first = profiles[0].plugins.queue_sort
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+        if profile.plugins.queue_sort != first:
+            yield invalid(f"{path}.plugins.queueSort", None, "must be the same for all profiles")
         if not profile.scheduler_name:
             yield required(f"{path}.schedulerName")
         elif profile.scheduler_name in seen:

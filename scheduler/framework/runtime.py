@@ -61,7 +61,7 @@ class Framework:
             for plugin in self.profile.pre_filter:
                 with _blaming(f'running PreFilter plugin "{plugin.name}"'):
                     result = plugin.pre_filter(state, pod, nodes)
-                    verdict = _worded(result.verdict)
+                    verdict = result.verdict
                 if verdict.code is Code.SKIP:
                     outcome.skip.add(plugin.name)
                 elif verdict.code is Code.SUCCESS:
@@ -120,7 +120,7 @@ class Framework:
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
                 with _blaming(f'running PreScore plugin "{plugin.name}"'):
-                    verdict = _worded(plugin.pre_score(state, pod, nodes, feasible))
+                    verdict = plugin.pre_score(state, pod, nodes, feasible)
                 if verdict.code is Code.SKIP:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
@@ -164,7 +164,7 @@ class Framework:
                 codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
                 try:
                     result = plugin.post_filter(state, pod, nodes, codes, dry_run)
-                    verdict, trace.preemption = _worded(result.verdict), result.preemption
+                    verdict, trace.preemption = result.verdict, result.preemption
                 except Exception as e:  # does not undo the rejection: it only ends the phase
                     verdict = error(str(e))
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
@@ -268,7 +268,7 @@ def _blaming(what: str) -> Iterator[None]:
 def _safely(call: Callable[[], Verdict]) -> Verdict:
     """A verdict even where the plugin raises."""
     try:
-        return _worded(call())
+        return call()
     except Exception as e:
         return Verdict(Code.ERROR, (Reason("text", {"text": str(e)}),))
 
@@ -276,15 +276,7 @@ def _safely(call: Callable[[], Verdict]) -> Verdict:
 def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
     if verdicts.ids is not None and len(verdicts.ids) != slots:
         raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
-    for verdict in verdicts.table[1:]:
-        _worded(verdict)
     return verdicts
-
-
-def _worded(verdict: Verdict) -> Verdict:
-    """The verdict. KeyError when one of its reasons is not in the catalogue, so that nothing fails on it later."""
-    message_of(verdict)
-    return verdict
 
 
 def _points(given: Scores, feasible: Mask) -> Scores:

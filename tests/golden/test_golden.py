@@ -11,7 +11,11 @@ import pytest
 from scheduler.evaluate import CaseError, evaluate_lines
 
 HERE = Path(__file__).parent
-FAMILIES = {"resources": 70, "taints": 70, "nodeaffinity": 70, "ports": 70, "images": 70, "edge": 49, "preemption": 70}
+FAMILIES = {
+    **dict.fromkeys(("resources", "taints", "nodeaffinity", "ports", "images", "mixed", "profiles"), 70),
+    **dict.fromkeys(("spread", "defaultspread", "podaffinity", "preemption", "preemption-affinity"), 70),
+    "edge": 49,
+}
 
 Json = dict[str, Any]
 

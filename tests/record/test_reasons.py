@@ -54,10 +54,17 @@ def test_kube_schedulers_words(reason: Reason, words: str) -> None:
     assert reasons.sentence(reason) == words
 
 
-@pytest.mark.parametrize("reason", [Reason("no-such-code"), Reason("insufficient")], ids=["code", "parameter"])
-def test_what_is_not_in_the_catalogue_is_an_error(reason: Reason) -> None:
-    with pytest.raises(KeyError):
-        reasons.sentence(reason)
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (Reason("moon-phase"), "moon-phase"),
+        (Reason("moon-phase", {"phase": "full", "at": "9"}), "moon-phase (at=9, phase=full)"),
+        (Reason("insufficient"), "Insufficient <resource>"),
+    ],
+    ids=["code", "with parameters", "a parameter is missing"],
+)
+def test_what_a_newer_version_says_is_shown_as_it_is(reason: Reason, words: str) -> None:
+    assert reasons.sentence(reason) == words
 
 
 CPU, PODS, TAINT = "Insufficient cpu", "Too many pods", "node(s) had untolerated taint(s)"

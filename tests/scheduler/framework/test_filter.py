@@ -86,11 +86,6 @@ def test_pending_is_a_rejection() -> None:
             "index 1 is out of bounds for axis 0 with size 1",
             id="an unknown verdict",
         ),
-        pytest.param(
-            Verdicts((SUCCESS, Verdict(Code.UNSCHEDULABLE, (Reason("x"),))), np.ones(3, np.uint8)),
-            "'x'",
-            id="an unknown reason",
-        ),
     ],
 )
 def test_a_plugin_that_breaks_its_contract_is_blamed_by_name(says: Exception | Verdicts, words: str) -> None:

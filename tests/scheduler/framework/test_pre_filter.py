@@ -141,9 +141,8 @@ def test_named_nodes_that_do_not_exist_leave_nothing_to_look_at() -> None:
         (text("broken", Code.ERROR), "broken"),
         (text("later", Code.WAIT), "later"),
         (text("later", Code.PENDING), "later"),
-        (Verdict(Code.UNSCHEDULABLE, (Reason("no-such-code"),)), "'no-such-code'"),
     ],
-    ids=["raises", "Error", "Wait", "Pending", "an unknown reason"],
+    ids=["raises", "Error", "Wait", "Pending"],
 )
 def test_anything_else_fails_the_attempt_by_name(said: Verdict | Exception, words: str) -> None:
     result = run(framework(pre_filter=(PreFilters("Bad", said),)), cluster())

@@ -1,0 +1,48 @@
+"""64 configuration files, held against kube-scheduler v1.36: the same verdict, the same defaults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.config import ConfigError, build_profile, read
+from scheduler.config.defaulted import defaulted
+from scheduler.evaluate import NoCluster
+from scheduler.plugins import IN_TREE
+
+Json = dict[str, Any]
+
+CASES = [json.loads(line) for line in (Path(__file__).parent / "config/cases.jsonl").read_text().splitlines()]
+DIFFERENT_ON_PURPOSE = ("leaderElection",)  # the Lease is Herodotus' own: docs/parity.md
+
+
+def validated(text: str) -> Json:
+    config = read(text, default_name="default-scheduler")
+    for i in range(len(config.profiles)):
+        build_profile(config, i, IN_TREE, NoCluster())
+    return defaulted(config, IN_TREE)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["accepted"]], ids=lambda c: c["name"])
+def test_what_kube_scheduler_accepts_gets_its_defaults(case: Json) -> None:
+    ours, theirs = validated(case["input"]), yaml.safe_load(case["defaulted"])
+    for profile in (*ours["profiles"], *theirs["profiles"]):  # points that say nothing
+        profile["plugins"] = {point: plugins for point, plugins in profile["plugins"].items() if plugins}
+    for key in DIFFERENT_ON_PURPOSE:
+        ours.pop(key, None), theirs.pop(key, None)
+    assert {key: ours[key] for key in theirs} == theirs
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c["accepted"]], ids=lambda c: c["name"])
+def test_what_kube_scheduler_refuses_is_refused_by_the_same_field(case: Json) -> None:
+    with pytest.raises(ConfigError) as refused:
+        validated(case["input"])
+    said = str(refused.value)
+    assert "\n" not in said
+    path = case["error"].removeprefix("[").partition(": ")[0]
+    if path.startswith(("profiles[", "extenders", "leaderElection.", "pod", "parallelism")):
+        assert said.removeprefix("[").startswith(path)
