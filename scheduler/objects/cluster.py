@@ -1,17 +1,39 @@
 """The cluster's other objects, as plugins look them up by kind, namespace and name.
 
-Owns: the latest state of each object by kind, namespace and name. Does not own: watching, nodes and pods (`columns`).
+Owns: the latest state of each object by kind, namespace and name; which of them changed lately, so that what is
+derived from them (`Index`) need not look at all again. Does not own: watching, nodes and pods (`columns`).
 Changed by the loop's thread only, between cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
+from typing import Final, Generic, TypeVar
 
 from scheduler.objects.types import Object
 
 T = TypeVar("T", bound=Object)
+K = TypeVar("K", bound=Hashable)
+
+RECENT: Final = 4096  # changes of a kind that are remembered; whoever is further behind looks at everything again
+
+
+class _Changes:
+    """How often a kind changed, and the latest changes: (namespace, name)."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.recent: deque[tuple[str, str]] = deque(maxlen=RECENT)
+
+    def add(self, namespace: str, name: str) -> None:
+        self.revision += 1
+        self.recent.append((namespace, name))
+
+    def forget(self) -> None:
+        self.revision += 1
+        self.recent.clear()
 
 
 class ClusterObjects:
@@ -20,21 +42,25 @@ class ClusterObjects:
     def __init__(self) -> None:
         self.revision = 0  # goes up with every change
         self._kinds: dict[type[Object], dict[str, dict[str, Object]]] = {}
+        self._changes: dict[type[Object], _Changes] = {}
 
     def set(self, obj: Object) -> None:
         """Add or replace an object."""
         self.revision += 1
         self._kinds.setdefault(type(obj), {}).setdefault(obj.metadata.namespace, {})[obj.metadata.name] = obj
+        self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def remove(self, obj: Object) -> None:
         """Forget an object."""
         self.revision += 1
         self._kinds.get(type(obj), {}).get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
+        self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def replace_all(self, kind: type[T], objects: Iterable[T]) -> None:
         """Everything there is of a kind."""
         self._kinds.pop(kind, None)
         self.revision += 1
+        self._changes_of(kind).forget()
         for obj in objects:
             self.set(obj)
 
@@ -50,3 +76,65 @@ class ClusterObjects:
     def in_namespace(self, kind: type[T], namespace: str) -> list[T]:
         """Every object of a kind in a namespace."""
         return [o for o in self._kinds.get(kind, {}).get(namespace, {}).values() if isinstance(o, kind)]
+
+    def revision_of(self, kind: type[Object]) -> int:
+        """Goes up with every change of a kind."""
+        return self._changes_of(kind).revision
+
+    def changed_since(self, kind: type[Object], revision: int) -> list[tuple[str, str]] | None:
+        """(namespace, name) of what changed after a revision of the kind; None when that is too long ago to say."""
+        changes = self._changes_of(kind)
+        behind = changes.revision - revision
+        if behind > len(changes.recent):
+            return None
+        return list(islice(changes.recent, len(changes.recent) - behind, None))
+
+    def _changes_of(self, kind: type[Object]) -> _Changes:
+        changes = self._changes.get(kind)
+        if changes is None:
+            changes = self._changes[kind] = _Changes()
+        return changes
+
+
+class Index(Generic[K, T]):
+    """The objects of a kind by something that they say. Catches up when it is asked."""
+
+    def __init__(self, objects: ClusterObjects, kind: type[T], key: Callable[[T], K]) -> None:
+        self._objects = objects
+        self._kind = kind
+        self._key = key
+        self._revision = -1
+        self._key_of: dict[tuple[str, str], K] = {}
+        self._found: dict[K, dict[tuple[str, str], T]] = {}
+
+    def get(self, key: K) -> list[T]:
+        """Every object that says so, by namespace and name."""
+        self._catch_up()
+        found = self._found.get(key, {})
+        return [found[name] for name in sorted(found)]
+
+    def _catch_up(self) -> None:
+        revision = self._objects.revision_of(self._kind)
+        if revision == self._revision:
+            return
+        changed = self._objects.changed_since(self._kind, self._revision) if self._revision >= 0 else None
+        self._revision = revision
+        if changed is None:
+            self._key_of, self._found = {}, {}
+            for obj in self._objects.all(self._kind):
+                self._add(obj)
+            return
+        for namespace, name in changed:
+            old = self._key_of.pop((namespace, name), None)
+            if old is not None:
+                self._found[old].pop((namespace, name))
+                if not self._found[old]:
+                    del self._found[old]
+            now = self._objects.get(self._kind, name, namespace)
+            if now is not None:
+                self._add(now)
+
+    def _add(self, obj: T) -> None:
+        name, key = (obj.metadata.namespace, obj.metadata.name), self._key(obj)
+        self._key_of[name] = key
+        self._found.setdefault(key, {})[name] = obj
