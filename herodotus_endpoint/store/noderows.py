@@ -9,6 +9,7 @@ for one (cluster, name, UID) for ever, whatever slots it passes through.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,16 +123,39 @@ def table_at(connection: sa.Connection, incarnation_id: int, generation: int, sl
         allocatable=[{} for _ in range(slots)],
         requested=[{} for _ in range(slots)],
     )
-    if not slots:
-        return table
-    at = _rows_at(incarnation_id, generation, slots).subquery()
-    statement = sa.select(at, NODES.c.name, NODES.c.uid).join(NODES, NODES.c.id == at.c.node_id)
-    for row in connection.execute(statement):
-        amounts: Amounts = _amounts.decode(row.amounts)
-        table.names[row.slot], table.uids[row.slot], table.since[row.slot] = row.name, row.uid, row.since
-        table.allocatable[row.slot] = {resource: pair[0] for resource, pair in amounts.items()}
-        table.requested[row.slot] = {resource: pair[1] for resource, pair in amounts.items()}
+    fill(connection, incarnation_id, table)
     return table
+
+
+def fill(connection: sa.Connection, incarnation_id: int, table: NodeTable, only: Sequence[int] = ()) -> None:
+    """Read the rows of an incarnation's table at its generation into it: of `only` some slots, or of all.
+
+    A slot whose row is not there is left as it is.
+    """
+    if not table.names:
+        return
+    at = _rows_at(incarnation_id, table.generation, len(table.names))
+    if only:
+        at = at.where(NODE_ROWS.c.slot.in_(only))
+    rows = at.subquery()
+    statement = sa.select(rows, NODES.c.name, NODES.c.uid).outerjoin(NODES, NODES.c.id == rows.c.node_id)
+    for slot, since, _, amounts, name, uid in connection.execute(statement):
+        pairs = _amounts.decode(amounts) if name else {}
+        table.names[slot], table.uids[slot], table.since[slot] = name or "", uid or "", since
+        table.allocatable[slot] = {resource: pair[0] for resource, pair in pairs.items()}
+        table.requested[slot] = {resource: pair[1] for resource, pair in pairs.items()}
+
+
+def sinces_at(connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> list[int]:
+    """Since when each slot is as it is at a generation: what tells its row; -1 where none is stored."""
+    if not slots:
+        return []
+    numbers, latest = _latest(incarnation_id, generation, slots)
+    sinces = connection.execute(sa.select(numbers.c.slot, latest)).all()
+    found = [-1] * slots
+    for slot, since in sinces:
+        found[slot] = -1 if since is None else since
+    return found
 
 
 def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
@@ -154,9 +178,21 @@ def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, nod
 
 def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]:
     """Each slot's row with the greatest `since` up to `generation`: two seeks a slot, however long the history is."""
+    rows = NODE_ROWS
+    numbers, latest = _latest(incarnation_id, generation, slots)
+    return (
+        sa.select(rows.c.slot, rows.c.since, rows.c.node_id, rows.c.amounts)
+        .select_from(numbers)
+        .join(rows, sa.and_(rows.c.incarnation_id == incarnation_id, rows.c.slot == numbers.c.slot))
+        .where(rows.c.since == latest)
+    )
+
+
+def _latest(incarnation_id: int, generation: int, slots: int) -> tuple[sa.CTE, sa.ScalarSelect[Any]]:
+    """The numbers of the slots, and of each the greatest `since` up to `generation`."""
     numbers = sa.select(sa.literal(0).label("slot")).cte("numbers", recursive=True)
     numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
-    rows, newest = NODE_ROWS, NODE_ROWS.alias()
+    newest = NODE_ROWS.alias()
     latest = (
         sa.select(sa.func.max(newest.c.since))
         .where(
@@ -167,12 +203,7 @@ def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]
         .correlate(numbers)
         .scalar_subquery()
     )
-    return (
-        sa.select(rows.c.slot, rows.c.since, rows.c.node_id, rows.c.amounts)
-        .select_from(numbers)
-        .join(rows, sa.and_(rows.c.incarnation_id == incarnation_id, rows.c.slot == numbers.c.slot))
-        .where(rows.c.since == latest)
-    )
+    return numbers, latest
 
 
 def _insert(

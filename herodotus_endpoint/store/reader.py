@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded, live_bytes
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
-from herodotus_endpoint.store.noderows import slot_at, table_at
+from herodotus_endpoint.store.noderows import slot_at
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import (
     DECISIONS,
@@ -32,6 +32,7 @@ from herodotus_endpoint.store.schema import (
     ROLLUPS,
 )
 from herodotus_endpoint.store.sequences import Hole
+from herodotus_endpoint.store.tables import Tables
 from herodotus_record import codec
 from herodotus_record.model import Decision, Evaluation, Outcome
 
@@ -50,6 +51,7 @@ class Reader:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        self._tables = Tables()
 
     def check(self) -> None:
         """StoreUnavailableError when the database cannot be read."""
@@ -221,7 +223,7 @@ class Reader:
         )
         attempts = connection.scalar(sa.select(sa.func.count()).where(*same_pod)) or 0
         before = sa.and_(DECISIONS.c.started_us < row.started_us, DECISIONS.c.state.in_(UNSUCCESSFUL))
-        table = table_at(connection, row.incarnation_id, row.generation, decision.slots)
+        table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
         for slot, evaluation in enumerate(decision.evaluation):
             if evaluation != Evaluation.ABSENT and not table.names[slot]:  # the scheduler sent no row for it
                 table.names[slot] = f"unknown (slot {slot})"

@@ -1,0 +1,99 @@
+"""Node tables kept in memory are those that the database has, whatever was asked before, in a bounded number."""
+
+import tempfile
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herodotus_endpoint.store import Store, sqlite_url, tables
+from herodotus_endpoint.store.noderows import table_at
+from herodotus_endpoint.store.tables import Tables
+from herodotus_record import codec
+from herodotus_record.model import NodeRows
+from tests.builders import CLUSTER, INCARNATION
+
+SLOTS = 6
+changes = st.lists(
+    st.dictionaries(st.integers(0, SLOTS - 1), st.sampled_from(["", "worker-1", "worker-2"]), max_size=4),
+    min_size=2,
+    max_size=6,
+)
+
+
+def delta(generation: int, names: dict[int, str]) -> NodeRows:
+    """Who comes to which slot at a generation; of generation 0 it is the complete table."""
+    return NodeRows(
+        cluster=CLUSTER,
+        incarnation=INCARNATION,
+        base=generation - 1,
+        generation=generation,
+        resources=("cpu",),
+        slot=array("q", names),
+        since=array("q", [generation] * len(names)),
+        name=tuple(names.values()),
+        uid=tuple(f"uid-{name}" if name else "" for name in names.values()),
+        allocatable=(array("q", [1000 * generation] * len(names)),),
+        requested=(array("q", list(names)),),
+    )
+
+
+def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engine]:
+    store = Store(sqlite_url(folder / "herodotus.db"))
+    frames = [delta(generation, names) for generation, names in enumerate(history)]
+    store.writer.store([(frame, codec.encode(frame)) for frame in frames])
+    return store, sa.create_engine(sqlite_url(store.file))
+
+
+@settings(max_examples=40, deadline=None)
+@given(changes, st.lists(st.tuples(st.integers(0, 5), st.integers(0, SLOTS)), min_size=1, max_size=12), st.data())
+def test_a_kept_table_is_the_databases(
+    history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    kept = Tables(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
+    with tempfile.TemporaryDirectory() as folder:
+        store, engine = stored(Path(folder), history)
+        with engine.connect() as connection:
+            for generation, slots in asked:
+                table = kept.at(connection, 1, generation, slots)
+                assert table == table_at(connection, 1, generation, slots)
+                table.names[:] = ["changed by who asked"] * slots
+        engine.dispose()
+        store.close()
+
+
+def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
+    read: list[int] = []
+    monkeypatch.setattr(tables, "table_at", lambda *at: read.append(at[2]) or table_at(*at))
+    kept = Tables(kept_slots=4)
+    with engine.connect() as connection:
+        for generation in (0, 0, 1, 1, 0):
+            kept.at(connection, 1, generation, 2)
+        assert read == [0], "the other one is made of it"
+        kept.at(connection, 1, 1, 4)
+        kept.at(connection, 2, 1, 4)
+        kept.at(connection, 1, 0, 2)
+    assert read == [0, 1, 0], "what was not asked for longest is forgotten"
+    engine.dispose()
+    store.close()
+
+
+def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
+    history = [dict.fromkeys(range(SLOTS), "worker-1"), *({slot: ""} for slot in range(SLOTS))]
+    store, engine = stored(tmp_path, history)
+    kept = Tables(kept_slots=2 * SLOTS)
+
+    def ask(generation: int) -> bool:
+        with engine.connect() as connection:
+            asked = kept.at(connection, 1, generation, SLOTS)
+            return asked == table_at(connection, 1, generation, SLOTS)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(ask, [i % (SLOTS + 1) for i in range(200)]))
+    engine.dispose()
+    store.close()
