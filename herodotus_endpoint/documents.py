@@ -10,7 +10,7 @@ took over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from herodotus_endpoint.store import KnownIncarnation, Stored
 from herodotus_record.answers import pod_explanation
@@ -19,15 +19,22 @@ from herodotus_record.explain import Json, state
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import timestamp
 
-LOST = "result not recorded: the scheduler was restarted"
+LOST: Final = "result not recorded: the scheduler was restarted"
+ITS_LOST: Final = "its result was not recorded: the scheduler was restarted"  # within a sentence
+SENTENCES: Final = ("headline", "summary")  # those that say where the pod is; each can be shown without the outcome
 
 
 def explanation(stored: Stored, *, every_node: bool = False, node: str = "") -> Json:
     """The answer document with the endpoint's facts. KeyError when `node` was not in the cluster."""
     answer = pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
-    answer["attempt"] |= {"attempts": stored.attempts, "failedBefore": stored.failed_before}
+    answer["attempt"] |= {
+        "ordinal": stored.ordinal,
+        "attempts": stored.attempts,
+        "failedBefore": stored.failed_before,
+    }
     if _lost(stored):
         answer["outcome"] |= {"lost": True, "message": LOST}
+        answer |= {sentence: f"{answer[sentence].removesuffix('.')} ({ITS_LOST})." for sentence in SENTENCES}
     return answer
 
 

@@ -59,7 +59,12 @@ class Queries:
         }
 
     def pod_explanation(self, namespace: str, pod: str) -> Response:
-        """What happened to a pod."""
+        """What happened to a pod.
+
+        `attempt`: which of the stored attempts of its latest UID (or of `uid`), by start: 1 to the answer's
+        `attempt.attempts`, as in its `attempt.ordinal`. It is not `attempt.number`, which is the scheduler's own and
+        begins anew when the scheduler restarts. Without it, the latest.
+        """
         parameters.known("attempt", "all", "node", "uid", "cluster")
         stored = self._of_pod(namespace, pod)
         node = parameters.text("node")
@@ -69,7 +74,7 @@ class Queries:
             raise ApiError(404, f'node "{node}" was not in the cluster when this decision was taken') from e
 
     def decision(self, namespace: str, name: str) -> Response:
-        """The whole record of a decision, by its id or as the latest of a pod."""
+        """The whole record of a decision, by its id or as the latest of a pod; `attempt` as in `pod_explanation`."""
         parameters.known("attempt", "uid", "cluster")
         if _ID.fullmatch(name):
             by_id = self._reader.decision_by_id(parameters.name(namespace, "the namespace"), name)
@@ -115,7 +120,7 @@ class Queries:
     def _of_pod(self, namespace: str, pod: str) -> Stored:
         parameters.name(namespace, "the namespace")
         parameters.name(pod, "the pod's name")
-        attempt = parameters.integer("attempt")
+        attempt = parameters.integer("attempt", least=1)
         uid, cluster = parameters.text("uid"), parameters.text("cluster")
         stored = self._reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt, cluster=cluster)
         if stored is None:

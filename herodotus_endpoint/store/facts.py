@@ -21,8 +21,9 @@ class Stored:
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-    attempts: int  # stored for this pod UID
-    failed_before: int
+    ordinal: int  # among those stored for this pod UID, by start: 1 to `attempts`
+    attempts: int
+    failed_before: int  # of those with a lower ordinal
     replaced: bool  # a later incarnation decides for its profile now
 
 

@@ -61,7 +61,11 @@ class Reader:
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> Stored | None:
-        """The latest decision of a pod, of its latest UID unless `uid` is given; or that of one attempt."""
+        """The latest decision of a pod, of its latest UID unless `uid` is given; or that of one attempt.
+
+        `attempt` counts the stored attempts of the UID by start, from 1. The scheduler's own numbers begin anew with
+        each of its incarnations, so that several attempts may have the same.
+        """
         at = [DECISIONS.c.pod == pod, DECISIONS.c.namespace == namespace]
         if cluster:
             at.append(DECISIONS.c.cluster == cluster)
@@ -70,9 +74,12 @@ class Reader:
             if not uid:
                 uid = connection.scalar(sa.select(DECISIONS.c.pod_uid).where(*at).order_by(*newest).limit(1)) or ""
             at.append(DECISIONS.c.pod_uid == uid)
-            if attempt is not None:
-                at.append(DECISIONS.c.attempt == attempt)
-            row = connection.execute(sa.select(DECISIONS).where(*at).order_by(*newest).limit(1)).one_or_none()
+            found = sa.select(DECISIONS).where(*at).limit(1)
+            if attempt is None:
+                found = found.order_by(*newest)
+            else:
+                found = found.order_by(DECISIONS.c.started_us, DECISIONS.c.id).offset(attempt - 1)
+            row = connection.execute(found).one_or_none()
             return None if row is None else self._stored(connection, row)
 
     def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
@@ -221,8 +228,12 @@ class Reader:
             DECISIONS.c.namespace == row.namespace,
             DECISIONS.c.pod_uid == row.pod_uid,
         )
-        attempts = connection.scalar(sa.select(sa.func.count()).where(*same_pod)) or 0
-        before = sa.and_(DECISIONS.c.started_us < row.started_us, DECISIONS.c.state.in_(UNSUCCESSFUL))
+        before = sa.tuple_(DECISIONS.c.started_us, DECISIONS.c.id) < sa.tuple_(row.started_us, row.id)
+        unsuccessful = DECISIONS.c.state.in_(UNSUCCESSFUL)
+        all_, earlier, failed = (
+            connection.scalar(sa.select(sa.func.count()).select_from(DECISIONS).where(*same_pod, *narrowed)) or 0
+            for narrowed in ((), (before,), (before, unsuccessful))
+        )
         table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
         for slot, evaluation in enumerate(decision.evaluation):
             if evaluation != Evaluation.ABSENT and not table.names[slot]:  # the scheduler sent no row for it
@@ -231,8 +242,9 @@ class Reader:
             decision,
             self._outcomes(connection, row),
             table,
-            attempts,
-            connection.scalar(sa.select(sa.func.count()).where(*same_pod, before)) or 0,
+            earlier + 1,
+            all_,
+            failed,
             self._replaced(connection, row),
         )
 

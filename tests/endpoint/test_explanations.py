@@ -25,8 +25,8 @@ def placed(service: Service) -> Service:
     return service
 
 
-def facts(attempts: int, failed: int) -> dict[str, int]:
-    return {"attempts": attempts, "failedBefore": failed}
+def facts(ordinal: int, attempts: int, failed: int) -> dict[str, int]:
+    return {"ordinal": ordinal, "attempts": attempts, "failedBefore": failed}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_explanation_is_the_records_answer_and_the_stores_facts(
 ) -> None:
     outcomes = (bound(SECOND, TABLE, sequence=3),) if decision is SECOND else ()
     expected = pod_explanation(decision, outcomes, TABLE)
-    expected["attempt"] |= facts(2, failed)
+    expected["attempt"] |= facts(failed + 1, 2, failed)
     assert placed.explain(**query) == expected
 
 
@@ -67,8 +67,34 @@ def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
     again = a_decision(uid="uid-2", sequence=4, started_us=MONDAY_US + 2 * MINUTE_US)
     placed.stored(again)
     assert placed.explain()["metadata"]["uid"] == "uid-2"
-    assert placed.explain()["attempt"] | facts(1, 0) == placed.explain()["attempt"]
+    assert placed.explain()["attempt"] | facts(1, 1, 0) == placed.explain()["attempt"]
     assert placed.explain(uid=SECOND.pod.uid)["attempt"]["number"] == 2
+
+
+def test_attempts_of_several_scheduler_processes_are_numbered_by_start(service: Service) -> None:
+    """Each process counts from 1, so its number alone would not tell them apart; what is stored last started first."""
+    second, third = (
+        a_decision(
+            incarnation=incarnation,
+            rejected=rejected,
+            attempt=1,
+            sequence=sequence,
+            started_us=MONDAY_US + n * MINUTE_US,
+        )
+        for n, incarnation, rejected, sequence in ((1, "second", NOWHERE, 2), (1, "third", None, 3))
+    )
+    for decision in (second, third, FIRST):
+        service.stored(rows(TABLE, incarnation=decision.key.incarnation), decision)
+    answers = [service.explain(attempt=n)["attempt"] for n in (1, 2, 3)]
+    assert [(a["incarnation"], a["number"]) for a in answers] == [
+        (FIRST.key.incarnation, 1),
+        ("second", 1),
+        ("third", 1),
+    ]
+    assert [a | facts(n, 3, n - 1) for n, a in enumerate(answers, start=1)] == answers
+    assert service.explain()["attempt"] == answers[-1]
+    record = service.get(f"{API}/namespaces/shop/decisions/{FIRST.pod.name}", attempt=2)
+    assert record["spec"]["key"]["incarnation"] == "second"
 
 
 def test_order_is_by_start_and_not_by_arrival(service: Service) -> None:
@@ -128,6 +154,11 @@ def test_a_result_that_a_restart_lost_is_said_to_be_lost(
     assert (outcome["state"], outcome.get("lost", False)) == ("Binding", lost)
     if lost:
         assert outcome["message"] == "result not recorded: the scheduler was restarted"
+        said = " (its result was not recorded: the scheduler was restarted)."
+        explained = service.explain()
+        assert [explained[k].partition(":")[0] for k in ("headline", "summary")] == ["On worker-2"] * 2
+        assert explained["headline"].endswith(said)
+        assert explained["summary"].endswith(said)
     service.stored(bound(SECOND, TABLE, sequence=3))
     assert "lost" not in service.explain()["outcome"]
 
