@@ -36,6 +36,7 @@ def create_app(store: Store, settings: Settings, metrics: Metrics | None = None)
     app.register_blueprint(queries.blueprint(store, settings))
     app.register_blueprint(legacy.blueprint(store))
     _service_routes(app, store, metrics)
+    app.wsgi_app = legacy.in_any_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
 

@@ -17,6 +17,8 @@ Invariant: the shapes do not change any more.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from flask import Blueprint, Response, request
 
@@ -27,7 +29,11 @@ from herodotus_endpoint.store.counters import Name
 from herodotus_record.explain import Json, weighted
 from herodotus_record.model import Code, Decision, Evaluation, NodeTable
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
 FAILED, PASSED, SKIPPED = 0, 1, 2
+PATHS: Final = ("/pod", "/node")
 
 
 def blueprint(store: Store) -> Blueprint:
@@ -54,6 +60,16 @@ def blueprint(store: Store) -> Blueprint:
         return json_response(node_document(facts.counters))
 
     return routes
+
+
+def in_any_case(application: WSGIApplication) -> WSGIApplication:
+    """`/POD` and `/Node` too, as then: it compared paths in lower case."""
+
+    def lowered(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "").lower()
+        return application(environ | {"PATH_INFO": path} if path in PATHS else environ, start_response)
+
+    return lowered
 
 
 def pod_document(decision: Decision, table: NodeTable) -> Json | None:

@@ -94,9 +94,19 @@ def test_node_counts_what_a_scheduler_that_stops_at_the_first_failure_counts(ser
     assert (one["node_score_total"], one["node_score_plugin_total"]["NodeResourcesFit"]) == (360, "60")
 
 
+@pytest.mark.parametrize("path", ["/POD", "/Pod", "/Node", "/nODE"])
+def test_paths_are_compared_in_lower_case(service: Service, path: str) -> None:
+    service.stored(rows(TABLE), DECISION)
+    query = {"name": "worker-1"} if path.lower() == "/node" else {"name": DECISION.pod.name, "namespace": "shop"}
+    assert service.get(path, **query) == service.get(path.lower(), **query)
+
+
 @pytest.mark.parametrize(
     ("path", "query", "code"),
     [
+        ("/POD", {}, 400),
+        ("/POD/", {}, 404),
+        ("/Livez", {}, 404),
         ("/pod", {}, 400),
         ("/pod", {"name": "x"}, 400),
         ("/pod", {"namespace": "shop"}, 400),
