@@ -50,6 +50,7 @@ def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
     @app.get("/readyz")
     def readyz() -> Response:
         store.reader.check()
+        store.writer.check()
         return Response("ok", content_type="text/plain; charset=utf-8")
 
     @app.get("/metrics")

@@ -33,6 +33,14 @@ from herodotus_record.model import Code, Decision, Frame, Gap, NodeRows, Outcome
 
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
+TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
+_TRIAL: Final = {
+    "bucket": -1,
+    "cluster": "",
+    "profile": "",
+    "ingested_us": 0,
+    "counters": sa.func.zeroblob(TRIAL_BYTES),
+}
 
 Row = dict[str, Any]
 
@@ -115,6 +123,24 @@ class Writer:
         except BaseException:
             self._forget()
             raise
+        finally:
+            self._turn.release()
+
+    def check(self) -> None:
+        """StoreUnavailableError when the database refuses to write: no room, read-only, no longer there.
+
+        A write that fills the cache is begun and rolled back, since a small one may find room where no batch does;
+        then one page is written and synced. While a batch is being stored nothing is tried: that is a write too.
+        """
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            with guarded(), self._engine.connect() as connection:
+                with connection.begin() as large:
+                    connection.execute(ROLLUPS.insert().values(_TRIAL))
+                    large.rollback()
+                with connection.begin():
+                    connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
         finally:
             self._turn.release()
 

@@ -38,6 +38,7 @@ LONG = "x" * 254
         ("GET", f"{API}/namespaces/{LONG}/decisions", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/{LONG}", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=x", 400),
+        ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=0", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=9223372036854775808", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k?all=yes", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/p%00q", 404),
@@ -82,6 +83,28 @@ def test_probes_tell_alive_from_ready(service: Service, monkeypatch: pytest.Monk
     monkeypatch.setattr(service.store.reader, "check", gone)
     assert service.client.get("/livez").status_code == 200
     assert envelope(service.client.get("/readyz"))["message"].endswith("unable to open database file")
+
+
+def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) -> None:
+    """Not for a batch that happens to fit; ready again by itself, and nothing of a trial remains."""
+    before = service.store.reader.sizes().rows
+    with service.store.writer.transaction() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+    status = envelope(service.client.get("/readyz"))
+    assert (status["code"], status["message"]) == (503, "the database cannot do this now: database or disk is full")
+    assert service.client.get("/livez").status_code == 200
+    with service.store.writer.transaction() as connection:
+        assert service.client.get("/readyz").text == "ok", "while another write is under way"
+        connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+    assert service.client.get("/readyz").text == "ok"
+    assert service.store.reader.sizes().rows == before
+
+
+def test_a_service_whose_database_is_read_only_is_not_ready(service: Service) -> None:
+    with service.store.writer.transaction() as connection:
+        connection.exec_driver_sql("PRAGMA query_only=ON")
+    assert "readonly database" in envelope(service.client.get("/readyz"))["message"]
 
 
 def test_head_answers_like_get(service: Service) -> None:
