@@ -2,6 +2,9 @@
 
 Owns: the document's shape. Does not own: counting (`store.counters`), HTTP, layout on a screen. Pure.
 
+Considered is a node in every decision that had it in its node table; evaluated, where the filters looked at it. What
+fits is therefore a share of what was evaluated: nobody asked whether it fits elsewhere.
+
 Invariant: every number is a sum over whole rollup buckets of the window, except `recent`, which says how many
 decisions it holds and how many were looked at.
 """
@@ -50,15 +53,15 @@ def node_history(node: str, over: Window, facts: NodeFacts, recent: Sequence[Inv
             "to": timestamp(over.to_us),
             "bucketSeconds": BUCKET_US // 1_000_000,
         },
-        "considered": c[Name("considered")],
+        "considered": c[Name("considered")],  # it was in the node table
         "evaluated": c[Name("evaluated")],
         "notEvaluated": c[Name("considered")] - c[Name("evaluated")],
         "feasible": c[Name("feasible")],
         "chosen": c[Name("chosen")],
         "eligibility": {
             "feasible": c[Name("feasible")],
-            "considered": c[Name("considered")],
-            "rate": _share(c[Name("feasible")], c[Name("considered")]),
+            "evaluated": c[Name("evaluated")],
+            "rate": _share(c[Name("feasible")], c[Name("evaluated")]),
         },
         "filters": [_filter(c, plugin) for plugin in _plugins(c, "filter_reached")],
         "scores": {

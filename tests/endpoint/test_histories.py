@@ -91,6 +91,9 @@ def as_counts(history: Any) -> dict[str, Any]:
     """The same numbers out of the document."""
     count: dict[Any, Any] = {k: history[k] for k in ("considered", "evaluated", "feasible", "chosen")}
     assert history["notEvaluated"] == count["considered"] - count["evaluated"]
+    feasible, evaluated = count["feasible"], count["evaluated"]
+    rate = feasible / evaluated if evaluated else None
+    assert history["eligibility"] == {"feasible": feasible, "evaluated": evaluated, "rate": rate}
     for f in history["filters"]:
         plugin = f["plugin"]
         count |= {("rejected", plugin): f["rejected"], ("decisive", plugin): f["decisive"]}
