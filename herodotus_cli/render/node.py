@@ -47,8 +47,10 @@ def _headline(answer: Json) -> str:
 
 
 def _filters(answer: Json, view: View) -> list[Block]:
-    """Each filter's own pass rate, the lowest first; on a terminal those that always pass share a line."""
-    filters = sorted(answer["filters"], key=lambda f: (1.0 if f["rate"] is None else f["rate"], f["plugin"]))
+    """Each filter's own pass rate, the lowest first, those that never ran last; on a terminal those that always pass
+    share a line.
+    """
+    filters = sorted(answer["filters"], key=lambda f: (f["rate"] is None, f["rate"] or 0.0, f["plugin"]))
     always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
     shown = [f for f in filters if f["plugin"] not in always]
     found: list[Block] = []
@@ -118,7 +120,9 @@ def _lost(lost: Json) -> str:
     said = count(lost["count"], "time")
     if lost.get("meanBehind") is not None:
         said += f", {number(lost['meanBehind'])} points behind on average"
-    costs = [f"{plugin} −{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items()]
+    costs = [
+        f"{plugin} −{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items() if round(points, 1)
+    ]
     return said + (f"; costs it most: {listed(costs, _NAMED)} (points on average)" if costs else "")
 
 

@@ -5,25 +5,30 @@ Owns: what the screen says. Does not own: drawing, sentences about reasons and r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Blank, Block, Cell, Line, View, facts, table
+from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Table, View, facts, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import age, count
+from herodotus_cli.render.words import age, attempt, count, short_names
 
 Json = dict[str, Any]
+_GAP = 2
+_FULL = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORMALISED", "POINTS", "DIFFERENCE")
+_BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
-def screen(answer: Json, view: View) -> list[Block]:
+def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
     """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
     node = answer["perNode"][0]
-    pod, attempt = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{pod} on {node['node']}, attempt {attempt['number']}, {age(attempt['startedAt'], view.now)} ago"
-    blocks: list[Block] = [Line(f"{lead}: {_verdict(answer, node)}", "strong"), Blank(), *_filters(answer, node)]
+    pod, tried = answer["metadata"]["name"], answer["attempt"]
+    lead = f"{pod} on {node['node']}, {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
+    filters = _filters(answer, node) if every_node or view.piped else _rejecting(answer, node)
+    blocks: list[Block] = [Line(f"{lead}: {_verdict(answer, node)}", "strong"), Blank(), *filters]
     if node["toMakeItFeasible"]:
         blocks += [Blank(), facts([("To make it feasible", "; and ".join(node["toMakeItFeasible"]))])]
     if node.get("scores"):
-        blocks += [Blank(), *_scores(answer, node)]
+        blocks += [Blank(), *_scores(answer, node, view)]
     return blocks
 
 
@@ -40,6 +45,24 @@ def _verdict(answer: Json, node: Json) -> str:
         behind = f", {count(best['total'] - node['total'], 'point')} behind {best['node']}" if node.get("total") else ""
         return f"feasible, but only rank {node['rank']} of {feasible}{behind}"
     return f"not evaluated ({node['evaluation']})"
+
+
+def _rejecting(answer: Json, node: Json) -> list[Block]:
+    """The filters that turned the node away; the others in a line."""
+    rejected = {verdict["plugin"] for verdict in node["rejectedBy"]}
+    others = [f for f in answer["filters"] if f["plugin"] not in rejected]
+    skipped = sum(f["skipped"] for f in others)
+    passed = sum(f["plugin"] in node["passed"] for f in others)
+    not_run = len(others) - skipped - passed
+    said = [
+        f"{count(passed, 'other')} passed" if rejected else f"{count(passed, 'filter')} passed",
+        f"{skipped} had nothing to check",
+        f"{not_run} did not run",
+    ]
+    line = ", ".join(words for words, n in zip(said, (passed, skipped, not_run), strict=True) if n)
+    found = _filters(answer | {"filters": [f for f in answer["filters"] if f["plugin"] in rejected]}, node)
+    mark = Cell(PASS, "good") if passed else Cell(NOTHING, "dim")
+    return [*found, table((), [(mark, f"{line} (--all)")])] if line else found
 
 
 def _filters(answer: Json, node: Json) -> list[Block]:
@@ -60,24 +83,51 @@ def _filters(answer: Json, node: Json) -> list[Block]:
     return [table(("", "FILTER", "VERDICT", "WHY"), rows)] if rows else []
 
 
-def _scores(answer: Json, node: Json) -> list[Block]:
-    """The node's points plugin by plugin, beside the best other node's."""
+def _scores(answer: Json, node: Json, view: View) -> list[Block]:
+    """The node's points plugin by plugin, beside the best other node's: the fullest layout that the width holds."""
+    plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     other = next((row for row in answer["ranking"] if row["node"] != node["node"]), None)
-    header = ["SCORE PLUGIN", "WEIGHT", "RAW", "NORMALISED", "POINTS"]
-    if other:
-        header += [other["node"], "DIFFERENCE"]
+    names = {s["plugin"]: s["plugin"] for s in plugins}
+    full = _compared(node, other, plugins, names, _FULL, other["node"] if other else "")
+    if view.width is None or _width(full) <= view.width:
+        return [full]
+    short = short_names(list(names))
+    layouts = [_compared(node, other, plugins, its, _BRIEF, "OTHER") for its in (names, short)]
+    found = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
+    if _width(found) > view.width and not view.wide:
+        found = _without(found, "RAW", "NORM")
+    note = f"OTHER: {other['node']}, rank {other['rank']}" if other else ""
+    return [found, *([Line(note, "dim")] if note else [])]
+
+
+def _compared(
+    node: Json, other: Json | None, plugins: Sequence[Json], names: dict[str, str], header: Sequence[str], theirs: str
+) -> Table:
+    """A row for each plugin and the total; `theirs`: the header of the other node's points."""
+    *ours, difference = header
     rows: list[list[Cell | str]] = []
-    for s in answer["scorePlugins"]:
-        if s["skipped"]:
-            continue
+    for s in plugins:
         got = node["scores"][s["plugin"]]
-        row: list[Cell | str] = [s["plugin"], *map(str, (s["weight"], got["raw"], got["normalized"], got["weighted"]))]
+        amounts = (s["weight"], got["raw"], got["normalized"], got["weighted"])
+        row: list[Cell | str] = [names[s["plugin"]], *map(str, amounts)]
         if other:
             row += _against(got["weighted"], other["scores"][s["plugin"]]["weighted"])
         rows.append(row)
     total: list[Cell | str] = ["total", "", "", "", Cell(str(node["total"]), "strong")]
     rows.append([*total, *_against(node["total"], other["total"])] if other else total)
-    return [table(header, rows, right=range(1, len(header)))]
+    columns = [*ours, theirs, difference] if other else ours
+    return table(columns, rows, right=range(1, len(columns)))
+
+
+def _without(block: Table, *headers: str) -> Table:
+    kept = [i for i, title in enumerate(block.header) if title not in headers]
+    rows = [[row[i] for i in kept] for row in block.rows]
+    return table([block.header[i] for i in kept], rows, right=range(1, len(kept)))
+
+
+def _width(block: Table) -> int:
+    columns = zip(block.header, *([cell.text for cell in row] for row in block.rows), strict=True)
+    return sum(max(map(len, column)) + _GAP for column in columns) - _GAP
 
 
 def _against(ours: int, theirs: int) -> list[Cell | str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render import rejections, scores
+from herodotus_cli.render import rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
 from herodotus_cli.render.words import age, count, listed
 
@@ -61,7 +61,7 @@ def _state(answer: Json, view: View) -> str:
         }.get(outcome["state"], f"not scheduled, last tried {ago} ago")
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempt N)" if before else ""
-    return f"{said}, attempt {attempt['number']}{failed}"
+    return f"{said}, {words.attempt(attempt)}{failed}"
 
 
 def _headline(answer: Json, view: View) -> list[Block]:
@@ -108,11 +108,11 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
             ("NOT EVALUATED", f"{count(n, 'node')}: {_NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
-        *(("PREEMPTION", words) for words in _preemption(answer)),
+        *(("PREEMPTION", said) for said in _preemption(answer)),
         ("NEXT", _next(answer)),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
-    return [(label, words) for label, words in labelled if words]
+    return [(label, said) for label, said in labelled if said]
 
 
 def _preemption(answer: Json) -> list[str]:
@@ -130,7 +130,13 @@ def _preemption(answer: Json) -> list[str]:
         ]
     # DynamicResources' part of the message says nothing about pods without claims
     said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
-    return [", ".join(v["reasons"]).removeprefix("preemption: ") or v["code"] for v in said]
+    return [_not_preempted(v, turned_away=bool(answer["preFilters"])) for v in said]
+
+
+def _not_preempted(verdict: Json, *, turned_away: bool) -> str:
+    if turned_away and verdict["reasons"] == ["not found"]:  # kube-scheduler's words for a state that no node has
+        return "not tried: the pod was turned away before nodes were looked at"
+    return ", ".join(verdict["reasons"]).removeprefix("preemption: ") or str(verdict["code"])
 
 
 def _next(answer: Json) -> str:

@@ -5,7 +5,8 @@ Owns: the tables about filters. Does not own: the screen around them, sentences 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, View, facts, table
@@ -77,7 +78,7 @@ def _why(group: Json, *, name_nodes: bool) -> str:
     parts = [_named(free, nodes) for free, nodes in by_free.items()]
     if group["nodesOmitted"]:
         parts.append(f"… {group['nodesOmitted']} more: --all")
-    also = _also(group["nodes"])
+    also = _also(group)
     return f"{common}{'; free ' if any(by_free) else ': '}{', '.join(parts)}{'; ' + also if also else ''}"
 
 
@@ -95,13 +96,20 @@ def _free(reasons: Sequence[Json]) -> str:
     return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))
 
 
-def _also(rows: Sequence[Json]) -> str:
-    """The other filters that reject the nodes too."""
-    others: dict[str, list[str]] = {}
-    for row in rows:
-        for plugin in row["alsoRejectedBy"]:
-            others.setdefault(plugin, []).append(row["node"])
-    if not others:
-        return ""
-    said = (plugin if len(nodes) == len(rows) else f"{plugin} ({', '.join(nodes)})" for plugin, nodes in others.items())
-    return f"also rejected by {', '.join(said)}"
+def _also(group: Json) -> str:
+    """The other filters that reject nodes of the group too, and how many of them."""
+    others = _others(group)
+    every = [plugin for plugin, nodes in others.items() if nodes == group["count"]]
+    said = [f"also rejected by {', '.join(every)}"] if every else []
+    some = sorted(((n, plugin) for plugin, n in others.items() if plugin not in every), key=lambda s: (-s[0], s[1]))
+    return "; ".join([*said, *(f"{n} of them also rejected by {plugin}" for n, plugin in some)])
+
+
+def _others(group: Json) -> Mapping[str, int]:
+    """Nodes of the whole group by the other filters that reject them; empty where the answer does not say."""
+    if "alsoRejectedBy" in group:
+        counted: Mapping[str, int] = group["alsoRejectedBy"]
+        return counted
+    if group["nodesOmitted"]:  # those that are named say nothing about the others
+        return {}
+    return Counter(plugin for row in group["nodes"] for plugin in row["alsoRejectedBy"])

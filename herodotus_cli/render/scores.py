@@ -2,7 +2,8 @@
 
 Owns: which columns a width holds, and what becomes of those it does not. Does not own: the screen around the table.
 
-Invariant: the columns shown, those named as equal and `others` add up to the total of every row.
+Invariant: the columns shown, those named as equal and `others` add up to the total of every row; what is left out
+without a word is 0.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def blocks(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
         return []
     if view.wide:
         return [_in_full(ranking, plugins, view), *_omitted(answer, every_node)]
+    if not view.piped:
+        plugins = _telling(ranking, plugins)
     leading = _leading(ranking, view)
     room = None if view.width is None else view.width - sum(_GAP + max(map(len, column)) for column in leading)
     columns, notes = _fitting(ranking, plugins, room)
@@ -61,6 +64,16 @@ def blocks(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
         rows = [[*cells, "yes" if row["chosen"] else "no"] for cells, row in zip(rows, ranking, strict=True)]
     numbers = range(len(leading) - 1, len(header) - view.piped)
     return [table(header, rows, right=numbers), *(Line(note, "dim") for note in notes), *_omitted(answer, every_node)]
+
+
+def _telling(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
+    """The plugins that gave any node anything; all of them where none did."""
+    given = [s for s in plugins if any(_gave(row["scores"][s["plugin"]]) for row in ranking)]
+    return given or plugins
+
+
+def _gave(score: Json) -> bool:
+    return bool(score["raw"] or score["weighted"])
 
 
 def _leading(ranking: Sequence[Json], view: View) -> list[list[str]]:

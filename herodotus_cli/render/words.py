@@ -45,6 +45,17 @@ def short_names(plugins: Sequence[str]) -> dict[str, str]:
     return names
 
 
+def attempt(of: dict[str, Any]) -> str:
+    """Which of the pod's attempts: `attempt 3 of 11`; its own number where the answer does not place it among them.
+
+    Attempts' own numbers restart when another scheduler takes over, so they are no place in a list.
+    """
+    place, attempts = of.get("ordinal"), of.get("attempts") or 0
+    if place is None:
+        return f"attempt {of['number']}"
+    return f"attempt {place} of {attempts}" if attempts > 1 else f"attempt {place}"
+
+
 def age(since: object, now: datetime) -> str:
     """How long ago a timestamp was: `38s`, `4m12s`, `3h5m`, `2d4h`; empty when there is none."""
     try:
@@ -82,7 +93,8 @@ def number(value: Any) -> str:
     """A number with at most one decimal; `–` where there is none."""
     if value is None:
         return "–"
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
+    text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
+    return text if text.strip("-0.") else text.removeprefix("-")
 
 
 def natural(name: str) -> list[tuple[int, str]]:

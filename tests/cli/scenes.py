@@ -82,6 +82,8 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "node-rejected": lambda: Scene(placed(node="worker-12"), node_of_pod.screen),
         "node-outscored": lambda: Scene(placed(node="worker-3"), node_of_pod.screen),
         "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
+        "node-many-plugins": lambda: Scene(long_names(explained(many_plugins(), node="worker-3")), node_of_pod.screen),
+        "node-all": lambda: Scene(placed(node="worker-12"), all_filters),
         "5000-nodes-placed": lambda: Scene(explained(large(fits=3000))),
         "5000-nodes-pending": lambda: Scene(explained(large(fits=0))),
     }
@@ -89,6 +91,17 @@ def scenes() -> dict[str, Callable[[], Scene]]:
 
 def all_nodes(answer: Json, view: View) -> list[Block]:
     return pod.screen(answer, view, every_node=True)
+
+
+def all_filters(answer: Json, view: View) -> list[Block]:
+    return node_of_pod.screen(answer, view, every_node=True)
+
+
+def long_names(answer: Json) -> Json:
+    """The winner has a name as clouds give them, and a filter had nothing to check."""
+    answer["ranking"][0]["node"] = "ip-10-0-12-34.eu-central-1.compute.internal"
+    answer["filters"].append({"plugin": "VolumeZone", "skipped": True, "passed": 0, "rejected": 0})
+    return answer
 
 
 def a_placed(**changes: Any) -> Decision:
@@ -151,7 +164,7 @@ def lost() -> Json:
 
 def second_attempt() -> Json:
     answer = explained(a_placed(attempt=2, marks=("csidrivers are not served: volume limits were not checked",)))
-    answer["attempt"] |= {"attempts": 2, "failedBefore": 1}
+    answer["attempt"] |= {"attempts": 2, "failedBefore": 1, "ordinal": 2}
     return answer
 
 

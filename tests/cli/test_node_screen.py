@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,6 +72,23 @@ def test_a_node_that_nothing_was_asked_of(service: Service) -> None:
         "won": {"count": 0}, "lost": {"count": 0},
     }  # fmt: skip
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+
+
+def test_a_filter_that_never_ran_comes_last(service: Service) -> None:
+    document = answer(service, "worker-1")
+    never = {"plugin": "AAA", "evaluated": 0, "passed": 0, "rejected": 0, "decisive": 0, "rate": None, "reasons": []}
+    document["filters"] = [never, *document["filters"]]
+    filters = drawn(document, VIEWS["piped"]).split("\n\n")[1].splitlines()
+    assert filters[-1].split() == ["AAA", "–", "0", "0", "–"]
+
+
+def test_nothing_is_minus_zero(service: Service) -> None:
+    document = answer(service, "worker-1")
+    document["lost"] = {"count": 3, "meanBehind": -0.04, "costsMost": {"A": -0.04, "B": -1.5}}
+    document["scores"]["accumulated"] = -0.0
+    text = drawn(document, VIEWS["80"])
+    assert not re.search(r"[-−]0(\.0)?(?![.\d])", text.replace("2026-", ""))
+    assert "costs it most: B −1.5" in " ".join(text.split())
 
 
 def drawn(document: Json, view: View) -> str:

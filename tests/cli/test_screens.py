@@ -100,6 +100,50 @@ def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", range(60, 201, 7))
+def test_a_width_holds_the_scores_of_one_node(width: int) -> None:
+    text = drawn(scenes()["node-many-plugins"](), View(NOW, width=width))
+    assert max(map(len, text.splitlines())) <= width
+    assert "ip-10-0-12-34.eu-central-1.compute.internal" in text
+
+
+def test_an_attempt_that_has_no_place_keeps_its_number() -> None:
+    answer = placed()
+    answer["attempt"] |= {"number": 7, "attempts": 11, "failedBefore": 10}
+    assert "attempt 7 (10 failed before: --attempt N)" in drawn(Scene(answer), VIEWS["200"])
+    answer["attempt"]["ordinal"] = 3
+    assert "attempt 3 of 11 (10 failed before: --attempt N)" in drawn(Scene(answer), VIEWS["200"])
+
+
+def test_a_group_speaks_for_all_its_nodes_or_not_at_all() -> None:
+    answer = explained(large(fits=3000))
+    group = answer["rejections"][0]
+    for row in group["nodes"]:
+        row["alsoRejectedBy"] = ["NodeAffinity"]
+    group.pop("alsoRejectedBy", None)
+    assert "also rejected" not in drawn(Scene(answer), VIEWS["piped"])
+    group["alsoRejectedBy"] = {"NodePorts": group["count"], "NodeAffinity": 167}
+    said = "; also rejected by NodePorts; 167 of them also rejected by NodeAffinity\n"
+    assert said in drawn(Scene(answer), VIEWS["piped"])
+
+
+def test_preemption_is_not_tried_for_a_pod_turned_away_before() -> None:
+    answer = scenes()["prefilter-rejected"]().answer
+    answer["postFilters"] = [{"plugin": "DefaultPreemption", "code": "Unschedulable", "reasons": ["not found"]}]
+    said = "not tried: the pod was turned away before nodes were looked at"
+    assert said in drawn(Scene(answer), VIEWS["piped"])
+    answer["preFilters"] = []
+    assert said not in drawn(Scene(answer), VIEWS["piped"])
+
+
+def test_a_plugin_that_gave_no_node_anything_is_left_out_for_people() -> None:
+    answer = placed()
+    for row in answer["ranking"]:
+        row["scores"]["ImageLocality"] = {"raw": 0, "normalized": 0, "weighted": 0}
+    shown = {name: "ImageLocality ×1" in drawn(Scene(answer), view) for name, view in VIEWS.items()}
+    assert shown == {"piped": True, "80": False, "200": False, "wide-piped": True, "wide-80": True}
+
+
 def test_no_headers_leaves_out_header_rows_only() -> None:
     scene = Scene(placed())
     with_, without = (drawn(scene, replace(VIEWS["piped"], headers=h)).splitlines() for h in (True, False))
