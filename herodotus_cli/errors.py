@@ -8,10 +8,12 @@ Invariant: every failure that a user can cause ends here, never in a traceback.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 Json = dict[str, Any]
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class CliError(Exception):
@@ -39,6 +41,11 @@ class ServerError(CliError):
     def with_hints(self, hints: Sequence[str]) -> ServerError:
         """The same error with more to try."""
         return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
+
+
+def printable(text: str) -> str:
+    """A text that cannot move a terminal's cursor and that every stream can encode, line by line."""
+    return _UNPRINTABLE.sub("?", text)
 
 
 def is_status(document: Json) -> bool:

@@ -9,19 +9,22 @@ Invariant: the user never sees a traceback, unless HERODOTUS_DEBUG=1 asks for it
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from io import StringIO
 
 import click
 
 from herodotus_cli import options
 from herodotus_cli.commands import COMMANDS
 from herodotus_cli.context import Given, Surroundings, given, surroundings
-from herodotus_cli.errors import CliError
+from herodotus_cli.errors import CliError, printable
 
 PROG = "kubectl herodotus"
 INTERRUPTED = 130
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class InOrder(click.Group):
@@ -51,6 +54,8 @@ for _command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits."""
+    if sys.stdout is None:  # `>&-`
+        sys.exit(_fail("error: cannot write: standard output is closed"))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ shows ?
     sys.exit(run(sys.argv[1:] if arguments is None else arguments, surroundings()))
@@ -63,13 +68,15 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
         cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=Given(around))
         around.out.flush()
     except click.ClickException as e:
-        e.show()
+        shown = StringIO()
+        e.show(shown)
+        print(printable(shown.getvalue().rstrip("\n")), file=sys.stderr)
         return e.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
         # whoever read the answer has seen enough; what Python flushes at exit must not complain either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
     except CliError as e:
         if debug and e.__cause__:
@@ -78,10 +85,18 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
     except Exception as e:
         if debug:
             raise
+        if isinstance(e, OSError) and e.errno in _UNWRITABLE and not e.filename:
+            _write_no_more()
+            return _fail(f"error: cannot write: {e.strerror}")
         return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}\n  the whole story: HERODOTUS_DEBUG=1")
     return 0
 
 
+def _write_no_more() -> None:
+    """Leaves what is not written yet to nobody: Python writes it at exit, and would complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(text: str) -> int:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
     return 1

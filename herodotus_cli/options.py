@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -22,6 +23,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "herodotus/http:herodotus-endpoint:8000"
+
+_LAST_PORT = 65_535
+_PORT_DIGITS = 6  # enough to see that a number is too large
+# What can be part of a path and might be meant: with capitals and _, which no pod has, the service names similar pods.
+_NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,253}")
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -84,9 +90,20 @@ class Endpoint(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The URL without a slash at its end; a usage error for anything else."""
-        if value and not re.match(r"https?://[^/]", value):
+        if value and not _is_url(str(value)):
             self.fail(f"{value!r} is not a URL: write http://HOST:PORT or https://HOST:PORT", param, ctx)
         return str(value).rstrip("/")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        port = url.port  # ValueError beyond 65535
+    except ValueError:
+        return False
+    return (
+        url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and text.isprintable() and " " not in text
+    )
 
 
 class ServiceName(click.ParamType[Service]):
@@ -99,8 +116,10 @@ class ServiceName(click.ParamType[Service]):
         if isinstance(value, Service):
             return value
         match = re.fullmatch(r"([a-z0-9.-]+)/(?:(https?):)?([a-z0-9.-]+):([a-z0-9-]+)", str(value))
-        if not match:
+        if not match or not all(map(is_name, match.group(1, 3))):
             self.fail(f"{value!r} is not NAMESPACE/NAME:PORT", param, ctx)
+        if match[4].isdecimal() and not 0 < int(match[4][:_PORT_DIGITS]) <= _LAST_PORT:
+            self.fail(f"{value!r}: {match[4]} is not a port", param, ctx)
         return Service(match[1], match[2] or "http", match[3], match[4])
 
 
@@ -187,7 +206,8 @@ def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], de
 
 def namespace(ctx: click.Context) -> str:
     """The namespace given before or after the command; empty where none was."""
-    return str(ctx.params.get("namespace") or given(ctx).options.get("namespace") or "")
+    name = str(ctx.params.get("namespace") or given(ctx).options.get("namespace") or "")
+    return _checked("namespace", name) if name else ""
 
 
 def output(ctx: click.Context) -> Output:
@@ -198,10 +218,23 @@ def output(ctx: click.Context) -> Output:
 def name_of(kind: str, given: str) -> str:
     """`NAME` or `kind/NAME` -> NAME; a usage error for another kind."""
     prefix, slash, name = given.rpartition("/")
+    if ".." in given:
+        return _checked(kind, given)
     if slash and prefix not in (kind, f"{kind}s", {"pod": "po", "node": "no"}.get(kind)):
         raise click.UsageError(f"{given!r} is not a {kind}: write NAME or {kind}/NAME")
     if not name:
         raise click.UsageError(f"{given!r} names no {kind}")
+    return _checked(kind, name)
+
+
+def is_name(text: str) -> bool:
+    """Whether something in Kubernetes may be called that."""
+    return bool(_NAME.fullmatch(text))
+
+
+def _checked(kind: str, name: str) -> str:
+    if not is_name(name):
+        raise click.UsageError(f"{kind} {name[:60]!r}{'…' * (len(name) > 60)} is not a valid name")
     return name
 
 

@@ -28,7 +28,9 @@ class NodeQuestion:
 
 @click.command(short_help="What a node was considered for, and how it fared.")
 @click.argument("name", metavar="NODE")
-@click.option("--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
+@click.option(
+    "--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
+)
 @options.output_options
 @options.connection_options
 @click.pass_context

@@ -92,6 +92,21 @@ def test_a_reader_that_has_seen_enough_is_no_error(service: Service) -> None:
     assert run.stdout.startswith("checkout-7d9f-x2k")
 
 
+@pytest.mark.parametrize("arguments", ["version --client", "--help", "pod p --all -n shop --endpoint URL"])
+def test_a_full_disk_is_one_line(service: Service, arguments: str) -> None:
+    service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
+    with open("/dev/full", "w") as full:
+        asked = [*EXECUTABLE, *arguments.replace("URL", service.url).split()]
+        run = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (1, "error: cannot write: No space left on device\n")
+
+
+def test_a_closed_output_is_one_line() -> None:
+    command = " ".join([*EXECUTABLE, "version --client >&-"])
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (1, "error: cannot write: standard output is closed\n")
+
+
 def test_interrupted_is_130_without_a_word(tmp_path: Path) -> None:
     slow = tmp_path / "kubectl"
     slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 60\n")
