@@ -11,11 +11,12 @@ import click
 
 from herodotus_cli import kubeconfig, options
 from herodotus_cli.context import Json, Surroundings, given
-from herodotus_cli.errors import ServerError
+from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import questions
 
 _NAMED = 5  # similar pods or other namespaces in a hint
+_WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PodQuestion:
 @click.command(short_help="Why a pod is on its node, or Pending.")
 @click.argument("name", metavar="POD")
 @options.namespace_option
-@click.option("--attempt", type=click.IntRange(min=0), metavar="N", help="An earlier attempt [the last one].")
+@click.option("--attempt", type=click.IntRange(min=0), metavar="N", help="The pod's Nth attempt [the last one].")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
 @click.option("--node", "node", metavar="NODE", default="", help="Why (not) this node, and what would have to change.")
 @options.output_options
@@ -84,7 +85,7 @@ def run(question: PodQuestion, connection: Connection, output: Output, around: S
     try:
         answer = around.ask(connection, path, output)
     except ServerError as e:
-        raise e.with_hints(_hints(e, question, namespace)) from None
+        raise e.with_hints(_hints(e, question, connection, namespace)) from None
     _show(answer, question, output, around)
 
 
@@ -93,6 +94,8 @@ def _namespace(question: PodQuestion, connection: Connection, around: Surroundin
     if question.namespace and (connection.context == "" or not connection.endpoint):
         return question.namespace
     default = kubeconfig.namespace(around.environ, connection.kubeconfig, connection.context)
+    if not options.is_name(default):
+        raise CliError(f"error: kubeconfig: namespace {default!r} is not a valid name")
     return question.namespace or default
 
 
@@ -101,13 +104,13 @@ def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundi
     from herodotus_cli.render import pod as pod_screen
 
     if question.node:
-        around.show(answer, output, lambda view: node_of_pod.screen(answer, view))
+        around.show(answer, output, lambda view: node_of_pod.screen(answer, view, every_node=question.every_node))
     else:
         around.show(answer, output, lambda view: pod_screen.screen(answer, view, every_node=question.every_node))
 
 
-def _hints(error: ServerError, question: PodQuestion, namespace: str) -> list[str]:
-    """For a pod that is not found: pods called alike, the same name elsewhere, or why there may be no record."""
+def _hints(error: ServerError, question: PodQuestion, connection: Connection, namespace: str) -> list[str]:
+    """For a pod that is not found: pods called alike, the same name elsewhere, and why there may be no record."""
     if error.reason != "NotFound" or not error.words.startswith("no decision for pod"):
         return []
     if question.attempt is not None and "attempt" in error.words:
@@ -115,8 +118,19 @@ def _hints(error: ServerError, question: PodQuestion, namespace: str) -> list[st
     similar, elsewhere = error.details.get("similar") or [], error.details.get("otherNamespaces") or []
     hints = [f"similar: {', '.join(similar[:_NAMED])}"] if similar else []
     hints += [f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []
-    return hints or [
-        "if it exists: another scheduler placed it, or spec.nodeName was set. Who did:",
-        f"kubectl get pod {question.name} -n {namespace} "
-        "-o custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName",
+    return [
+        *hints,
+        "if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, or it waits for its"
+        " schedulingGates:",
+        _look_at(question.name, namespace, connection),
     ]
+
+
+def _look_at(pod: str, namespace: str, connection: Connection) -> str:
+    """The command that shows which of the reasons it is, ready to be pasted into a shell."""
+    import shlex  # here, because only this failure needs it
+
+    command = ["kubectl", "get", "pod", pod, "-n", namespace]
+    command += ["--context", connection.context] * bool(connection.context)
+    command += ["--kubeconfig", connection.kubeconfig] * bool(connection.kubeconfig)
+    return shlex.join([*command, "-o", _WHOSE])

@@ -11,16 +11,22 @@ from typing import Any
 from herodotus_cli.errors import CliError, from_status, is_status
 
 
-def document(body: bytes, source: str) -> dict[str, Any]:
-    """The JSON object in a body; the error when it is a Status, or when it is no JSON object at all."""
+def document(body: bytes, source: str, status: str = "") -> dict[str, Any]:
+    """The JSON object in a body; the error when it is a Status, or when it is no JSON object at all.
+
+    `status`: the HTTP status where it says something, such as `403 Forbidden`: the body may be a proxy's page.
+    """
     try:
         found = json.loads(body)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise CliError(f"error: {source} answered with something that is not a JSON document", [_start(body)])
+        answered = f"answered HTTP {status}," if status else "answered"
+        raise CliError(f"error: {source} {answered} with something that is not a JSON document", [_start(body)])
     if is_status(found):
         raise from_status(found)
+    if status:
+        raise CliError(f"error: {source} answered HTTP {status}", [_start(body)])
     return found
 
 

@@ -51,10 +51,9 @@ class HttpTransport:
                 f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
                 ["give that URL with --endpoint, if you trust it"],
             )
-        found = document(response.content, self.endpoint)  # raises what a Status says
-        if response.status_code != httpx.codes.OK:
-            raise CliError(f"error: {self.endpoint} answered HTTP {response.status_code}")
-        return found
+        code = response.status_code
+        status = "" if code == httpx.codes.OK else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
+        return document(response.content, self.endpoint, status)
 
     def _hints(self) -> list[str]:
         return [f"is it running there?  curl {self.endpoint}/livez"]

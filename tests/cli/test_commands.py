@@ -116,7 +116,16 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
         ("pod", "a", "-o", "xml"),
         ("pod", "a", "--attempt", "x"),
         ("pod", "a", "--endpoint", "localhost:8000"),
+        ("pod", "a", "--endpoint", "http://127.0.0.1:99999"),
+        ("pod", "a", "--endpoint", "http://127.0.0.1:0"),
+        ("pod", "a", "--endpoint", "http://:80"),
+        ("pod", "a", "--endpoint", "http://a\x1bb"),
         ("pod", "a", "--service", "nonsense"),
+        ("pod", "a", "--service", "a/b:99999999"),
+        ("pod", "a", "--service", "a/b:0"),
+        ("pod", "a", "--service", "../b:80"),
+        ("\x1b[31m",),
+        ("pod", "a", "--\x1b[31m"),
         ("pod", "a", "--request-timeout", "soon"),
         ("node", "a", "--since", "yesterday"),
         ("node", "a", "-n", "shop"),
@@ -129,7 +138,27 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
 def test_wrong_usage_is_exit_2_and_says_so(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     ran = command(*arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert "Usage: kubectl herodotus" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "Usage: kubectl herodotus" in err
+    assert err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m", "\udcff\udcfe", "a b", "..", "../x", "x" * 254, "ä", "a\n"], ids=ascii)
+def test_what_nothing_can_be_called_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (("pod", name), ("pod", "a", "-n", name), ("pod", "a", "--node", name), ("node", name)):
+        assert command(*arguments).code == 2
+        *_, last = capsys.readouterr().err.splitlines()
+        assert last.endswith(" is not a valid name")
+        assert last.isprintable()
+
+
+def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("current-context: a\ncontexts: [{name: a, context: {namespace: ..}}]")
+    assert command("pod", "x", environ={"KUBECONFIG": str(config)}).code == 1
+    assert capsys.readouterr().err == "error: kubeconfig: namespace '..' is not a valid name\n"
 
 
 @pytest.mark.parametrize("name", ["", "pod", "node", "version"])

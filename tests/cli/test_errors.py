@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
 
 from tests.cli.service import API, Service, command
 
 PODS = f"{API}/namespaces/shop/podexplanations"
 MISSING = 'no decision for pod "chekout" in namespace "shop"'
+IF_IT_EXISTS = (
+    "  if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, or it waits for its"
+    " schedulingGates:\n"
+    "  kubectl get pod chekout -n shop -o 'custom-columns="
+    "SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name'\n"
+)
 
 
 def failed(capsys: pytest.CaptureFixture[str], *arguments: str, **environ: str) -> str:
@@ -24,21 +33,31 @@ def test_unknown_pod_names_similar_ones(service: Service, capsys: pytest.Capture
     service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=["checkout-7d9f-x2k", "checkout-7d9f-9pp"])
     assert failed(capsys, *ask(service)) == (
         'Error from server (NotFound): no decision for pod "chekout" in namespace "shop"\n'
-        "  similar: checkout-7d9f-x2k, checkout-7d9f-9pp\n"
+        "  similar: checkout-7d9f-x2k, checkout-7d9f-9pp\n" + IF_IT_EXISTS
     )
 
 
 def test_unknown_pod_names_other_namespaces(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=[], otherNamespaces=["team-a", "team-b"])
-    assert failed(capsys, *ask(service)).splitlines()[1:] == ["  in other namespaces: team-a, team-b"]
+    assert failed(capsys, *ask(service)).partition("\n")[2] == (
+        "  in other namespaces: team-a, team-b\n" + IF_IT_EXISTS
+    )
 
 
 def test_pod_never_seen_says_who_may_have_placed_it(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=[])
-    assert failed(capsys, *ask(service)).splitlines()[1:] == [
-        "  if it exists: another scheduler placed it, or spec.nodeName was set. Who did:",
-        "  kubectl get pod chekout -n shop -o custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName",
-    ]
+    assert failed(capsys, *ask(service)).partition("\n")[2] == IF_IT_EXISTS
+
+
+def test_the_command_that_helps_can_be_pasted(
+    service: Service, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "my config"
+    config.write_text('contexts: [{name: "it\'s mine"}]')
+    service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING)
+    given = ["--context", "it's mine", "--kubeconfig", str(config)]
+    last = failed(capsys, *ask(service, *given)).splitlines()[-1]
+    assert shlex.split(last)[:10] == ["kubectl", "get", "pod", "chekout", "-n", "shop", *given]
 
 
 def test_unknown_attempt(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,14 +92,29 @@ def test_other_errors_of_the_service_keep_their_words(service: Service, capsys: 
     [(b"<html>Welcome to a proxy</html>", "it begins: <html>Welcome to a proxy</html>"), (b"", "it was empty")],
     ids=["page", "empty"],
 )
-@pytest.mark.parametrize("code", [200, 502])
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(200, ""), (401, " HTTP 401 Unauthorized,"), (502, " HTTP 502 Bad Gateway,"), (599, " HTTP 599,")],
+)
 def test_what_is_no_document(
-    service: Service, capsys: pytest.CaptureFixture[str], body: bytes, hint: str, code: int
+    service: Service, capsys: pytest.CaptureFixture[str], body: bytes, hint: str, code: int, status: str
 ) -> None:
     service.answer(f"{PODS}/chekout", body, code)
     assert failed(capsys, *ask(service)) == (
-        f"error: {service.url} answered with something that is not a JSON document\n  {hint}\n"
+        f"error: {service.url} answered{status} with something that is not a JSON document\n  {hint}\n"
     )
+
+
+def test_a_document_with_a_status_of_failure(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{PODS}/chekout", {"error": "who are you?"}, 403)
+    assert failed(capsys, *ask(service)) == (
+        f'error: {service.url} answered HTTP 403 Forbidden\n  it begins: {{"error": "who are you?"}}\n'
+    )
+
+
+def test_a_proxys_page_cannot_send_escape_sequences(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{PODS}/chekout", b"\x1b]0;title\x07page", 500)
+    assert failed(capsys, *ask(service)).splitlines()[1] == "  it begins: ?]0;title?page"
 
 
 def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
