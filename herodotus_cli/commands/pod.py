@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import click
 
 from herodotus_cli import kubeconfig, options
-from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.context import SCREENS, Json, Surroundings, given
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import questions
+from herodotus_cli.transport.live import LivePod
 
 _NAMED = 5  # similar pods or other namespaces in a hint
+_EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet"
 _WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
 
@@ -82,11 +84,24 @@ def run(question: PodQuestion, connection: Connection, output: Output, around: S
             every_node=question.every_node,
             node=question.node,
         )
-    try:
-        answer = around.ask(connection, path, output)
-    except ServerError as e:
-        raise e.with_hints(_hints(e, question, connection, namespace)) from None
-    _show(answer, question, output, around)
+    with _live_pod(question, connection, output, around, namespace) as live:
+        try:
+            answer = around.ask(connection, path, output)
+        except ServerError as e:
+            raise e.with_hints(_hints(e, question, connection, namespace)) from None
+        earlier = live.replaces(answer)
+    _show(answer, question, output, around, earlier=earlier)
+
+
+def _live_pod(
+    question: PodQuestion, connection: Connection, output: Output, around: Surroundings, namespace: str
+) -> LivePod:
+    """For a screen about the last attempt: whether the pod is another one by now. Only kubectl can ask for pods."""
+    if connection.endpoint or question.attempt is not None or output.format not in SCREENS:
+        return LivePod()
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    return KubectlTransport(connection, around.environ).live_pod(namespace, question.name)
 
 
 def _namespace(question: PodQuestion, connection: Connection, around: Surroundings) -> str:
@@ -99,14 +114,14 @@ def _namespace(question: PodQuestion, connection: Connection, around: Surroundin
     return question.namespace or default
 
 
-def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings) -> None:
+def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings, *, earlier: bool) -> None:
     from herodotus_cli.render import node_of_pod
     from herodotus_cli.render import pod as pod_screen
+    from herodotus_cli.render.blocks import Line
 
-    if question.node:
-        around.show(answer, output, lambda view: node_of_pod.screen(answer, view, every_node=question.every_node))
-    else:
-        around.show(answer, output, lambda view: pod_screen.screen(answer, view, every_node=question.every_node))
+    screen = node_of_pod.screen if question.node else pod_screen.screen
+    note = [Line(_EARLIER)] if earlier else []
+    around.show(answer, output, lambda view: [*note, *screen(answer, view, every_node=question.every_node)])
 
 
 def _hints(error: ServerError, question: PodQuestion, connection: Connection, namespace: str) -> list[str]:

@@ -22,7 +22,9 @@ from typing import Any
 
 from herodotus_cli.errors import CliError, Json, ServerError, unreachable
 from herodotus_cli.options import Connection
+from herodotus_cli.transport import questions
 from herodotus_cli.transport.body import document
+from herodotus_cli.transport.live import LivePod
 
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 # as kubectl 1.32 logs a body, and as those before did
@@ -50,12 +52,15 @@ class KubectlTransport:
             failure.details = _logged_details(self._run(proxied, _LOG_BODIES).stderr.decode("utf-8", "replace"))
         raise failure
 
+    def live_pod(self, namespace: str, pod: str) -> LivePod:
+        """The question whether that pod is another one by now, under way."""
+        return LivePod(self._command(questions.live_pod(namespace, pod)) if self._kubectl else ())
+
     def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
         if not self._kubectl:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
         c = self._connection
-        command = [self._kubectl, "get", "--raw", path, *more]
-        command += [f"--context={c.context}"] * bool(c.context) + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
+        command = self._command(path, *more)
         try:
             return subprocess.run(command, capture_output=True, check=False, timeout=c.request_timeout_s or None)
         except subprocess.TimeoutExpired:
@@ -65,6 +70,12 @@ class KubectlTransport:
             ) from None
         except OSError as e:
             raise CliError(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
+
+    def _command(self, path: str, *more: str) -> list[str]:
+        c = self._connection
+        command = [self._kubectl or "", "get", "--raw", path, *more]
+        command += [f"--context={c.context}"] * bool(c.context)
+        return command + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
 
     def _failure(self, said: str) -> CliError:
         """What kubectl's words mean."""

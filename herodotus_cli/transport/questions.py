@@ -29,6 +29,11 @@ def node_history(node: str, *, since_s: float) -> str:
     return f"{_API}/nodehistories/{_part(node)}{_query({'since': round(since_s)})}"
 
 
+def live_pod(namespace: str, pod: str) -> str:
+    """The pod itself, of the API server and not of the decisions service."""
+    return f"/api/v1/namespaces/{_part(namespace)}/pods/{_part(pod)}"
+
+
 def version() -> str:
     """The version of the decisions service."""
     return "/version"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,9 +154,52 @@ def test_a_real_kubectl_loses_no_hint(
     words = f'no decision for pod "{POD}" in namespace "shop"'
     similar = [f'checkout-"quoted\\{i}' for i in range(5)] + ["a-long-name" * 20] * 10
     service.refuse(EXPLANATION, 404, "NotFound", words, similar=similar)
-    assert failed(capsys, as_kubectl_sees_it) == (
-        f"Error from server (NotFound): {words}\n  similar: {', '.join(similar[:5])}\n"
+    assert failed(capsys, as_kubectl_sees_it).startswith(
+        f"Error from server (NotFound): {words}\n  similar: {', '.join(similar[:5])}\n  if it exists: "
     )
+
+
+EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet\n"
+
+
+@pytest.mark.parametrize(
+    ("live", "more", "noted"),
+    [
+        ({"metadata": {"uid": "another"}}, (), True),
+        ({"metadata": {"uid": "another"}}, ("--node", "worker-3"), True),
+        ({"metadata": {"uid": placed()["metadata"]["uid"]}}, (), False),
+        ({"metadata": {}}, (), False),
+        (b"no document", (), False),
+        (None, (), False),
+        ({"metadata": {"uid": "another"}}, ("-o", "json"), False),
+        ({"metadata": {"uid": "another"}}, ("--attempt", "1"), False),
+    ],
+    ids=["recreated", "node", "same", "no-uid", "no-json", "gone", "json", "attempt"],
+)
+def test_a_pod_created_anew_is_told_from_the_recorded_one(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    live: Any,
+    more: tuple[str, ...],
+    noted: bool,
+) -> None:
+    monkeypatch.setattr("herodotus_cli.transport.live._PATIENCE_S", 30.0)  # a loaded machine is no failure
+    for query in ("", "?node=worker-3", "?attempt=1"):
+        service.answer(EXPLANATION + query, placed(node="worker-3" if "node" in query else ""))
+    if live is not None:
+        service.answer(f"/api/v1/namespaces/shop/pods/{POD}", live)
+    ran = command("pod", POD, *more, environ=as_kubectl_sees_it)
+    assert (ran.code, ran.out.startswith(EARLIER)) == (0, noted)
+    assert ran.out.count("note: ") == noted
+
+
+def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
+    (tmp_path / "answer").write_text(json.dumps(placed()))
+    environ = fake(script=f"case $3 in */pods/*) sleep 20; exit;; esac; cat {tmp_path}/answer")
+    began = time.monotonic()
+    assert command("pod", POD, "-n", "shop", environ=environ).code == 0
+    assert time.monotonic() - began < 10
 
 
 def test_a_context_that_a_real_kubectl_does_not_know(
