@@ -38,6 +38,36 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "pod-affinity": "node(s) didn't match pod affinity rules",  # key, wants: the selector, lacks: label or pods
     "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",  # key, pod: one that is in the way, or ""
     "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",  # key, pod: one that objects
+    # VolumeRestrictions
+    "disk-conflict": "node(s) had no available disk",  # disk: its kind and name
+    "claim-in-use": (  # claims: those of the pod that one pod alone may use
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another"
+        " pod"
+    ),
+    # NodeVolumeLimits
+    "volume-limit": "node(s) exceed max volume count",  # driver, limit, attached, new
+    "claim-lookup": 'looking up PVC {claim}: persistentvolumeclaim "{name}" not found',
+    # VolumeBinding
+    "volume-affinity": "node(s) didn't match PersistentVolume's node affinity",  # volume, wants
+    "no-volume": "node(s) didn't find available persistent volumes to bind",  # claim, storage_class or selected
+    "no-space": "node(s) did not have enough free storage",  # claim, storage_class
+    "claim-volume-missing": "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    "claims-unbound": "pod has unbound immediate PersistentVolumeClaims",  # claims
+    "claim-not-found": 'persistentvolumeclaim "{claim}" not found',
+    "claim-not-made": 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{claim}"',
+    "claim-lost": 'persistentvolumeclaim "{claim}" bound to non-existent persistentvolume "{volume}"',
+    "claim-deleted": 'persistentvolumeclaim "{claim}" is being deleted',
+    "claim-not-owned": "PVC {claim} was not created for pod {pod} (pod is not owner)",
+    # VolumeZone
+    "volume-zone": "node(s) had no available volume zone",  # wants: the volumes' labels
+    "claim-unnamed": "PersistentVolumeClaim had no name",
+    "claim-without-class": "PersistentVolumeClaim had no pv name and storageClass name",
+    "claim-without-volume": "PersistentVolume had no name",
+    "class-without-mode": 'VolumeBindingMode not set for StorageClass "{storage_class}"',
+    "class-not-found": 'storageclass.storage.k8s.io "{storage_class}" not found',
+    "volume-not-found": 'persistentvolume "{volume}" not found',
+    # NodeDeclaredFeatures
+    "features": "node(s) didn't match Pod's required features",  # features: those that the node lacks
     # the framework itself
     "narrowed": "node(s) didn't satisfy plugin(s) {plugins}",
     "narrowed-empty": "node(s) didn't satisfy plugin {plugin}",

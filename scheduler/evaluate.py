@@ -38,6 +38,7 @@ class NoCluster:
     """The plugins' handle where there is nothing to bind to."""
 
     evicts = True  # what kube-scheduler would do
+    binds_volumes = True  # likewise
 
     def __init__(self, objects: ClusterObjects | None = None) -> None:
         self.objects = objects or ClusterObjects()

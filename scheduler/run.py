@@ -143,6 +143,7 @@ def _schedule(
 class _ApiHandle:
     """The plugins' handle."""
 
+    binds_volumes = False  # not built yet: VolumeBinding refuses the pods that would need it
     evicts = False  # not built yet: DefaultPreemption says so in its message
 
     def __init__(self, api: ApiServer, objects: ClusterObjects) -> None:

@@ -59,12 +59,6 @@ class DictionaryColumn(Generic[T]):
         answers = np.fromiter((holds(value) for value in self.values), np.bool_, len(self.values))
         return answers.take(self._ids[:slots])
 
-    def holding(self, slots: int, values: Iterable[T]) -> NDArray[np.intp]:
-        """Of the first `slots` slots, those that hold one of the values; asks none of the others."""
-        numbers = [number for value in values if (number := self._numbers.get(value)) is not None]
-        ids = self._ids[:slots]
-        return np.flatnonzero(ids == numbers[0] if len(numbers) == 1 else np.isin(ids, numbers))
-
     def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
         """Which slots hold one of these values."""
         ids = self._ids[:slots]

@@ -17,10 +17,9 @@ from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet,
 from scheduler.framework.interface import EXTENSION_POINTS
 from scheduler.framework.plugin import Args, Handle, InTreePlugin, NoArgs
 from scheduler.framework.profile import Profile
-from scheduler.plugins import DEFAULT, MARKS, NOT_BUILT
+from scheduler.plugins import DEFAULT, MARKS
 
 _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAULT)
-_NOT_BUILT = {plugin.name for plugin in NOT_BUILT}
 _MAX_TOTAL = (1 << 63) - 1
 
 
@@ -120,8 +119,6 @@ def decoded_arguments(profile: ProfileConfig, path: str, registry: Mapping[str, 
         factory = registry.get(entry.name)
         if factory is None:
             continue  # as kube-scheduler does: the file may be shared with a build that has the plugin
-        if entry.name in _NOT_BUILT:
-            raise ConfigError(f"{where}: arguments of {entry.name} are not supported yet (docs/limits.md)")
         if entry.args and factory.args_type is NoArgs:
             raise ConfigError(f"{where}.args: plugin {entry.name} takes no arguments")
         kind = (entry.args or {}).get("kind", f"{entry.name}Args")

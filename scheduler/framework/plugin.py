@@ -44,6 +44,10 @@ class Handle(Protocol):
     def evicts(self) -> bool:
         """Whether pods that a PostFilter plugin found in the way are told to go."""
 
+    @property
+    def binds_volumes(self) -> bool:
+        """Whether a pod may be chosen a node for whose volumes must still be bound or provisioned there."""
+
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod through the API server. Raises what went wrong."""
 

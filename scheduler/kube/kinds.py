@@ -8,6 +8,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from scheduler.objects.types import Namespace, Object
 from scheduler.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
@@ -31,4 +40,11 @@ KINDS: tuple[Kind, ...] = (
     Kind("/apis/apps/v1/replicasets", ReplicaSet),
     Kind("/apis/apps/v1/statefulsets", StatefulSet),
     Kind("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget),
+    Kind("/api/v1/persistentvolumes", PersistentVolume),
+    Kind("/api/v1/persistentvolumeclaims", PersistentVolumeClaim),
+    Kind("/apis/storage.k8s.io/v1/storageclasses", StorageClass),
+    Kind("/apis/storage.k8s.io/v1/csinodes", CSINode),
+    Kind("/apis/storage.k8s.io/v1/csidrivers", CSIDriver),
+    Kind("/apis/storage.k8s.io/v1/csistoragecapacities", CSIStorageCapacity),
+    Kind("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment),
 )

@@ -8,7 +8,7 @@ Changed by the loop's thread only, between cycles.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -108,10 +108,14 @@ class Index(Generic[K, T]):
         self._found: dict[K, dict[tuple[str, str], T]] = {}
 
     def get(self, key: K) -> list[T]:
-        """Every object that says so, by namespace and name."""
+        """Every object that says so, in no order."""
         self._catch_up()
-        found = self._found.get(key, {})
-        return [found[name] for name in sorted(found)]
+        return list(self._found.get(key, {}).values())
+
+    def __iter__(self) -> Iterator[K]:
+        """Everything that some object says."""
+        self._catch_up()
+        return iter(list(self._found))
 
     def _catch_up(self) -> None:
         revision = self._objects.revision_of(self._kind)

@@ -7,30 +7,26 @@ test, and its row in docs/parity.md.
 from __future__ import annotations
 
 from scheduler.framework.plugin import InTreePlugin
-from scheduler.plugins import not_built as missing
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
-from scheduler.plugins.not_built import not_built
+from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
-
-NOT_BUILT: tuple[type[InTreePlugin], ...] = (
-    not_built("VolumeRestrictions", "volumes that exclude each other", missing.uses_disks),
-    not_built("NodeVolumeLimits", "volumes with a limit per node", missing.uses_limited_volumes),
-    not_built("VolumeBinding", "persistent volume claims", missing.uses_claims),
-    not_built("VolumeZone", "persistent volume claims", missing.uses_claims),
-)
+from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volume_zone import VolumeZone
 
 _ALL: tuple[type[InTreePlugin], ...] = (
     SchedulingGates,
@@ -43,12 +39,16 @@ _ALL: tuple[type[InTreePlugin], ...] = (
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     DynamicResources,
     DefaultPreemption,
     DefaultBinder,
-    *NOT_BUILT,
+    NodeDeclaredFeatures,
 )
 
 IN_TREE: dict[str, type[InTreePlugin]] = {plugin.name: plugin for plugin in _ALL}
@@ -74,6 +74,7 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
     ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
 )
 
 # What every record of a profile says of enabled plugins whose points are missing from its totals.

@@ -11,7 +11,7 @@ from tests.scheduler.config.test_load import HEAD
 FILTERS = [
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
     *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread"),
-    *("InterPodAffinity", "DynamicResources"),
+    *("InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"),
 ]
 
 

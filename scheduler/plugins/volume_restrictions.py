@@ -1,0 +1,85 @@
+"""VolumeRestrictions: disks that one node mounts once, and claims that one pod of the cluster uses at a time.
+
+Source: pkg/scheduler/framework/plugins/volumerestrictions v1.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason
+from scheduler.columns import NodeColumns
+from scheduler.framework.events import Event
+from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+
+
+@dataclass
+class _Exclusive:
+    """PreFilter's note: the pod's ReadWriteOncePod claims by name, and how often other pods use them."""
+
+    claims: frozenset[str]
+    uses: int
+
+    def clone(self) -> _Exclusive:
+        return replace(self)
+
+
+class VolumeRestrictions(InTreePlugin):
+    """Inline disks per node; ReadWriteOncePod claims for the cluster as a whole."""
+
+    name = "VolumeRestrictions"
+    wakes_on = frozenset({Event.POD_DELETE, Event.NODE_ADD, Event.NODE_TAINT, Event.CLAIM_ADD})
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Every claim must exist. Nothing to filter without an inline disk and without a claim in use."""
+        exclusive = set()
+        for volume in pod.pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            claim = self.handle.objects.get(PersistentVolumeClaim, name, pod.namespace)
+            if claim is None:
+                return PreFilterResult(unresolvable(Reason("claim-not-found", {"claim": name})))
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                exclusive.add(name)
+        uses = sum(nodes.volumes.in_use(f"{pod.namespace}/{name}") for name in exclusive)
+        if not pod.disks and not uses:
+            return PreFilterResult(SKIP)
+        state.write(_Exclusive(frozenset(exclusive), uses))
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Its uses count; namespaces are not compared, as kube-scheduler does not."""
+        _count(state.read(_Exclusive), added, +1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Its uses count no longer."""
+        _count(state.read(_Exclusive), removed, -1)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Disks first. A claim in use anywhere rejects every node."""
+        note = state.read(_Exclusive)
+        in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
+        table = [SUCCESS, unschedulable(in_use)]
+        ids = np.full(nodes.slots, 1 if note.uses > 0 else 0, np.uint8)
+        taken: dict[int, str] = {}
+        for disk in pod.disks:
+            for slot in nodes.volumes.in_the_way(disk):
+                taken.setdefault(slot, f"{disk.kind} {disk.name}")
+        for slot, disk_name in taken.items():
+            verdict = unschedulable(Reason("disk-conflict", {"disk": disk_name}))
+            if verdict not in table:
+                table.append(verdict)
+            ids[slot] = table.index(verdict)
+        return Verdicts(tuple(table), ids) if ids.any() else PASS
+
+
+def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
+    claims = (v.persistent_volume_claim for v in pod.pod.spec.volumes or ())
+    note.uses += sign * sum(claim is not None and claim.claim_name in note.claims for claim in claims)
