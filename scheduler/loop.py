@@ -25,7 +25,7 @@ from scheduler import klog
 from scheduler.binding import Assumed, Binder, Bound
 from scheduler.cache import Cache
 from scheduler.cycle import CycleResult, schedule
-from scheduler.framework.events import Event
+from scheduler.framework.events import Event, object_event
 from scheduler.framework.runtime import Framework, message_of
 from scheduler.framework.verdicts import error
 from scheduler.kube.watch import Changed, Listed
@@ -93,6 +93,7 @@ class Loop:
         self._writes = writes
         self._in_flight: dict[str, _InFlight] = {}
         self._synced: set[str] = set()
+        self._absent: dict[str, str] = {}  # kinds that the API server does not serve, and what records say of it
         self._next_start = 0
         first = next(iter(frameworks.values()))
         self.queue = SchedulingQueue(
@@ -155,7 +156,7 @@ class Loop:
                 queues_s=dict(queued.waited_s),
             ),
             seed=seed,
-            marks=framework.profile.marks,
+            marks=(*framework.profile.marks, *self._absent.values()),
         )
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:
@@ -286,7 +287,7 @@ class Loop:
             self._listed(message)
             self._synced.add(message.kind)
         elif message.kind in self._kinds:
-            (self.objects.remove if message.type == "DELETED" else self.objects.set)(message.object)
+            self._object(self._kinds[message.kind], message.type, message.object)
         elif message.kind == NODES:
             if message.type == "DELETED":
                 self._node_gone(message.object.metadata.name)
@@ -303,7 +304,32 @@ class Loop:
         elif message.kind == PODS:
             self._pods_listed(message.objects)
         else:
-            self.objects.replace_all(self._kinds[message.kind], message.objects)
+            self._objects_listed(message)
+
+    def _objects_listed(self, message: Listed[Any]) -> None:
+        kind = self._kinds[message.kind]
+        self.objects.replace_all(kind, message.objects)
+        self._absent.pop(message.kind, None)
+        if message.absent:
+            self._absent[message.kind] = f"absent: {message.kind} are not served, so there are none"
+        if message.kind in self._synced:  # what changed unseen may be anything
+            for action in ("Add", "Update", "Delete"):
+                self._wake_for(kind, action)
+
+    def _object(self, kind: type[Object], change: str, obj: Object) -> None:
+        """Something else than a node or pod appeared, changed or went."""
+        known = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace) is not None
+        if change == "DELETED":
+            self.objects.remove(obj)
+            self._wake_for(kind, "Delete")
+        else:
+            self.objects.set(obj)
+            self._wake_for(kind, "Update" if known else "Add")
+
+    def _wake_for(self, kind: type[Object], action: str) -> None:
+        event = object_event(kind.__name__, action)
+        if event is not None:
+            self.queue.wake(event, time.monotonic())
 
     def _nodes_listed(self, nodes: Iterable[Node]) -> None:
         listed = {node.metadata.name: node for node in nodes}
@@ -394,4 +420,6 @@ def node_events(old: Node | None, new: Node) -> list[Event]:
         events.append(Event.NODE_LABEL)
     if old.spec.taints != new.spec.taints or (old.spec.unschedulable and not new.spec.unschedulable):
         events.append(Event.NODE_TAINT)
+    if old.status.declared_features != new.status.declared_features:
+        events.append(Event.NODE_FEATURE)
     return events

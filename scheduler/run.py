@@ -129,7 +129,7 @@ def _schedule(
     reflectors: list[Reflector[Any]] = [
         Reflector(api, "/api/v1/nodes", NODES, Node, loop.inbox.put),
         Reflector(api, "/api/v1/pods", PODS, Pod, loop.inbox.put, {"fieldSelector": NOT_FINISHED}),
-        *(Reflector(api, kind.path, kind.name, kind.decode_as, loop.inbox.put) for kind in KINDS),
+        *(Reflector(api, kind.path, kind.name, kind.decode_as, loop.inbox.put, optional=True) for kind in KINDS),
     ]
     for reflector in reflectors:
         reflector.start()

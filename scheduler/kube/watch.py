@@ -26,16 +26,18 @@ PAGE: Final = 500  # objects a list request, client-go's default
 WATCH_S: Final = 300  # the server ends a watch after about this long; it is resumed where it ended
 SILENCE_S: Final = 90.0  # bookmarks come every minute: longer silence is a dead connection
 BACKOFF_S: Final = (0.2, 30.0)  # first and longest pause after a failure
+ABSENT_S: Final = 60.0  # how often a kind that the server does not have is asked for again: it may get a newer one
 
 T = TypeVar("T", bound=Struct)
 
 
 @dataclass(frozen=True)
 class Listed(Generic[T]):
-    """Everything there is of a kind."""
+    """Everything there is of a kind. `absent`: the server does not have the kind at all."""
 
     kind: str
     objects: list[T]
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,19 +81,33 @@ class GoneError(Exception):
     """The resource version to resume from is too old: list again."""
 
 
+class AbsentError(Exception):
+    """The server does not have the kind."""
+
+
 class Reflector(Generic[T]):
     """Keeps a sink up to date with one kind."""
 
     def __init__(
-        self, api: ApiServer, path: str, kind: str, decode_as: type[T], sink: Sink, params: dict[str, str] | None = None
+        self,
+        api: ApiServer,
+        path: str,
+        kind: str,
+        decode_as: type[T],
+        sink: Sink,
+        params: dict[str, str] | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
-        """`params`: selectors, sent with every list and watch."""
+        """`params`: selectors, sent with every list and watch. `optional`: a kind that may be absent."""
         self._api = api
         self._path = path
         self._kind = kind
         self._sink = sink
         self._params = params or {}
         self._version = ""  # to watch from; "" lists first
+        self._may_be_absent = optional  # until it was listed once: what was there does not become absent
+        self._said_absent = False
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
         self._objects = msgspec.json.Decoder(decode_as)
@@ -114,6 +130,10 @@ class Reflector(Generic[T]):
                     self._list()
                 self._watch()
                 pause = BACKOFF_S[0]
+                continue
+            except AbsentError:
+                self._tell_absent()
+                self._stop.wait(ABSENT_S)
                 continue
             except GoneError:
                 klog.info(2, "Watch is too old, listing again", kind=self._kind)
@@ -144,12 +164,22 @@ class Reflector(Generic[T]):
         except ApiError as e:
             if e.code == 410:
                 raise GoneError from e
+            if e.code == 404 and self._may_be_absent:
+                raise AbsentError from e
             raise
         finally:
             if collecting:
                 gc.enable()
+        self._may_be_absent = False
         self._sink(Listed(self._kind, found))
         self._version = page.metadata.resource_version
+
+    def _tell_absent(self) -> None:
+        """Once: there are none."""
+        if not self._said_absent:
+            self._said_absent = True
+            klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
+            self._sink(Listed(self._kind, [], absent=True))
 
     def _watch(self) -> None:
         """Every event from here on, to the sink, until the server ends the watch."""
