@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from herodotus_record import reasons
+from herodotus_record import reasons, wording
 from herodotus_record.model import (
     Code,
     Decision,
@@ -273,7 +273,7 @@ def _text(reason: Reason) -> str:
         case "existing-anti-affinity":
             return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
-            return reasons.sentence(reason)
+            return wording.text(reason)
 
 
 def _taint(p: Any) -> str:
@@ -313,7 +313,7 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             there = f"the {reason.params.get('key')} of {node}"
             return f"move {reason.params.get('pod') or 'the pods that exclude this one'} out of {there}"
         case _:
-            return f"resolve on {node}: {reasons.sentence(reason)}"
+            return wording.remedy(reason, node)
 
 
 def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:

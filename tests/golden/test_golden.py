@@ -12,7 +12,7 @@ from scheduler.evaluate import CaseError, evaluate_lines
 
 HERE = Path(__file__).parent
 FAMILIES = {
-    **dict.fromkeys(("resources", "taints", "nodeaffinity", "ports", "images", "mixed", "profiles"), 70),
+    **dict.fromkeys(("resources", "taints", "nodeaffinity", "ports", "images", "mixed", "profiles", "volumes"), 70),
     **dict.fromkeys(("spread", "defaultspread", "podaffinity", "preemption", "preemption-affinity"), 70),
     "edge": 49,
 }

@@ -1,0 +1,56 @@
+"""Short texts and remedies for reasons whose parameters say all: what is so on the node, and what would change it.
+
+A reason without its parameters (one that was read from kube-scheduler's words) falls back to its sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from herodotus_record import reasons
+from herodotus_record.model import Reason
+
+TEXTS: Final[Mapping[str, str]] = {
+    "disk-conflict": "{disk} is mounted by another pod on the node",
+    "claim-in-use": "only one pod at a time may use {claims}",
+    "volume-limit": "{driver}: {attached} of {limit} volumes attached, the pod brings {new}",
+    "volume-affinity": "volume {volume} can only be reached from {wants}",
+    "no-volume-elsewhere": "claim {claim} is being provisioned on node {selected}",
+    "no-volume": "no volume for claim {claim}, and class {storage_class} makes none there",
+    "no-space": "class {storage_class} has no room there for claim {claim}",
+    "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
+    "volume-zone": "the pod's volumes are in {wants}",
+    "features": "the node does not declare {features}",
+}
+
+REMEDIES: Final[Mapping[str, str]] = {
+    "disk-conflict": "free {disk} on {node}: another pod mounts it",
+    "claim-in-use": "delete the pod that uses {claims}",
+    "volume-limit": "detach a volume of {driver} from {node}",
+    "volume-affinity": "run the pod where volume {volume} is ({wants}), not on {node}",
+    "no-volume-elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
+    "no-volume": "add a volume for claim {claim} that {node} can reach",
+    "no-space": "make room for class {storage_class} where {node} can reach it",
+    "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",
+    "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
+    "features": "turn on {features} on {node}",
+}
+
+
+def text(reason: Reason) -> str:
+    """What is so on the node."""
+    return _filled(TEXTS, reason) or reasons.sentence(reason)
+
+
+def remedy(reason: Reason, node: str) -> str:
+    """What would have to change for the node to pass."""
+    return _filled(REMEDIES, reason, node=node) or f"resolve on {node}: {reasons.sentence(reason)}"
+
+
+def _filled(templates: Mapping[str, str], reason: Reason, **more: str) -> str | None:
+    code = f"{reason.code}-elsewhere" if "selected" in reason.params else reason.code
+    try:
+        return templates[code].format_map({**reason.params, **more})
+    except KeyError:
+        return None
