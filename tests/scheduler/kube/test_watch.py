@@ -59,22 +59,23 @@ class Server:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(watch, "BACKOFF_S", (0.001, 0.002))
+    monkeypatch.setattr(watch, "ABSENT_S", 0.001)
     made = Server()
     yield made
     made.end.set()
 
 
-def seen(server: Server, params: dict[str, str] | None = None) -> list[tuple[str, ...]]:
+def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool = False) -> list[tuple[str, ...]]:
     """What reaches the sink until the server has nothing left to say."""
     found: list[tuple[str, ...]] = []
 
     def sink(message: Listed[Any] | Changed[Any]) -> None:
         if isinstance(message, Listed):
-            found.append(("listed", *(o.metadata.name for o in message.objects)))
+            found.append(("absent" if message.absent else "listed", *(o.metadata.name for o in message.objects)))
         else:
             found.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))
 
-    reflector = Reflector(api_of(server), "/api/v1/pods", "pods", Pod, sink, params)
+    reflector = Reflector(api_of(server), "/api/v1/pods", "pods", Pod, sink, params, optional=optional)
     reflector.start()
     assert server.done.wait(5)
     reflector.stop()
@@ -178,3 +179,19 @@ def test_it_ends_quietly_with_its_connection(server: Server) -> None:
     server.end.set()
     reflector._thread.join(5)
     assert not reflector._thread.is_alive()
+
+
+def test_a_kind_that_is_absent_is_told_once_until_it_is_there(server: Server) -> None:
+    server.lists = [status(404), status(404), status(404), page("a", 5)]
+    assert seen(server, optional=True) == [("absent",), ("listed", "a")]
+
+
+def test_a_kind_that_must_be_there_is_asked_for_until_it_is(server: Server) -> None:
+    server.lists = [status(404), page("a", 5)]
+    assert seen(server) == [("listed", "a")]
+
+
+def test_what_was_listed_once_does_not_become_absent(server: Server) -> None:
+    server.lists = [page("a", 5), status(404), page("ab", 6)]
+    server.watches = [[line("ERROR", {"code": 410})]]
+    assert seen(server, optional=True) == [("listed", "a"), ("listed", "a", "b")]

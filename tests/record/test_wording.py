@@ -1,0 +1,33 @@
+"""Short texts and remedies: every one is filled, and falls back to the sentence."""
+
+import string
+
+import pytest
+
+from herodotus_record import reasons, wording
+from herodotus_record.model import Reason
+
+
+def params_of(template: str) -> dict[str, str]:
+    return {name: f"<{name}>" for _, name, _, _ in string.Formatter().parse(template) if name and name != "node"}
+
+
+@pytest.mark.parametrize("code", wording.TEXTS)
+def test_texts_and_remedies_fill_from_the_same_parameters(code: str) -> None:
+    params = params_of(wording.TEXTS[code]) | params_of(wording.REMEDIES[code])
+    reason = Reason(code.removesuffix("-elsewhere"), params)
+    assert reason.code in reasons.CATALOGUE
+    assert wording.text(reason) == wording.TEXTS[code].format_map(params)
+    assert wording.remedy(reason, "n") == wording.REMEDIES[code].format_map({**params, "node": "n"})
+
+
+@pytest.mark.parametrize(
+    "code", [c for c in wording.TEXTS if c in reasons.CATALOGUE and "{" not in reasons.CATALOGUE[c]]
+)
+def test_a_reason_without_parameters_has_its_sentence(code: str) -> None:
+    assert wording.text(Reason(code)) == reasons.CATALOGUE[code]
+    assert wording.remedy(Reason(code), "n") == f"resolve on n: {reasons.CATALOGUE[code]}"
+
+
+def test_one_of_another_kind_too() -> None:
+    assert wording.text(Reason("no-victims")) == reasons.CATALOGUE["no-victims"]

@@ -1,0 +1,160 @@
+"""Volumes, claims and classes for tests, decoded from the JSON that an API server would send; and one plugin tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from herodotus_record.model import Code, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.evaluate import NoCluster
+from scheduler.framework.state import CycleState
+from scheduler.objects.cluster import ClusterObjects
+from scheduler.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from scheduler.objects.types import Object
+from tests.scheduler.builders import Json, PodBuilder, expression, make_pod, term
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+WAIT, IMMEDIATE = "WaitForFirstConsumer", "Immediate"
+EBS = "ebs.csi.aws.com"
+
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def volume(
+    name: str,
+    *,
+    size: str = "10Gi",
+    storage_class: str = "fast",
+    within: Json | None = None,
+    phase: str = "Available",
+    claim: str = "",
+    claim_uid: str = "",
+    labels: Json | None = None,
+    deleted: bool = False,
+    **spec: Any,
+) -> PersistentVolume:
+    """A volume; `within`: a node selector term. `claim`: NAMESPACE/NAME it is kept for."""
+    given: Json = {"capacity": {"storage": size}, "storageClassName": storage_class, "accessModes": ["ReadWriteOnce"]}
+    if within is not None:
+        given["nodeAffinity"] = {"required": {"nodeSelectorTerms": [within]}}
+    if claim:
+        namespace, _, its = claim.partition("/")
+        given["claimRef"] = {"namespace": namespace, "name": its, "uid": claim_uid}
+    metadata = {"name": name, "labels": labels} | ({"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {})
+    return made(PersistentVolume, metadata, spec=given | spec, status={"phase": phase})
+
+
+def claim(
+    name: str,
+    *,
+    volume: str = "",
+    size: str = "10Gi",
+    storage_class: str | None = "fast",
+    modes: Iterable[str] = ("ReadWriteOnce",),
+    annotations: Json | None = None,
+    namespace: str = "default",
+    owner: str = "",
+    phase: str = "",
+    deleted: bool = False,
+    **spec: Any,
+) -> PersistentVolumeClaim:
+    """A claim, fully bound where it names a volume. `owner`: the UID of its controller."""
+    given: Json = {"accessModes": list(modes), "resources": {"requests": {"storage": size}}, **spec}
+    if storage_class is not None:
+        given["storageClassName"] = storage_class
+    metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": annotations}
+    if volume:
+        given["volumeName"] = volume
+        metadata["annotations"] = BOUND if annotations is None else annotations
+    if owner:
+        metadata["ownerReferences"] = [{"uid": owner, "kind": "Pod", "controller": True}]
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    return made(PersistentVolumeClaim, metadata, spec=given, status={"phase": phase})
+
+
+def storage_class(name: str = "fast", mode: str | None = WAIT, provisioner: str = EBS, **fields: Any) -> StorageClass:
+    return made(StorageClass, {"name": name}, provisioner=provisioner, volumeBindingMode=mode, **fields)
+
+
+def csi_node(name: str, migrated: str = "", **limits: int | None) -> CSINode:
+    """A node's drivers: `ebs` stands for EBS's, others for themselves."""
+    drivers = [
+        {"name": {"ebs": EBS}.get(driver, driver), "allocatable": None if count is None else {"count": count}}
+        for driver, count in limits.items()
+    ]
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else None
+    return made(CSINode, {"name": name, "annotations": annotations}, spec={"drivers": drivers})
+
+
+def driver(name: str = EBS, storage_capacity: bool | None = True) -> CSIDriver:
+    return made(CSIDriver, {"name": name}, spec={"storageCapacity": storage_capacity})
+
+
+def capacity(name: str, storage_class: str = "fast", **fields: Any) -> CSIStorageCapacity:
+    return made(CSIStorageCapacity, {"name": name, "namespace": "csi"}, storageClassName=storage_class, **fields)
+
+
+def attachment(name: str, node: str, volume: str | None, attacher: str = EBS) -> VolumeAttachment:
+    source = {"persistentVolumeName": volume}
+    return made(VolumeAttachment, {"name": name}, spec={"attacher": attacher, "nodeName": node, "source": source})
+
+
+def made(kind: type[Any], metadata: Json, **fields: Any) -> Any:
+    return msgspec.convert({"metadata": metadata, **fields}, kind)
+
+
+def with_volumes(pod: PodBuilder, *volumes: Json) -> PodBuilder:
+    return pod.with_spec(volumes=[{"name": f"v{i}", **given} for i, given in enumerate(volumes)])
+
+
+def claiming(*claims: str, pod: PodBuilder | None = None) -> PodBuilder:
+    """A pod that mounts these claims."""
+    return with_volumes(pod or make_pod(), *({"persistentVolumeClaim": {"claimName": name}} for name in claims))
+
+
+def on_host(*names: str) -> Json:
+    """The term of a local volume."""
+    return term(expression(HOST, "In", *names))
+
+
+class Cluster(NoCluster):
+    """The plugins' handle, with objects."""
+
+    def __init__(self, *objects: Object, binds_volumes: bool = True) -> None:
+        super().__init__(ClusterObjects())
+        self.binds_volumes = binds_volumes
+        for obj in objects:
+            self.objects.set(obj)
+
+
+def tried(plugin: Any, pod: PodBuilder, columns: NodeColumns) -> Verdict | dict[str, Verdict]:
+    """PreFilter's verdict where it is not Success, or Filter's of each node."""
+    state, info = CycleState(), pod.info()
+    said: Verdict = plugin.pre_filter(state, info, columns).verdict
+    if said.code is not Code.SUCCESS:
+        return said
+    verdicts = plugin.filter(state, info, columns)
+    return {columns.names[slot]: verdicts.at(slot) for slot in range(columns.slots) if columns.live[slot]}
+
+
+def codes(said: Verdict | dict[str, Verdict]) -> Any:
+    """The same as reason codes: "" for Success, "skip", or the codes joined; an error's text after `!`."""
+    if isinstance(said, dict):
+        return {node: codes(verdict) for node, verdict in said.items()}
+    if said.code in (Code.SUCCESS, Code.SKIP):
+        return "" if said.code is Code.SUCCESS else "skip"
+    if said.code is Code.ERROR:
+        return f"!{said.reasons[0].params['text']}"
+    return "+".join(reason.code for reason in said.reasons)

@@ -1,0 +1,158 @@
+"""Objects other than nodes and pods, in the loop: they wake the pods that wait for them, and may be absent."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_record.model import Decision
+from scheduler.config import Configuration, build_profile
+from scheduler.framework.events import Event
+from scheduler.framework.runtime import Framework
+from scheduler.kube.watch import Changed, Listed
+from scheduler.loop import NODES, PODS, Loop, node_events
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.objects.types import Object
+from scheduler.plugins import IN_TREE
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.spool import Spool
+from tests.scheduler import spools
+from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
+from tests.scheduler.storage import Cluster, claim, claiming, storage_class, volume
+from tests.scheduler.test_loop import Writes
+
+CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
+
+
+class Bindings(Cluster):
+    """The plugins' handle: as the live scheduler's, it binds no volumes."""
+
+    def __init__(self) -> None:
+        super().__init__(binds_volumes=False)
+        self.bound: list[str] = []
+
+    def bind(self, pod: Any, node: str) -> None:
+        self.bound.append(pod.name)
+
+
+class World:
+    """A loop that watches volumes, claims and classes; `p` mounts the claim `c`."""
+
+    def __init__(self, spool: Path) -> None:
+        self.spool, self.cluster, self.writes = spool, Bindings(), Writes()
+        framework = Framework(build_profile(Configuration(), 0, IN_TREE, self.cluster), time.monotonic)
+        self.loop = Loop(
+            {PROFILE: framework},
+            Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
+            self.writes,
+            self.cluster.objects,
+            {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass},
+            binding_threads=1,
+            initial_backoff_s=0.001,
+            max_backoff_s=0.001,
+        )
+
+    def start(self, *absent: str, **listed: list[Object]) -> None:
+        self.loop.inbox.put(Listed(NODES, [make_node("n").obj()]))
+        self.loop.inbox.put(Listed(PODS, [claiming("c").obj()]))
+        for kind in (CLAIMS, VOLUMES, CLASSES):
+            self.loop.inbox.put(Listed(kind, listed.get(kind, []), absent=kind in absent))
+        self.settle()
+
+    def change(self, kind: str, type: str, obj: Object) -> None:
+        self.loop.inbox.put(Changed(kind, type, obj))
+
+    def settle(self) -> None:
+        while self.loop.step(0.0) or self.loop._in_flight:
+            pass
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 5
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            self.loop.step(0.002)
+
+    @property
+    def messages(self) -> list[str]:
+        return [said[2] for said in self.writes.said if said[0] == "Unschedulable"]
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return spools.of(Decision, self.spool)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "spool")
+    yield made
+    made.loop.binder.close()
+
+
+def test_a_claim_and_its_volume_wake_the_pod_that_waits_for_them(world: World) -> None:
+    world.start()
+    assert 'persistentvolumeclaim "c" not found' in world.messages[-1]
+    world.change(CLAIMS, "ADDED", claim("c", volume="v"))
+    world.until(lambda: len(world.messages) == 2)
+    assert "persistentvolume" in world.messages[-1]
+    world.change(VOLUMES, "ADDED", volume("v"))
+    world.until(lambda: world.cluster.bound)
+    assert world.cluster.bound == ["p"]
+
+
+def test_a_claim_that_changes_wakes_it_too(world: World) -> None:
+    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
+    assert "pod has unbound immediate PersistentVolumeClaims" in world.messages[-1]
+    world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_so_does_a_list_that_came_anew(world: World) -> None:
+    world.start(**{VOLUMES: [volume("v")]})
+    world.loop.inbox.put(Listed(CLAIMS, [claim("c", volume="v")]))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_what_it_does_not_wait_for_leaves_it_alone(world: World) -> None:
+    world.start()
+    attempts = len(world.messages)
+    world.change(VOLUMES, "DELETED", volume("v"))
+    world.change(CLASSES, "ADDED", storage_class())  # the claim is missing: VolumeRestrictions asks for nothing else
+    time.sleep(0.01)
+    world.settle()
+    assert len(world.messages) == attempts
+
+
+def test_a_claim_that_waits_for_its_node_is_refused_until_it_is_bound(world: World) -> None:
+    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class()]})
+    assert "Herodotus does not support binding volumes to claims that wait for their pod yet" in world.messages[-1]
+    assert "(plugin VolumeBinding)" in world.messages[-1]
+    assert world.cluster.bound == []
+    world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_a_kind_that_is_absent_counts_as_empty_and_every_record_says_so(world: World) -> None:
+    world.start(CLASSES, **{CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]})
+    world.until(lambda: world.cluster.bound)
+    assert world.decisions[-1].marks[-1] == "absent: storageclasses are not served, so there are none"
+
+
+def test_the_mark_goes_when_the_kind_comes(world: World) -> None:
+    world.start(CLASSES)
+    world.loop.inbox.put(Listed(CLASSES, [storage_class()]))
+    world.change(CLAIMS, "ADDED", claim("c"))
+    world.until(lambda: len(world.decisions) == 2)
+    assert [any("storageclasses" in mark for mark in d.marks) for d in world.decisions] == [True, False]
+
+
+def featured(*features: str) -> NodeBuilder:
+    made = make_node("n")
+    made.json["status"]["declaredFeatures"] = list(features)
+    return made
+
+
+def test_declared_features_are_an_event() -> None:
+    assert node_events(featured("a").obj(), featured("a", "b").obj()) == [Event.NODE_FEATURE]
+    assert node_events(featured("a").obj(), featured("a").obj()) == []
