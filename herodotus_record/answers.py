@@ -173,11 +173,8 @@ def _margin(decision: Decision, table: NodeTable) -> Json | None:
 def _filters(decision: Decision) -> list[Json]:
     rows = []
     for f in decision.filters:
-        rejected = sum(
-            f.verdicts[i].code is not Code.SUCCESS
-            for i, e in zip(f.ids, decision.evaluation, strict=False)
-            if e == Evaluation.EVALUATED
-        )
+        rejects = [v.code is not Code.SUCCESS for v in f.verdicts]
+        rejected = sum(rejects[i] for i in f.ids)  # slots that were not evaluated hold 0, which is Success
         ran = 0 if f.skipped else decision.nodes_evaluated
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
     return rows

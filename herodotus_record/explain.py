@@ -18,6 +18,7 @@ from typing import Any
 from herodotus_record import reasons, wording
 from herodotus_record.model import (
     Code,
+    Column,
     Decision,
     Evaluation,
     NodeTable,
@@ -29,6 +30,8 @@ from herodotus_record.model import (
 from herodotus_record.units import natural_key, quantity
 
 Json = dict[str, Any]
+
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,8 @@ def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> J
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         answer |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
-        answer["text"] = (
-            f"{_asks(resource, requested)}; free {quantity(resource, free)} of {quantity(resource, allocatable)}"
-        )
+        free_text = f"free {quantity(resource, free)} of {quantity(resource, allocatable)}"
+        answer["text"] = f"{_asks(resource, requested)}; {free_text if allocatable else 'the node has none'}"
     else:
         answer["text"] = _text(reason)
     return answer
@@ -102,7 +104,14 @@ def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> J
 
 def what_would_change(decision: Decision, table: NodeTable, slot: int) -> list[str]:
     """What would have to be different for the node to pass every filter that rejects it, one step a reason."""
-    return [_remedy(decision, table, slot, r) for _, verdict in rejections(decision, slot) for r in verdict.reasons]
+    return [_remedy(decision, table, slot, reason) for reason in _obstacles(decision, slot)]
+
+
+def _obstacles(decision: Decision, slot: int) -> list[Reason]:
+    """Every reason of every filter against the node, but for the taint that goes when the node is uncordoned."""
+    found = [reason for _, verdict in rejections(decision, slot) for reason in verdict.reasons]
+    cordoned = any(reason.code == "unschedulable" for reason in found)
+    return [r for r in found if not (cordoned and r.params.get("key") == _CORDON_TAINT)]
 
 
 def headline(decision: Decision, table: NodeTable) -> str:
@@ -114,7 +123,8 @@ def headline(decision: Decision, table: NodeTable) -> str:
     if decision.path is Path.NOMINATED:
         return f"On {node}: nominated by an earlier attempt's preemption, and it fits."
     if decision.path is Path.ONLY_FEASIBLE:
-        return f"On {node}: the only node of {total} that fits; scoring was not needed."
+        looked = f"{decision.nodes_evaluated} that were looked at" if decision.nodes_evaluated < total else str(total)
+        return f"On {node}: the only node of {looked} that fits; scoring was not needed."
     lead = margin(decision)
     if lead is None:
         return f"On {node}: first of {feasible} feasible nodes out of {total}; no plugin scored them."
@@ -139,32 +149,36 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
     if decision.chosen is not None:
         return []
-    candidates = [
-        (len(steps), _shortfall(decision, table, slot), natural_key(table.names[slot]), steps)
-        for slot in range(decision.slots)
-        if (steps := what_would_change(decision, table, slot))
-    ]
-    return min(candidates)[-1] if candidates else []
+    obstacles = (
+        (len(_obstacles(decision, slot)), slot) for slots in _first_rejections(decision).values() for slot in slots
+    )
+    effort = [(count, _shortfall(decision, table, slot), slot) for count, slot in obstacles]
+    if not effort:
+        return []
+    least = min(effort)[:2]
+    nearest = min((slot for *e, slot in effort if tuple(e) == least), key=lambda slot: natural_key(table.names[slot]))
+    return what_would_change(decision, table, nearest)
 
 
 def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
     """Rejected nodes by the filter that rejected them first and its reasons, most nodes first, nearest node first.
 
-    `named`: how many nodes to list for each group; None for all.
+    `named`: how many nodes to list for each group; None for all. `alsoRejectedBy` counts over the whole group.
     """
     groups: dict[tuple[int, tuple[Reason, ...]], list[int]] = {}
-    for position, verdict_id, slots in _first_rejections(decision):
-        reasons_given = decision.filters[position].verdicts[verdict_id].reasons
+    for (position, number), slots in _first_rejections(decision).items():
+        reasons_given = decision.filters[position].verdicts[number].reasons
         groups.setdefault((position, reasons_given), []).extend(slots)
     answer = []
     for (position, reasons_given), slots in groups.items():
-        slots.sort(key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
-        shown = slots if named is None else slots[:named]
+        nearest = sorted(slots, key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
+        shown = nearest if named is None else nearest[:named]
         answer.append(
             {
                 "plugin": decision.filters[position].plugin,
                 "count": len(slots),
                 "reasons": [_text_of_group(decision, reason) for reason in reasons_given],
+                "alsoRejectedBy": _also_rejected(decision, position, slots),
                 "nodes": [_rejected(decision, table, slot) for slot in shown],
                 "nodesOmitted": len(slots) - len(shown),
             }
@@ -173,21 +187,36 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
     return sorted(answer, key=lambda g: (-g["count"], position_of[g["plugin"]], str(g["reasons"])))
 
 
-def _first_rejections(decision: Decision) -> list[tuple[int, int, list[int]]]:
-    """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
-    found: dict[tuple[int, int], list[int]] = {}
-    rejecting = [
+def _rejecting(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
+    """The filters that may have rejected a node: (position, ids, whether each verdict rejects)."""
+    return [
         (position, f.ids, [v.code is not Code.SUCCESS for v in f.verdicts])
         for position, f in enumerate(decision.filters)
         if len(f.ids)
     ]
+
+
+def _first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
+    """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
+    found: dict[tuple[int, int], list[int]] = {}
+    rejecting = _rejecting(decision)
     for slot, evaluation in enumerate(decision.evaluation):
         if evaluation == Evaluation.EVALUATED:
             for position, ids, rejects in rejecting:
                 if rejects[ids[slot]]:
                     found.setdefault((position, ids[slot]), []).append(slot)
                     break
-    return [(position, number, slots) for (position, number), slots in found.items()]
+    return found
+
+
+def _also_rejected(decision: Decision, first: int, slots: Sequence[int]) -> dict[str, int]:
+    """How many of the slots each later filter rejected too."""
+    counts = {
+        decision.filters[position].plugin: sum(rejects[ids[slot]] for slot in slots)
+        for position, ids, rejects in _rejecting(decision)
+        if position > first
+    }
+    return {plugin: count for plugin, count in counts.items() if count}
 
 
 def _text_of_group(decision: Decision, reason: Reason) -> Json:
@@ -221,20 +250,29 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
         v = decision.pre_filters[-1]
         why = ", ".join(reasons.sentence(reason) for reason in v.verdict.reasons)
         return f"No node fits: {v.plugin} turned the pod away before looking at nodes: {why}."
-    groups = rejection_groups(decision, table, named=1)
-    if not groups:
+    by_filter: dict[int, list[int]] = {}
+    for (position, _), slots in _first_rejections(decision).items():
+        by_filter.setdefault(position, []).extend(slots)
+    if not by_filter:
+        if decision.narrowed_by:
+            return f"No node fits: {', '.join(decision.narrowed_by)} names no node of the cluster."
         return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
-    top = groups[0]
-    nearest = top["nodes"][0]
-    parts = [d["text"] + (f" on {nearest['node']}" if "free" in d else "") for d in nearest["reasons"]]
-    lead = f"{top['count']} of {decision.nodes_total} nodes fail {top['plugin']}"
-    return (
-        f"No node fits. {lead}: {', '.join(parts)}{', the nearest' if top['count'] > 1 and _numeric(nearest) else ''}."
-    )
+    position, slots = max(by_filter.items(), key=lambda item: (len(item[1]), -item[0]))
+    nearest = min(slots, key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
+    verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
+    details = [detail(decision, table, nearest, reason) for reason in verdict.reasons]
+    words = ", ".join(d["text"] for d in details)
+    where = f" on {table.names[nearest]}{', the nearest' if len(slots) > 1 else ''}" if _numeric(details) else ""
+    plugin = decision.filters[position].plugin
+    looked = decision.nodes_evaluated
+    narrowed = f" Only {looked} of {decision.nodes_total} may be used ({', '.join(decision.narrowed_by)})."
+    lead = f"No node fits. {len(slots)} of {looked} nodes are rejected first by {plugin}: {words}{where}."
+    return lead + (narrowed if decision.narrowed_by else "")
 
 
-def _numeric(row: Json) -> bool:
-    return any("free" in d for d in row["reasons"])
+def _numeric(details: Sequence[Json]) -> bool:
+    """Whether a reason has numbers of one node, of which another may have more."""
+    return any(d.get("allocatable") for d in details)
 
 
 def _resource(reason: Reason) -> str:
@@ -289,9 +327,11 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         if requested <= allocatable:
             return f"free {quantity(resource, requested - free)} {resource} on {node}"
+        if free > 0:
+            now, whole = quantity(resource, free), quantity(resource, allocatable)
+            return f"request at most {now} {resource} (free now; {node} has {whole} in all), or add a larger node"
         if allocatable:
-            whole = quantity(resource, allocatable)
-            return f"request at most {whole} {resource}, all that {node} has, or add a larger node"
+            return f"add a node with {quantity(resource, requested)} {resource} free"
         return f"add a node that has {resource}"
     match reason.code:
         case "untolerated-taint":

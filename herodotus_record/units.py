@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -21,9 +22,10 @@ def quantity(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def natural_key(name: str) -> list[tuple[int, str]]:
+@lru_cache(maxsize=1 << 15)  # node names, asked again and again; some clusters have 5,000
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     """A sort key that puts worker-2 before worker-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def quantities(amounts: dict[str, int]) -> dict[str, str]:

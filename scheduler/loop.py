@@ -116,6 +116,7 @@ class Loop:
         self._receive(0.0)
         queued = self.queue.pop(time.monotonic()) if self.synced else None
         if queued is None:
+            self._recorder.settle()
             self._receive(self._until_due(wait_s))
             return False
         self._attempt(queued)

@@ -6,10 +6,12 @@ The kubernetes package does this, exec plugins and token refresh included; its m
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 from kubernetes.client import Configuration
@@ -34,7 +36,7 @@ class Credentials:
 def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> Credentials:
     """The credentials that the flags, `KUBECONFIG`, the cluster around us or ~/.kube/config give, in that order."""
     if master and not kubeconfig and not context:
-        if not master.startswith(("http://", "https://")):
+        if not _is_url(master):
             raise CredentialsError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
         return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
     config = Configuration()
@@ -44,9 +46,14 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
             load_kube_config(config_file=kubeconfig or None, context=context, client_configuration=config)  # type: ignore[no-untyped-call]
         else:
             load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as e:
+    except (ConfigException, OSError) as e:
         raise CredentialsError(_one_line(e, kubeconfig, context)) from e
-    url = (master or config.host).rstrip("/")
+    except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as e:  # whatever is in the file
+        where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise CredentialsError(f"{where} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
+    url = str(master or config.host).rstrip("/")
+    if not _is_url(url):
+        raise CredentialsError(f"the kubeconfig's server {url!r} is not a URL such as https://127.0.0.1:6443")
     return Credentials(url, _tls(config) if _https(url) else None, lambda: _headers(config))
 
 
@@ -56,6 +63,19 @@ def in_cluster_namespace(default: str) -> str:
         return SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or default
     except OSError:
         return default
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and not re.search(r"\s", text)
+            and parts.port != 0
+        )
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _https(url: str) -> bool:

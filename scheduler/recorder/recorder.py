@@ -113,21 +113,32 @@ class Recorder:
                 )
             )
 
+    def settle(self) -> None:
+        """Say what was lost, if anything was and there is room again, without waiting for the next record."""
+        if self._gap is not None:
+            with self._lock:
+                self._close_gap()
+
     def close(self) -> None:
         """Nothing more will be recorded."""
         with self._lock:
+            self._close_gap()
             self._spool.close()
 
     def _next(self) -> int:
         """The next record's sequence. An open gap is closed first, with a sequence of its own."""
-        if self._gap is not None:
-            first, reason = self._gap
-            self._sequence += 1
-            with contextlib.suppress(SpoolFullError):  # still no room: this sequence is lost with the others
-                self._append(Gap(self.incarnation, self._sequence, first, self._sequence - 1, reason, self._now_us()))
-                self._gap = None
+        self._close_gap()
         self._sequence += 1
         return self._sequence
+
+    def _close_gap(self) -> None:
+        if self._gap is None:
+            return
+        first, reason = self._gap
+        own = self._sequence + 1
+        with contextlib.suppress(SpoolFullError):  # still no room: the gap goes on
+            self._append(Gap(self.incarnation, own, first, self._sequence, reason, self._now_us()))
+            self._sequence, self._gap = own, None
 
     def _put(self, record: Decision | Outcome, columns: NodeColumns | None = None) -> None:
         """Write a record; a decision brings the rows of the node table that changed, which go first."""

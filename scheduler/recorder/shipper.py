@@ -142,7 +142,9 @@ class Shipper:
 
 def main(directory: Path, endpoint: str) -> int:
     """Ship until standard input ends. 1 when another shipper has this directory and does not let go of it."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not directory.is_dir():
+        klog.error("no such directory", "There is no spool to deliver", spool=str(directory))
+        return 1
     lock = os.open(directory / "shipper.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     stop = threading.Event()
     threading.Thread(target=_until_parent_ends, args=(stop,), daemon=True).start()

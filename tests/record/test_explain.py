@@ -105,7 +105,7 @@ def test_a_reason_with_its_numbers() -> None:
         (Reason("insufficient", {"resource": "cpu"}), "free 100m cpu on worker-1"),
         (
             Reason("insufficient", {"resource": "memory"}),
-            "request at most 32Gi memory, all that worker-1 has, or add a larger node",
+            "request at most 32Gi memory (free now; worker-1 has 32Gi in all), or add a larger node",
         ),
         (Reason("insufficient", {"resource": "example.com/gpu"}), "add a node that has example.com/gpu"),
         (Reason("node-name"), "resolve on worker-1: node(s) didn't match the requested node name"),
@@ -162,7 +162,7 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
         ),
         pytest.param(
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
-            "No node fits. 3 of 3 nodes fail NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m on"
+            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m on"
             " worker-3, the nearest.",
             id="all full",
         ),

@@ -105,11 +105,24 @@ class TestCredentials:
         found = credentials.find(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
         assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:8001", None, {})
 
+    @pytest.mark.parametrize("server", ["https://exa mple:x", "127.0.0.1:1", "ftp://a", "http://"])
+    def test_a_server_that_is_no_url_is_refused_in_one_line(self, tmp_path: Path, server: str) -> None:
+        path = Path(kubeconfig(tmp_path))
+        path.write_text(path.read_text().replace("http://127.0.0.1:9", server))
+        with pytest.raises(CredentialsError, match="is not a URL such as"):
+            credentials.find(kubeconfig=str(path), context=None, master=None)
+
+    def test_bytes_are_no_kubeconfig(self, tmp_path: Path) -> None:
+        path = tmp_path / "kubeconfig"
+        path.write_bytes(bytes(range(256)))
+        with pytest.raises(CredentialsError, match="is not a kubeconfig"):
+            credentials.find(kubeconfig=str(path), context=None, master=None)
+
     @pytest.mark.parametrize("text", ["", "[", "- a", "clusters: 3", "current-context: x"], ids=repr)
     def test_a_file_that_is_none_is_refused_in_one_line(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "kubeconfig"
         path.write_text(text)
         with pytest.raises(CredentialsError) as raised:
             credentials.find(kubeconfig=str(path), context=None, master=None)
-        assert str(raised.value).startswith(f"kubeconfig {path}: ")
+        assert str(raised.value).startswith((f"kubeconfig {path}: ", f"{path} is not a kubeconfig: "))
         assert "\n" not in str(raised.value)

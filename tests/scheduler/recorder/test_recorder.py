@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,17 +98,31 @@ def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
     first = decide(recorder, columns)  # 1
     recorder._spool.limit_bytes = 0
     outcome(recorder, first)  # 2 is lost
-    decide(recorder, columns)  # 3, the gap that cannot be written, and 4 are lost
+    decide(recorder, columns)  # 3 too; the gap cannot be written either
     recorder._spool.limit_bytes = 1 << 30
-    outcome(recorder, first)  # 5 is the gap, 6 the outcome
-    decide(recorder, columns)  # 7
+    outcome(recorder, first)  # 4 is the gap, 5 the outcome
+    decide(recorder, columns)  # 6
 
-    assert [f.sequence for f in spools.frames(tmp_path) if not isinstance(f, NodeRows)] == [1, 5, 6, 7]
+    assert [f.sequence for f in spools.frames(tmp_path) if not isinstance(f, NodeRows)] == [1, 4, 5, 6]
     (lost,) = spools.of(Gap, tmp_path)
-    assert (lost.first, lost.last, lost.at_us) == (2, 4, 42)
+    assert (lost.first, lost.last, lost.at_us) == (2, 3, 42)
     assert lost.reason.startswith("[Errno 28] the spool holds ")
-    assert spools.sequences(tmp_path) == list(range(1, 8))
+    assert spools.sequences(tmp_path) == list(range(1, 7))
     assert (recorder.recorded, recorder.dropped) == (3, 2)
+
+
+@pytest.mark.parametrize("say", [Recorder.settle, Recorder.close], ids=["while idle", "at the end"])
+def test_a_gap_is_told_without_another_record(tmp_path: Path, say: Callable[[Recorder], None]) -> None:
+    recorder, columns = a_recorder(tmp_path), cluster()
+    decide(recorder, columns)
+    recorder._spool.limit_bytes = 0
+    decide(recorder, columns)
+    recorder.settle()
+    assert spools.of(Gap, tmp_path) == []
+    recorder._spool.limit_bytes = 1 << 30
+    say(recorder)
+    recorder.settle()
+    assert [(gap.sequence, gap.first, gap.last) for gap in spools.of(Gap, tmp_path)] == [(3, 2, 2)]
 
 
 def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> None:
