@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.config import durations, extenders
 from scheduler.config.errors import ConfigError, duplicate, invalid, required
-from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, ProfileConfig
+from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, PluginConfig, ProfileConfig
 
 
 def load(path: Path, *, default_name: str = DEFAULT_NAME) -> Configuration:
@@ -44,7 +44,7 @@ def read(text: str, *, default_name: str = DEFAULT_NAME) -> Configuration:
     problems = list(_problems(config))
     if problems:
         raise ConfigError.all_of(problems)
-    return config
+    return _ignoring_managed(config)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -106,6 +106,20 @@ def _without_null(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_null(v) for v in value]
     return value
+
+
+def _ignoring_managed(config: Configuration) -> Configuration:
+    """Resources that an extender counts itself replace NodeResourcesFit's ignored ones in every profile, as upstream."""
+    ignored = [r.name for e in config.extenders for r in e.managed_resources if r.ignored_by_scheduler]
+    if not ignored:
+        return config
+    profiles = []
+    for profile in config.profiles:
+        others = tuple(p for p in profile.plugin_config if p.name != "NodeResourcesFit")
+        own = next((p.args or {} for p in profile.plugin_config if p.name == "NodeResourcesFit"), {})
+        fit = PluginConfig(name="NodeResourcesFit", args={**own, "ignoredResources": ignored})
+        profiles.append(msgspec.structs.replace(profile, plugin_config=(*others, fit)))
+    return msgspec.structs.replace(config, profiles=tuple(profiles))
 
 
 def _problems(config: Configuration) -> Iterator[str]:

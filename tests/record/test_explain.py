@@ -162,8 +162,8 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
         ),
         pytest.param(
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
-            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m on"
-            " worker-3, the nearest.",
+            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m"
+            " on worker-3, the nearest.",
             id="all full",
         ),
     ],
