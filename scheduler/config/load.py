@@ -109,7 +109,7 @@ def _without_null(value: Any) -> Any:
 
 
 def _ignoring_managed(config: Configuration) -> Configuration:
-    """Resources that an extender counts itself replace NodeResourcesFit's ignored ones in every profile, as upstream."""
+    """Resources that an extender counts itself replace NodeResourcesFit's ignored ones in every profile."""
     ignored = [r.name for e in config.extenders for r in e.managed_resources if r.ignored_by_scheduler]
     if not ignored:
         return config
