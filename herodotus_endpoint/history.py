@@ -154,7 +154,7 @@ def _recent(involved: Involved) -> Json:
         "state": state(d, involved.outcomes),
     }
     if d.evaluation[slot] != Evaluation.EVALUATED:
-        why = Evaluation(d.evaluation[slot]).name.lower().replace("_", "-")
+        why = Evaluation(d.evaluation[slot]).label
         return entry | {"result": "not-evaluated", "why": why}
     rejected = rejections(d, slot)
     if rejected:

@@ -143,7 +143,7 @@ def _not_evaluated(decision: Decision) -> Json:
     counts: Json = {}
     for value in decision.evaluation:
         if value not in (Evaluation.EVALUATED, Evaluation.ABSENT):
-            name = Evaluation(value).name.lower().replace("_", "-")
+            name = Evaluation(value).label
             counts[name] = counts.get(name, 0) + 1
     return counts
 
@@ -204,7 +204,7 @@ def _node(decision: Decision, table: NodeTable, slot: int) -> Json:
     said = verdicts(decision, slot)
     answer = _ranked(decision, table, slot) if decision.rank[slot] else {"node": table.names[slot], "chosen": False}
     answer |= {
-        "evaluation": Evaluation(decision.evaluation[slot]).name.lower().replace("_", "-"),
+        "evaluation": Evaluation(decision.evaluation[slot]).label,
         "feasible": bool(decision.rank[slot]),
         "passed": [plugin for plugin, verdict in said if verdict.code is Code.SUCCESS],
         "skipped": [f.plugin for f in decision.filters if f.skipped],

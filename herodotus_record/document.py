@@ -83,9 +83,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             },
             "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
             "narrowedBy": list(d.narrowed_by),
-            "evaluation": {
-                name: Evaluation(d.evaluation[slot]).name.lower().replace("_", "-") for slot, name in nodes.items()
-            },
+            "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
             "filters": [_filter(f, evaluated) for f in d.filters],
             "scores": [_score(s, d.rank, nodes) for s in d.scores],
             "totals": _by_node(d.totals, d.rank, nodes),

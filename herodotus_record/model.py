@@ -62,6 +62,11 @@ class Evaluation(IntEnum):
     NOT_NEEDED = 4  # the nominated node fitted, so no other was looked at
     NOT_REACHED = 5  # the cycle ended before: PreFilter rejected the pod, or an error
 
+    @property
+    def label(self) -> str:
+        """As documents write it: `not-sampled`."""
+        return self.name.lower().replace("_", "-")
+
 
 class Path(str, Enum):
     """How the attempt came to its end."""
