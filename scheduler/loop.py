@@ -3,10 +3,10 @@
     inbox (watches, finished bindings) -> cache, queue -> pop -> cycle -> record -> assume -> binding thread
                                                              \\-> record -> event, condition, back to the queue
 
-Owns: the order of these steps, and what an API object that appears, changes or goes means to cache and queue. Does not
-own: any decision (`cycle`), any request (`scheduler.kube`, through `Writes`), the record's form (`recorder`).
+Owns: the order of these steps. Does not own: any decision (`cycle`), what a change of the cluster means to cache and
+queue (`eventhandlers`), any request (`scheduler.kube`, through `Writes`), the record's form (`recorder`).
 
-Source: pkg/scheduler/schedule_one.go and eventhandlers.go v1.36.
+Source: pkg/scheduler/schedule_one.go v1.36.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from herodotus_record import reasons
@@ -25,20 +25,19 @@ from scheduler import klog
 from scheduler.binding import Assumed, Binder, Bound
 from scheduler.cache import Cache
 from scheduler.cycle import CycleResult, schedule
-from scheduler.framework.events import Event, object_event
+from scheduler.eventhandlers import EventHandlers, InFlight
+from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework, message_of
 from scheduler.framework.verdicts import error
 from scheduler.kube.watch import Changed, Listed
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Object, Pod
+from scheduler.objects.types import Object
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
 
-NODES, PODS = "nodes", "pods"
 IDLE_S: Final = 0.5  # the longest the loop sleeps without looking at its stop flag
-FINISHED: Final = ("Succeeded", "Failed")
 
 Message = Listed[Any] | Changed[Any] | Bound
 
@@ -54,17 +53,6 @@ class Writes(Protocol):
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         """The pod was not even tried: event only."""
-
-
-@dataclass
-class _InFlight:
-    """A pod whose binding is under way, and what became of it meanwhile."""
-
-    queued: QueuedPod
-    assumed: Assumed
-    evaluated: int
-    feasible: int
-    deleted: bool = False
 
 
 class Loop:
@@ -83,17 +71,13 @@ class Loop:
         max_backoff_s: float = 10.0,
     ) -> None:
         """`frameworks`: by scheduler name. `kinds`: what is watched into `objects`, besides nodes and pods."""
-        self.objects = objects
-        self._kinds = kinds
         self.cache = Cache()
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.binder = Binder(binding_threads, recorder, self.inbox.put)
         self._frameworks = frameworks
         self._recorder = recorder
         self._writes = writes
-        self._in_flight: dict[str, _InFlight] = {}
-        self._synced: set[str] = set()
-        self._absent: dict[str, str] = {}  # kinds that the API server does not serve, and what records say of it
+        self._in_flight: dict[str, InFlight] = {}
         self._next_start = 0
         first = next(iter(frameworks.values()))
         self.queue = SchedulingQueue(
@@ -103,6 +87,7 @@ class Loop:
             initial_backoff_s,
             max_backoff_s,
         )
+        self._handlers = EventHandlers(self.cache, self.queue, objects, kinds, frameworks.keys(), self._in_flight)
 
     def run(self, stop: threading.Event) -> None:
         """Schedule until `stop`; then wait for the bindings under way."""
@@ -114,18 +99,13 @@ class Loop:
     def step(self, wait_s: float) -> bool:
         """Apply what came and try one pod; whether there was one. Waits at most so long when there is nothing to do."""
         self._receive(0.0)
-        queued = self.queue.pop(time.monotonic()) if self.synced else None
+        queued = self.queue.pop(time.monotonic()) if self._handlers.synced else None
         if queued is None:
             self._recorder.settle()
             self._receive(self._until_due(wait_s))
             return False
         self._attempt(queued)
         return True
-
-    @property
-    def synced(self) -> bool:
-        """Whether everything was listed once: before, the cluster looks emptier than it is."""
-        return self._synced >= {NODES, PODS, *self._kinds}
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
@@ -157,7 +137,7 @@ class Loop:
                 queues_s=dict(queued.waited_s),
             ),
             seed=seed,
-            marks=(*framework.profile.marks, *self._absent.values()),
+            marks=(*framework.profile.marks, *self._handlers.absent.values()),
         )
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:
@@ -202,7 +182,7 @@ class Loop:
             return
         trace = result.trace
         evaluated, feasible = int(trace.evaluated.sum()), int(trace.feasible.sum())
-        self._in_flight[pod.uid] = _InFlight(queued, assumed, evaluated, feasible)
+        self._in_flight[pod.uid] = InFlight(queued, assumed, evaluated, feasible)
         self.binder.submit(assumed)
 
     def _bound(self, done: Bound) -> None:
@@ -221,13 +201,13 @@ class Loop:
                 feasibleNodes=flight.feasible,
             )
             if flight.deleted:  # its deletion was seen first; nothing else will take it off the node
-                self._pod_gone(pod.uid)
+                self._handlers.pod_gone(pod.uid)
             return
         klog.info(1, "Failed to bind pod", pod=pod.full_name)
         self._undo(assumed)
         self.queue.wake(Event.POD_DELETE, time.monotonic())
         if flight.deleted:
-            self._pod_gone(pod.uid)
+            self._handlers.pod_gone(pod.uid)
             return
         if self.cache.bound(pod.uid):  # the watch has shown it bound: to another node, or by another scheduler
             return
@@ -284,143 +264,5 @@ class Loop:
     def _apply(self, message: Message) -> None:
         if isinstance(message, Bound):
             self._bound(message)
-        elif isinstance(message, Listed):
-            self._listed(message)
-            self._synced.add(message.kind)
-        elif message.kind in self._kinds:
-            self._object(self._kinds[message.kind], message.type, message.object)
-        elif message.kind == NODES:
-            if message.type == "DELETED":
-                self._node_gone(message.object.metadata.name)
-            else:
-                self._node(message.object)
-        elif message.type == "DELETED":
-            self._pod_gone(message.object.metadata.uid)
         else:
-            self._pod(message.object)
-
-    def _listed(self, message: Listed[Any]) -> None:
-        if message.kind == NODES:
-            self._nodes_listed(message.objects)
-        elif message.kind == PODS:
-            self._pods_listed(message.objects)
-        else:
-            self._objects_listed(message)
-
-    def _objects_listed(self, message: Listed[Any]) -> None:
-        kind = self._kinds[message.kind]
-        self.objects.replace_all(kind, message.objects)
-        self._absent.pop(message.kind, None)
-        if message.absent:
-            self._absent[message.kind] = f"absent: {message.kind} are not served, so there are none"
-        if message.kind in self._synced:  # what changed unseen may be anything
-            for action in ("Add", "Update", "Delete"):
-                self._wake_for(kind, action)
-
-    def _object(self, kind: type[Object], change: str, obj: Object) -> None:
-        """Something else than a node or pod appeared, changed or went."""
-        known = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace) is not None
-        if change == "DELETED":
-            self.objects.remove(obj)
-            self._wake_for(kind, "Delete")
-        else:
-            self.objects.set(obj)
-            self._wake_for(kind, "Update" if known else "Add")
-
-    def _wake_for(self, kind: type[Object], action: str) -> None:
-        event = object_event(kind.__name__, action)
-        if event is not None:
-            self.queue.wake(event, time.monotonic())
-
-    def _nodes_listed(self, nodes: Iterable[Node]) -> None:
-        listed = {node.metadata.name: node for node in nodes}
-        for name in self.cache.node_names():
-            if name not in listed:
-                self._node_gone(name)
-        for node in listed.values():
-            self._node(node)
-
-    def _node(self, node: Node) -> None:
-        old = self.cache.node(node.metadata.name)
-        events = node_events(old, node)
-        if old is None or events or _differ(old, node):
-            self.cache.set_node(node)
-        for event in events:
-            self.queue.wake(event, time.monotonic())
-
-    def _node_gone(self, name: str) -> None:
-        self.cache.remove_node(name)
-        self.queue.wake(Event.NODE_DELETE, time.monotonic())
-
-    def _pods_listed(self, pods: Iterable[Pod]) -> None:
-        listed = {pod.metadata.uid: pod for pod in pods}
-        for uid in [*self.cache.pod_uids(), *self.queue.uids(), *self._in_flight]:
-            if uid not in listed:
-                self._pod_gone(uid)
-        for uid in self.cache.assumed_uids() - listed.keys() - self._in_flight.keys():
-            self._pod_gone(uid)  # bound, and deleted before the watch showed either
-        for pod in listed.values():
-            self._pod(pod)
-
-    def _pod(self, pod: Pod) -> None:
-        """A pod as it is now: on a node, waiting for us, or none of our business."""
-        uid, now = pod.metadata.uid, time.monotonic()
-        if pod.status.phase in FINISHED:
-            self._pod_gone(uid)
-        elif pod.spec.node_name:
-            self.queue.delete(uid)
-            old, new = None if self.cache.assumed(uid) else self.cache.pod(uid), PodInfo(pod, running=True)
-            self.cache.set_pod(new)
-            for event in pod_events(old, new):
-                self.queue.wake(event, now)
-        elif pod.spec.scheduler_name not in self._frameworks:
-            self.queue.delete(uid)
-        elif uid in self._in_flight:
-            self._in_flight[uid].queued.pod = PodInfo(pod)
-        elif uid in self.queue:
-            self.queue.update(PodInfo(pod), now)
-        elif not self.cache.bound(uid):
-            self.queue.add(PodInfo(pod), now, time.time_ns() // 1000)
-
-    def _pod_gone(self, uid: str) -> None:
-        self.queue.delete(uid)
-        if uid in self._in_flight:
-            self._in_flight[uid].deleted = True  # it counts until its binding is done
-        elif self.cache.remove_pod(uid):
-            self.queue.wake(Event.POD_DELETE, time.monotonic())
-
-
-def _differ(old: Node, new: Node) -> bool:
-    """Whether nodes differ in what wakes no pod and yet is in the columns: a node of the same name may be another."""
-    return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)
-
-
-def pod_events(old: PodInfo | None, new: PodInfo) -> list[Event]:
-    """What a change of a pod on a node may mean to waiting pods. `old`: None where it was not confirmed there yet.
-
-    Source: framework/events.go podSchedulingPropertiesChange.
-    """
-    if old is None:
-        return [Event.POD_ADD]
-    events = []
-    if old.labels != new.labels:
-        events.append(Event.POD_LABEL)
-    if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
-        events.append(Event.POD_SCALE_DOWN)
-    return events
-
-
-def node_events(old: Node | None, new: Node) -> list[Event]:
-    """What a node's change may mean to waiting pods. Source: framework/events.go nodeSchedulingPropertiesChange."""
-    if old is None:
-        return [Event.NODE_ADD]
-    events = []
-    if old.status.allocatable != new.status.allocatable:
-        events.append(Event.NODE_ALLOCATABLE)
-    if old.metadata.labels != new.metadata.labels:
-        events.append(Event.NODE_LABEL)
-    if old.spec.taints != new.spec.taints or (old.spec.unschedulable and not new.spec.unschedulable):
-        events.append(Event.NODE_TAINT)
-    if old.status.declared_features != new.status.declared_features:
-        events.append(Event.NODE_FEATURE)
-    return events
+            self._handlers.apply(message)

@@ -21,6 +21,7 @@ from typing import Any, Final
 from scheduler import klog
 from scheduler.config import Configuration, build_profile
 from scheduler.config.durations import seconds
+from scheduler.eventhandlers import NODES, PODS
 from scheduler.framework.runtime import Framework
 from scheduler.framework.sampling import ADAPTIVE
 from scheduler.kube import credentials, discovery
@@ -30,7 +31,7 @@ from scheduler.kube.kinds import KINDS
 from scheduler.kube.lease import LeaderElection, LeaseSettings
 from scheduler.kube.watch import Reflector
 from scheduler.kube.writes import bind
-from scheduler.loop import NODES, PODS, Loop
+from scheduler.loop import Loop
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod

@@ -16,10 +16,11 @@ import pytest
 from herodotus_record.model import Code, Decision, Outcome
 from herodotus_record.model import Path as TakenPath
 from scheduler.config import Configuration, build_profile
+from scheduler.eventhandlers import NODES, PODS, node_events
 from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework
 from scheduler.kube.watch import Changed, Listed
-from scheduler.loop import NODES, PODS, Loop, node_events
+from scheduler.loop import Loop
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.requests import CPU

@@ -9,10 +9,11 @@ import pytest
 
 from herodotus_record.model import Decision
 from scheduler.config import Configuration, build_profile
+from scheduler.eventhandlers import NODES, PODS, node_events
 from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework
 from scheduler.kube.watch import Changed, Listed
-from scheduler.loop import NODES, PODS, Loop, node_events
+from scheduler.loop import Loop
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.objects.types import Object
 from scheduler.plugins import IN_TREE

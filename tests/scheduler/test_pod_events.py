@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.framework.events import Event
-from scheduler.loop import pod_events
+from scheduler.eventhandlers import pod_events
 from tests.scheduler.builders import PodBuilder, make_pod
 
 
