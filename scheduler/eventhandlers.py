@@ -1,7 +1,7 @@
 """What an API object that appears, changes or goes means to cache and queue.
 
 Owns: the translation of watch messages into changes of the cache, of the other objects, and into events that may wake
-waiting pods. Does not own: the queue's and the cache's own rules, any attempt (`loop`). Only the loop's thread calls in.
+waiting pods. Does not own: the queue's and the cache's own rules, any attempt (`loop`). Called by the loop's thread.
 
 Source: pkg/scheduler/eventhandlers.go v1.36.
 """
