@@ -31,10 +31,10 @@ class DictionaryColumn(Generic[T]):
 
     def fill(self, values: Iterable[T]) -> None:
         """Put the values of the first slots, faster than one by one."""
-        numbers = self._numbers
-        ids = [numbers.setdefault(value, len(numbers)) for value in values]
-        self._ids[: len(ids)] = ids
-        self.values = list(numbers)
+        values = list(values)
+        self.values = list(dict.fromkeys([*self.values, *values]))
+        self._numbers = {value: number for number, value in enumerate(self.values)}
+        self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
 
     def set(self, slot: int, value: T) -> None:
         """Put a slot's value."""

@@ -35,6 +35,14 @@ class Plugin(Protocol):
 
 
 @runtime_checkable
+class Prepare(Plugin, Protocol):
+    """Keeps something about the cluster from cycle to cycle. No extension point of kube-scheduler."""
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Build it now: the cluster was read, and the first cycle shall be no slower than the next."""
+
+
+@runtime_checkable
 class PreEnqueue(Plugin, Protocol):
     """May hold a pod back before it enters the active queue."""
 

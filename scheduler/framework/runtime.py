@@ -20,7 +20,7 @@ from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
-from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Scores
+from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Prepare, Scores
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
@@ -43,6 +43,14 @@ class Framework:
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Have every plugin build what it keeps about the cluster. Changes no outcome."""
+        profile = self.profile
+        plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
+        for plugin in {plugin.name: plugin for plugin in plugins}.values():
+            if isinstance(plugin, Prepare):
+                plugin.prepare(nodes)
 
     # --- before nodes ---------------------------------------------------------------------------------------------
 

@@ -109,15 +109,16 @@ class Index(Generic[K, T]):
 
     def get(self, key: K) -> list[T]:
         """Every object that says so, in no order."""
-        self._catch_up()
+        self.catch_up()
         return list(self._found.get(key, {}).values())
 
     def __iter__(self) -> Iterator[K]:
         """Everything that some object says."""
-        self._catch_up()
+        self.catch_up()
         return iter(list(self._found))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Bring it up to date now, so that the next question need not."""
         revision = self._objects.revision_of(self._kind)
         if revision == self._revision:
             return

@@ -35,10 +35,11 @@ class InterPodAffinityArgs(Args, frozen=True):
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def problems(self) -> list[tuple[str, object, str]]:
+    def problems(self) -> Iterator[Problem]:
         """The weight is a score."""
         weight = self.hard_pod_affinity_weight
-        return [] if 0 <= weight <= 100 else [("hardPodAffinityWeight", weight, "not in valid range [0, 100]")]
+        if not 0 <= weight <= 100:
+            yield invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]")
 
 
 @dataclass
@@ -104,6 +105,12 @@ class InterPodAffinity(InTreePlugin):
             *(Event.NODE_ADD, Event.NODE_LABEL, Event.NODE_TAINT),
         }
     )
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """The rows of the running pods, and their terms read."""
+        for terms in nodes.pod_rows.terms.values:
+            for _ in self._worth_points(terms) if terms is not None else ():
+                pass
 
     # --- required terms -------------------------------------------------------------------------------------------
 

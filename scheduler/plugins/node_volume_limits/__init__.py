@@ -41,6 +41,10 @@ class NodeVolumeLimits(InTreePlugin):
         self._attachments = Index(handle.objects, VolumeAttachment, lambda a: a.spec.node_name)
         self._columns: WeakKeyDictionary[NodeColumns, AttachedVolumes] = WeakKeyDictionary()
 
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Count what is attached."""
+        self._attached(nodes)
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Claims, and in-tree volumes that have become a CSI driver's."""
         volumes = pod.pod.spec.volumes or ()

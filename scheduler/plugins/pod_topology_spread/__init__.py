@@ -85,6 +85,10 @@ class PodTopologySpread(InTreePlugin):
         self._system = args.defaulting_type == SYSTEM
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints or ()
 
+    def prepare(self, nodes: NodeColumns) -> None:
+        """The rows of the running pods."""
+        _ = nodes.pod_rows
+
     # --- hard constraints -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:

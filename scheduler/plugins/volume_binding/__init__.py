@@ -21,6 +21,7 @@ from scheduler.framework.plugin import Args, Handle, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, invalid
 from scheduler.plugins.volume_binding.claims import Claims, UnusableClaimError, claims_of
 from scheduler.plugins.volume_binding.search import Search, Storage
 
@@ -35,16 +36,14 @@ class VolumeBindingArgs(Args, frozen=True):
     bind_timeout_seconds: int = 600
     shape: list[dict[str, int]] | None = None
 
-    def problems(self) -> list[tuple[str, object, str]]:
+    def problems(self) -> Iterator[Problem]:
         """No negative time, no shape."""
-        found: list[tuple[str, object, str]] = []
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
-            found.append(("bindTimeoutSeconds", self.bind_timeout_seconds, detail))
-        if self.shape:
+            yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, detail)
+        if self.shape is not None:
             detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-            found.append(("shape", self.shape, detail))
-        return found
+            yield invalid("shape", self.shape, detail)
 
 
 class VolumeBinding(InTreePlugin):
@@ -74,6 +73,10 @@ class VolumeBinding(InTreePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle.objects)
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Bring the indexes of volumes and capacities up to date."""
+        self._storage.catch_up()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Every claim must be there and, but for those that wait for their first consumer, bound."""

@@ -27,6 +27,10 @@ class Volumes:
     def __init__(self, objects: ClusterObjects) -> None:
         self._index: Index[tuple[str, str], PersistentVolume] = Index(objects, PersistentVolume, _class_and_claim)
 
+    def catch_up(self) -> None:
+        """Bring the index up to date now."""
+        self._index.catch_up()
+
     def kept_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Those that somebody bound, or meant, to the claim and that suit it, by name."""
         kept = self._index.get((claim.storage_class, claim.full_name))

@@ -43,6 +43,12 @@ class Storage:
         self.capacities = Index(objects, CSIStorageCapacity, lambda c: c.storage_class_name)
         self.migrated_nodes = Index(objects, CSINode, lambda n: n.migrated)
 
+    def catch_up(self) -> None:
+        """Bring the indexes up to date now."""
+        self.volumes.catch_up()
+        self.capacities.catch_up()
+        self.migrated_nodes.catch_up()
+
 
 class Search:
     """One pod's claims against one set of columns.
