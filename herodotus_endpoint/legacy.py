@@ -27,7 +27,7 @@ from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.counters import Name
 from herodotus_record.explain import Json, weighted
-from herodotus_record.model import Code, Decision, Evaluation, NodeTable
+from herodotus_record.model import Decision, Evaluation, NodeTable
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -107,7 +107,7 @@ def _statuses(decision: Decision, slot: int) -> dict[str, int]:
     statuses, failed = {}, False
     for f in decision.filters:
         verdict = f.verdicts[f.ids[slot] if len(f.ids) and not f.skipped else 0]
-        fails = verdict.code is not Code.SUCCESS
+        fails = verdict.against
         statuses[f.plugin] = SKIPPED if failed else FAILED if fails else PASSED
         failed = failed or fails
     return statuses

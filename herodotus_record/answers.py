@@ -23,7 +23,7 @@ from herodotus_record.explain import (
     verdicts,
     what_would_change,
 )
-from herodotus_record.model import API_VERSION, Code, Decision, Evaluation, NodeTable, Outcome, PluginVerdict
+from herodotus_record.model import API_VERSION, NOT_RUN, Code, Decision, Evaluation, NodeTable, Outcome, PluginVerdict
 from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
@@ -173,9 +173,10 @@ def _margin(decision: Decision, table: NodeTable) -> Json | None:
 def _filters(decision: Decision) -> list[Json]:
     rows = []
     for f in decision.filters:
-        rejects = [v.code is not Code.SUCCESS for v in f.verdicts]
-        rejected = sum(rejects[i] for i in f.ids)  # slots that were not evaluated hold 0, which is Success
-        ran = 0 if f.skipped else decision.nodes_evaluated
+        # slots that were not evaluated hold 0, which is Success
+        rejected = sum(map([v.against for v in f.verdicts].__getitem__, f.ids))
+        not_run = sum(map([v == NOT_RUN for v in f.verdicts].__getitem__, f.ids))
+        ran = 0 if f.skipped else decision.nodes_evaluated - not_run
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
     return rows
 

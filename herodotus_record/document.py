@@ -15,6 +15,7 @@ from herodotus_record import reasons
 from herodotus_record.explain import state
 from herodotus_record.model import (
     API_VERSION,
+    NOT_RUN,
     Column,
     Decision,
     Evaluation,
@@ -117,11 +118,14 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
 
 
 def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
-    """Nodes that are not listed under `rejected` passed, or the filter was skipped."""
-    rejected = {
-        name: _verdict(f.verdicts[f.ids[slot]]) for slot, name in evaluated.items() if len(f.ids) and f.ids[slot]
+    """Nodes that are listed under neither `rejected` nor `notRun` passed, or the filter was skipped."""
+    said = {name: f.verdicts[f.ids[slot]] for slot, name in evaluated.items() if len(f.ids)}
+    return {
+        "plugin": f.plugin,
+        "skipped": f.skipped,
+        "rejected": {name: _verdict(verdict) for name, verdict in said.items() if verdict.against},
+        "notRun": [name for name, verdict in said.items() if verdict == NOT_RUN],
     }
-    return {"plugin": f.plugin, "skipped": f.skipped, "rejected": rejected}
 
 
 def _score(s: ScoreColumn, rank: Column, nodes: Mapping[int, str]) -> Json:

@@ -17,6 +17,7 @@ from typing import Any
 
 from herodotus_record import reasons, wording
 from herodotus_record.model import (
+    NOT_RUN,
     Code,
     Column,
     Decision,
@@ -76,15 +77,16 @@ def margin(decision: Decision) -> Margin | None:
 
 
 def verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """What every filter that ran said of a slot's node, in evaluation order; empty where it was not evaluated."""
+    """What every filter that ran on a slot's node said, in evaluation order; empty where it was not evaluated."""
     if decision.evaluation[slot] != Evaluation.EVALUATED:
         return []
-    return [(f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped]
+    said = ((f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped)
+    return [(plugin, verdict) for plugin, verdict in said if verdict != NOT_RUN]
 
 
 def rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
     """The filters that turned the node away, in evaluation order: the first is *the* reason, the others hold too."""
-    return [(plugin, verdict) for plugin, verdict in verdicts(decision, slot) if verdict.code is not Code.SUCCESS]
+    return [(plugin, verdict) for plugin, verdict in verdicts(decision, slot) if verdict.against]
 
 
 def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
@@ -190,9 +192,7 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
 def _rejecting(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
     """The filters that may have rejected a node: (position, ids, whether each verdict rejects)."""
     return [
-        (position, f.ids, [v.code is not Code.SUCCESS for v in f.verdicts])
-        for position, f in enumerate(decision.filters)
-        if len(f.ids)
+        (position, f.ids, [v.against for v in f.verdicts]) for position, f in enumerate(decision.filters) if len(f.ids)
     ]
 
 

@@ -108,8 +108,14 @@ class Verdict:
     code: Code
     reasons: tuple[Reason, ...] = ()
 
+    @property
+    def against(self) -> bool:
+        """In a filter's column: whether it turns the node away. Success does not, and NOT_RUN says nothing."""
+        return self.code not in (Code.SUCCESS, Code.SKIP)
+
 
 SUCCESS = Verdict(Code.SUCCESS)
+NOT_RUN = Verdict(Code.SKIP)  # of a node that the filter was not asked about: an earlier one had rejected it
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.codec import as_numpy
-from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Reason
+from herodotus_record.model import NOT_RUN, Decision, Evaluation, FilterColumn, Reason
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -71,11 +71,13 @@ class Counted:
             self._add(Name("filter_reached", f.plugin), reached)
             if f.skipped:
                 continue
-            self._add(Name("filter_evaluated", f.plugin), evaluated)
             if not len(f.ids):
+                self._add(Name("filter_evaluated", f.plugin), evaluated)
                 continue
             ids = as_numpy(f.ids)
-            rejects = np.array([v.code is not Code.SUCCESS for v in f.verdicts])
+            ran = np.array([v != NOT_RUN for v in f.verdicts])
+            self._add(Name("filter_evaluated", f.plugin), ran[ids] & evaluated)
+            rejects = np.array([v.against for v in f.verdicts])
             rejected = rejects[ids] & evaluated
             self._add(Name("filter_rejected", f.plugin), rejected)
             self._add(Name("filter_blocked", f.plugin), rejected & reached)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
+from herodotus_record.model import Code, Evaluation, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Prepare, Scores
+from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
@@ -100,7 +101,11 @@ class Framework:
                     trace.filters.append(FilterRun(plugin.name, True, PASS))
                     continue
                 with _blaming(f'running "{plugin.name}" filter plugin'):
-                    verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
+                    if isinstance(plugin, PartialFilter):
+                        left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
+                        verdicts = _checked(plugin.filter_left(state, pod, nodes, left), trace.slots)
+                    else:
+                        verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
                     said = verdicts.codes(trace.slots)
                 trace.filters.append(FilterRun(plugin.name, False, verdicts))
                 if verdicts.ids is not None:
