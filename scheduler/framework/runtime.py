@@ -44,6 +44,7 @@ class Framework:
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
+        self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Have every plugin build what it keeps about the cluster. Changes no outcome."""
@@ -101,11 +102,12 @@ class Framework:
                     trace.filters.append(FilterRun(plugin.name, True, PASS))
                     continue
                 with _blaming(f'running "{plugin.name}" filter plugin'):
-                    if isinstance(plugin, PartialFilter):
-                        left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
-                        verdicts = _checked(plugin.filter_left(state, pod, nodes, left), trace.slots)
-                    else:
+                    partial = self._partial.get(plugin.name)
+                    if partial is None:
                         verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
+                    else:
+                        left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
+                        verdicts = _checked(partial.filter_left(state, pod, nodes, left), trace.slots)
                     said = verdicts.codes(trace.slots)
                 trace.filters.append(FilterRun(plugin.name, False, verdicts))
                 if verdicts.ids is not None:
