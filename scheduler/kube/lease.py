@@ -2,6 +2,10 @@
 
 Source: k8s.io/client-go/tools/leaderelection. A holder whose record has not changed for the lease's duration, by our
 own monotonic clock (never by comparing clocks), is dead; its Lease may be taken.
+
+Besides who leads, the Lease carries what a leader wants its successor to know: annotations, written at each renewal.
+
+Invariant: what others wrote into the Lease's metadata (labels, annotations, owners) stays as it is.
 """
 
 from __future__ import annotations
@@ -10,13 +14,15 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer, Json
 from scheduler.kube.writes import micro_time
+
+_GIVEN_BACK: Final[Json] = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class LeaderElection:
     ) -> None:
         """`clock`: monotonic seconds, by which another's Lease expires and ours is lost."""
         self.lost = threading.Event()
+        self.inherited: Mapping[str, str] = {}  # the Lease's annotations when it became ours
+        self._says: Callable[[], Mapping[str, str]] = dict
         self._api = api
         self._identity = identity
         self._settings = settings
@@ -45,6 +53,7 @@ class LeaderElection:
         self._stop = threading.Event()
         self._seen: tuple[Any, ...] | None = None  # the holder's record and when we first saw it
         self._seen_at = 0.0
+        self._renewed = 0.0  # when it was last ours
         self._thread: threading.Thread | None = None
 
     def acquire(self, stop: threading.Event) -> bool:
@@ -54,9 +63,23 @@ class LeaderElection:
                 klog.info(0, "Successfully acquired lease", lock=self._path_name)
                 self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
                 self._thread.start()
+                threading.Thread(target=self._watch, name="lease-deadline", daemon=True).start()
                 return True
             stop.wait(self._settings.retry_period_s * random.uniform(1, 2.2))
         return False
+
+    def say(self, annotations: Callable[[], Mapping[str, str]]) -> None:
+        """Write these into the Lease from the next renewal on, as they are then."""
+        self._says = annotations
+
+    @property
+    def leading(self) -> bool:
+        """Whether the Lease is ours, as far as we know."""
+        return self._thread is not None and not self.lost.is_set()
+
+    def unrenewed_s(self) -> float | None:
+        """How long ago the Lease was last renewed; None where it is not ours."""
+        return self._clock() - self._renewed if self.leading else None
 
     def release(self) -> None:
         """Give the Lease back, so that the next leader need not wait for it to expire."""
@@ -68,8 +91,7 @@ class LeaderElection:
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
-                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
-                self._api.put(self._path, lease)
+                self._api.put(self._path, self._changed(lease, _GIVEN_BACK | {"renewTime": micro_time()}))
         except ApiError as e:
             klog.error(e, "Failed to release lease", lock=self._path_name)
 
@@ -86,29 +108,34 @@ class LeaderElection:
         return f"{self._collection}/{self._settings.name}"
 
     def _renew(self) -> None:
-        renewed = self._clock()
-        while not self._stop.wait(self._settings.retry_period_s):
-            if self._try():
-                renewed = self._clock()
-            elif self._clock() - renewed > self._settings.renew_deadline_s:
+        while not self._stop.wait(self._settings.retry_period_s) and not self.lost.is_set():
+            self._try()
+
+    def _watch(self) -> None:
+        """The deadline, kept apart from requests: one that hangs must not keep us leading."""
+        while not self._stop.wait(self._settings.retry_period_s / 2):
+            if self._clock() - self._renewed > self._settings.renew_deadline_s:
                 klog.error("not renewed before the deadline", "Leaderelection lost", lock=self._path_name)
                 self.lost.set()
                 return
 
     def _try(self) -> bool:
         """Take or renew the Lease if we may; whether it is ours now."""
+        started = self._clock()  # ours is as old as the question: the server may have written it at once
         try:
             lease = self._get()
             if lease is None:
-                self._api.post(self._collection, self._lease({}, transitions=0, acquired=micro_time()))
+                self._api.post(self._collection, self._taken(self._new(), ours=False))
+                self._renewed = started
                 return True
             spec = lease.get("spec") or {}
             ours = spec.get("holderIdentity") == self._identity
             if not ours and spec.get("holderIdentity") and not self._expired(spec):
                 return False
-            transitions = int(spec.get("leaseTransitions") or 0) + (not ours)
-            acquired = spec.get("acquireTime") if ours else micro_time()
-            self._api.put(self._path, self._lease(lease["metadata"], transitions, acquired))
+            if not ours:  # before the request, whose answer may be lost
+                self.inherited = dict(lease["metadata"].get("annotations") or {})
+            self._api.put(self._path, self._taken(lease, ours=ours))
+            self._renewed = started
             return True
         except ApiError as e:
             if e.code != 409:  # another replica was faster: not an error
@@ -131,18 +158,32 @@ class LeaderElection:
             raise
         return lease
 
-    def _lease(self, metadata: Json, transitions: int, acquired: str | None) -> Json:
-        """The Lease as ours; with the version we read, so that the server refuses it if another wrote since."""
+    def _new(self) -> Json:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace}
-            | ({"resourceVersion": metadata["resourceVersion"]} if metadata else {}),
-            "spec": {
+            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
+        }
+
+    def _taken(self, lease: Json, *, ours: bool) -> Json:
+        """The Lease as ours, from now on or still."""
+        spec = lease.get("spec") or {}
+        # a new Lease has had no transition; a change of hands is one
+        transitions = int(spec.get("leaseTransitions") or 0) + (bool(spec) and not ours)
+        return self._changed(
+            lease,
+            {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": int(self._settings.duration_s),
-                "acquireTime": acquired,
+                "acquireTime": spec.get("acquireTime") if ours else micro_time(),
                 "renewTime": micro_time(),
                 "leaseTransitions": transitions,
             },
-        }
+        )
+
+    def _changed(self, lease: Json, spec: Json) -> Json:
+        """The Lease that was read, with this in it. Its resourceVersion makes the server refuse it if another wrote."""
+        metadata, said = lease["metadata"], dict(self._says())
+        if said:
+            metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | said}
+        return lease | {"metadata": metadata, "spec": (lease.get("spec") or {}) | spec}

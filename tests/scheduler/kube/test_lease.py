@@ -34,7 +34,8 @@ class Server:
         self.writes = 0
         self.wrote = threading.Event()
         if spec is not None:
-            self.put({"metadata": {"name": "lease", "namespace": "ns"}, "spec": spec})
+            kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+            self.put({**kind, "metadata": {"name": "lease", "namespace": "ns"}, "spec": spec})
 
     def put(self, lease: Json) -> None:
         self.version += 1
@@ -153,6 +154,73 @@ def test_it_is_lost_when_it_could_not_be_renewed_in_time() -> None:
     clock.now = 10.1
     assert mine.lost.wait(5)
     mine.release()
+
+
+def test_a_renewal_that_hangs_does_not_keep_it() -> None:
+    """The API server takes the request and does not answer: the deadline is looked at all the same."""
+    server, clock, go_on = Server(), Clock(), threading.Event()
+    hangs = threading.Event()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if hangs.is_set():
+            go_on.wait(5)
+        return server(request)
+
+    mine = LeaderElection(api_of(handler), "me", SETTINGS, clock)
+    mine.acquire(threading.Event())
+    hangs.set()
+    clock.now = 10.1
+    assert mine.lost.wait(5)
+    assert (mine.leading, mine.unrenewed_s()) == (False, None)
+    go_on.set()
+    mine.release()
+
+
+def test_what_others_wrote_into_it_stays() -> None:
+    server = Server(held_by(""))
+    assert server.lease is not None
+    others = {"labels": {"team": "a"}, "annotations": {"note": "b"}, "ownerReferences": [{"kind": "Pod"}]}
+    server.lease["metadata"] |= others
+    server.lease["spec"]["strategy"] = "OldestEmulationVersion"
+    mine = election(server)
+    mine.acquire(threading.Event())
+    mine.release()
+    assert {key: server.lease["metadata"][key] for key in others} == others
+    assert (server.holder, server.lease["spec"]["strategy"]) == ("", "OldestEmulationVersion")
+
+
+def test_a_leader_leaves_word_for_the_next_one() -> None:
+    server, count = Server(), iter(range(1, 1000))
+    first = election(server, "first")
+    first.acquire(threading.Event())
+    assert first.inherited == {}
+    first.say(lambda: {"reached": str(next(count))})
+    server.wrote.clear()
+    assert server.wrote.wait(5)
+    first.release()
+    assert server.lease is not None
+    said = server.lease["metadata"]["annotations"]["reached"]
+    assert int(said) == next(count) - 1, "the last word is written when it is given back"
+    second = election(server, "second")
+    assert second._try()
+    assert second.inherited == {"reached": said}
+
+
+def test_word_is_not_lost_with_the_answer_to_the_request_that_took_it() -> None:
+    server = Server(held_by(""))
+    assert server.lease is not None
+    server.lease["metadata"]["annotations"] = {"reached": "7"}
+    lost = iter([True])
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        answer = server(request)
+        if request.method == "PUT" and next(lost, False):
+            raise httpx.ReadTimeout("the answer is lost")
+        return answer
+
+    mine = LeaderElection(api_of(handler), "me", SETTINGS, Clock())
+    assert [mine._try(), mine._try()] == [False, True]
+    assert mine.inherited == {"reached": "7"}
 
 
 def test_a_short_outage_does_not_lose_it() -> None:
