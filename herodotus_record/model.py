@@ -223,7 +223,27 @@ class Times:
     queued_us: int  # when this scheduler first saw the pod
     started_us: int
     phases_s: Mapping[str, float] = field(default_factory=dict)  # PreFilter, Filter, PostFilter, PreScore, Score
-    queues_s: Mapping[str, float] = field(default_factory=dict)  # active, backoff, unschedulable
+    queues_s: Mapping[str, float] = field(default_factory=dict)  # active, backoff, unschedulable, gated
+
+
+@dataclass(frozen=True)
+class WokenBy:
+    """What made a waiting pod be tried again: the event's label, and the plugin that hoped for it ("": any)."""
+
+    event: str
+    plugin: str
+
+
+@dataclass(frozen=True)
+class Retry:
+    """When a pod that was not placed is tried again: not before one moment, and no later than another.
+
+    `queue`: where it waits. `latest_us`: None where it waits for nothing but the end of its backoff.
+    """
+
+    queue: str
+    not_before_us: int
+    latest_us: int | None
 
 
 @dataclass(frozen=True)
@@ -260,6 +280,8 @@ class Decision:
     message: str  # the whole text of the pod's FailedScheduling event; empty where a node was chosen
     preemption: Preemption | None = None  # where a PostFilter plugin looked for pods to evict, and found some
     marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
+    woken_by: WokenBy | None = None  # what ended its wait for an event; None where it had not waited for one
+    retry: Retry | None = None  # None where a node was chosen, and in records of writers that do not say
 
     @property
     def ties(self) -> tuple[int, ...]:
