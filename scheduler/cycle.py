@@ -3,7 +3,10 @@
 Pure: no client, no queue, no wall clock; the seed that draws among equals and where the search starts are passed in.
 All that was seen is in the trace of the result. Source: pkg/scheduler/schedule_one.go v1.36 schedulePod.
 
-    PreFilter -> Filter -> the nominated node, or PostFilter, or the only node, or PreScore -> Score -> draw
+    PreFilter -> Filter, extenders -> the nominated node, or PostFilter, or the only node, or
+    PreScore -> Score, extenders -> draw
+
+Extenders are other processes: they are asked through a protocol, and a cycle without them asks nobody.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import Evaluation, Path, Reason
+from herodotus_record.model import Code, Evaluation, Path, Reason
 from scheduler.columns import NodeColumns, Snapshot
+from scheduler.framework.extender import ExtenderError
 from scheduler.framework.runtime import Framework, PluginError, PreFilterOutcome, message_of
 from scheduler.framework.sampling import nodes_to_find, visited
 from scheduler.framework.state import CycleState
-from scheduler.framework.trace import Trace
+from scheduler.framework.trace import FilterRun, Trace
 from scheduler.objects.pod import PodInfo
 
 
@@ -48,7 +52,7 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
         return CycleResult(Path.NONE, trace, state, message=message, next_start=start)
     try:
         return _schedule(framework, pod, nodes, trace, state, seed, start)
-    except PluginError as e:
+    except (PluginError, ExtenderError) as e:
         return CycleResult(Path.ERROR, trace, state, message=str(e), next_start=start)
 
 
@@ -61,15 +65,20 @@ def _schedule(
         return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip, message)
     order = _narrow(nodes, outcome, trace)
     framework.run_filters(state, pod, nodes, outcome.skip, trace)
-    nominated = _nominated(pod, nodes, trace)
+    nominated = _nominated(framework, pod, nodes, trace)
     if nominated is not None:
+        slot, runs = nominated
         trace.evaluation[order] = Evaluation.NOT_NEEDED
-        trace.evaluation[nominated] = Evaluation.EVALUATED
-        return CycleResult(Path.NOMINATED, trace, state, chosen=nominated, next_start=start)
+        trace.evaluation[slot] = Evaluation.EVALUATED
+        for run in runs:
+            trace.narrow(run)
+        return CycleResult(Path.NOMINATED, trace, state, chosen=slot, next_start=start)
     start = _visit(framework, nodes, order, trace, start)
     error = framework.first_error(trace)
     if error is not None:
         return CycleResult(Path.ERROR, trace, state, message=error, next_start=start)
+    for run in framework.run_extender_filters(pod, nodes, trace.feasible, trace):
+        trace.narrow(run)
     feasible = trace.feasible
     count = int(feasible.sum())
     if count == 0:
@@ -90,20 +99,31 @@ def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDAr
     return order[left]
 
 
-def _nominated(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> int | None:
-    """The slot of status.nominatedNodeName where it passes every filter; it is taken without looking further."""
+def _nominated(
+    framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace
+) -> tuple[int, list[FilterRun]] | None:
+    """The slot of status.nominatedNodeName where it passes every filter, and the extenders' columns about it.
+
+    It is taken without looking further. An extender that fails only sends the search on to all nodes; a mark says so.
+    """
     name = pod.pod.status.nominated_node_name
     slot = nodes.index.get(name) if name else None
     if slot is None or not nodes.live[slot] or trace.codes[slot] != 0:
         return None
-    return slot
+    alone = np.zeros(trace.slots, np.bool_)
+    alone[slot] = True
+    try:
+        runs = framework.run_extender_filters(pod, nodes, alone, trace)
+    except ExtenderError:
+        return None
+    return (slot, runs) if all(run.verdicts.at(slot).code is Code.SUCCESS for run in runs) else None
 
 
 def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], trace: Trace, start: int) -> int:
     """Mark which nodes are evaluated, where sampling ends the search early; where the next search starts."""
     profile = framework.profile
     enough = nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
-    if not profile.score:
+    if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:
         enough = 1
     turned = visited(order, start % len(order) if len(order) else 0, trace.codes == 0, enough)
     trace.evaluation[order] = Evaluation.NOT_SAMPLED
@@ -132,17 +152,19 @@ def _unplaced(
 def _histogram(trace: Trace) -> Counter[str]:
     """How many nodes gave each reason: an evaluated node's first rejection, a narrowed one's only one."""
     counts: Counter[str] = Counter()
-    evaluated = trace.evaluated
+    evaluated, unnamed = trace.evaluated, 0
     for i, run in enumerate(trace.filters):
         if run.verdicts.ids is None:
             continue
         ids = run.verdicts.ids[evaluated & (trace.first == i)]
         for number, count in enumerate(np.bincount(ids, minlength=len(run.verdicts.table))):
-            if count:
-                for reason in run.verdicts.table[number].reasons:
-                    counts[reasons.sentence(reason)] += int(count)
-    narrowed = int((trace.evaluation == Evaluation.NARROWED).sum())
-    if narrowed:
+            given = run.verdicts.table[number].reasons
+            unnamed += 0 if given else int(count)
+            for reason in given if count else ():
+                counts[reasons.sentence(reason)] += int(count)
+    # upstream counts by what is absent from its map: also nodes that an extender left out without a message
+    narrowed = int((trace.evaluation == Evaluation.NARROWED).sum()) + unnamed
+    if trace.narrowed_by and narrowed:
         plugins = f"[{' '.join(trace.narrowed_by)}]"
         counts[reasons.sentence(Reason("narrowed", {"plugins": plugins}))] += narrowed
     return counts

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from herodotus_record.model import SUCCESS, Code, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.framework.extender import Agreement, Victims
+from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import PreFilterExtensions
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
@@ -15,8 +17,10 @@ from scheduler.objects.pod import PodInfo
 class FilterDryRun:
     """`interface.DryRun` for one attempt."""
 
-    def __init__(self, profile: Profile, skipped: Set[str]) -> None:
-        """`skipped`: the plugins whose filter PreFilter ruled out for this pod."""
+    def __init__(self, profile: Profile, skipped: Set[str], extenders: Extenders, marks: list[str]) -> None:
+        """`skipped`: the plugins whose filter PreFilter ruled out for this pod. `marks`: where failures are noted."""
+        self._extenders = extenders
+        self._marks = marks
         self._filters = [plugin for plugin in profile.filter if plugin.name not in skipped]
         asked = [plugin for plugin in profile.pre_filter if plugin.name not in skipped]
         self._extensions = [plugin for plugin in asked if isinstance(plugin, PreFilterExtensions)]
@@ -49,3 +53,7 @@ class FilterDryRun:
         nodes.remove_pod(removed.uid, nodes.names[slot])
         for plugin in self._extensions:
             plugin.remove_pod(state, pod, removed, nodes, slot)
+
+    def agreement(self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[Victims]) -> Agreement:
+        """What the extenders leave of the candidates."""
+        return self._extenders.run_preempt(pod, nodes, candidates, self._marks)

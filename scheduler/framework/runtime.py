@@ -9,7 +9,7 @@ node's first failure: a later filter's Error on a node that an earlier one rejec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,8 @@ from herodotus_record.model import Code, Evaluation, PluginVerdict, Reason, Verd
 from scheduler import klog
 from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
+from scheduler.framework.extender import Extender
+from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Prepare, Scores
 from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
@@ -38,9 +40,10 @@ class PluginError(Exception):
 class Framework:
     """One profile, ready to run."""
 
-    def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
-        """`clock`: monotonic seconds, for the durations of phases."""
+    def __init__(self, profile: Profile, clock: Callable[[], float], extenders: Sequence[Extender] = ()) -> None:
+        """`clock`: monotonic seconds, for the durations of phases. `extenders`: the whole scheduler's."""
         self.profile = profile
+        self.extenders = Extenders(extenders)
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
@@ -127,10 +130,17 @@ class Framework:
         run = trace.filters[int(trace.first[failed[0]])]
         return f'running "{run.plugin}" filter plugin: {message_of(run.verdicts.at(int(failed[0])))}'
 
+    def run_extender_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
+        """What the extenders say of the nodes that are left, one column each. ExtenderError where one must not fail."""
+        if not self.extenders.filter:
+            return []
+        with self._timed(trace, "ExtenderFilter"):
+            return self.extenders.run_filters(pod, nodes, left, trace.marks)
+
     # --- scores ---------------------------------------------------------------------------------------------------
 
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> None:
-        """PreScore, Score, NormalizeScore and weights over the feasible nodes: fills `scores` and `totals`."""
+        """PreScore, Score, NormalizeScore, weights and extenders' points: fills `scores` and `totals`."""
         skip = set()
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
@@ -154,6 +164,9 @@ class Framework:
                 totals += normalized * weight
                 trace.scores.append(ScoreRun(scorer.name, weight, raw, normalized))
         trace.totals = totals
+        if self.extenders.prioritize:
+            with self._timed(trace, "ExtenderPrioritize"):
+                self.extenders.run_scores(pod, nodes, feasible, trace)
 
     def _normalized(self, name: str, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         normalizer, points = self._normalizers.get(name), raw
@@ -173,7 +186,7 @@ class Framework:
     def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: Set[str], trace: Trace) -> str:
         """Every PostFilter until one succeeds or gives up for good; their message for the pod's event."""
         said: list[Reason] = []
-        dry_run = FilterDryRun(self.profile, skip)
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, trace.marks)
         with self._timed(trace, "PostFilter"):
             for plugin in self.profile.post_filter:
                 codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
@@ -211,7 +224,10 @@ class Framework:
         return self._until_failure(self.profile.pre_bind, lambda p: p.pre_bind(state, pod, node))
 
     def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
-        """Bind plugins until one does not Skip; its failure, or None when the pod is bound."""
+        """The extender that binds such pods, else Bind plugins until one does not Skip; the failure, or None."""
+        by_extender = self.extenders.run_bind(pod, node)
+        if by_extender.verdict.code is not Code.SKIP:
+            return None if by_extender.verdict.code is Code.SUCCESS else by_extender
         for plugin in self.profile.bind:
             verdict = _safely(lambda plugin=plugin: plugin.bind(state, pod, node))  # type: ignore[misc]
             if verdict.code is not Code.SKIP:

@@ -49,6 +49,7 @@ class Trace:
     post_filters: list[PluginVerdict] = field(default_factory=list)
     preemption: Preemption | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
+    marks: list[str] = field(default_factory=list)  # what went wrong without ending the attempt, in words
 
     @classmethod
     def start(cls, live: NDArray[np.bool_]) -> Trace:
@@ -72,3 +73,11 @@ class Trace:
         """Which slots' nodes passed them all."""
         feasible: NDArray[np.bool_] = self.evaluated & (self.codes == 0)
         return feasible
+
+    def narrow(self, run: FilterRun) -> None:
+        """Keep a column that was asked about the feasible nodes alone: it can only take from them."""
+        said = run.verdicts.codes(self.slots)
+        newly = self.feasible & (said != 0)
+        self.codes[newly] = said[newly]
+        self.first[newly] = len(self.filters)
+        self.filters.append(run)

@@ -1,0 +1,1 @@
+"""HTTP extenders: other processes that are asked. `wire` is what is said, `client` says it."""

@@ -1,0 +1,101 @@
+"""What an extender is to a scheduling cycle: another process that is asked, and may fail.
+
+Owns: the protocol and its values. Does not own: HTTP (`scheduler.extenders`); who is asked when, and what an answer
+means (`extenders`).
+
+Source: k8s.io/kube-scheduler/framework v1.36, Extender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Node
+
+
+class ExtenderError(Exception):
+    """An extender did not answer, or not as it may; the message is what the pod's event says."""
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """An answer to filter: names of the nodes that are left, and messages for others. Some may have none."""
+
+    passed: frozenset[str]
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Victims:
+    """A node on which the pod would fit, and who would have to go, the most important first."""
+
+    node: str
+    pods: tuple[PodInfo, ...]
+    pdb_violations: int
+
+
+@dataclass(frozen=True)
+class Sacrifice:
+    """An answer to preempt, for one node: UIDs of the pods that have to go."""
+
+    uids: tuple[str, ...]
+    pdb_violations: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What extenders left of preemption's candidates; the others by the extender that would not have them."""
+
+    kept: tuple[Victims, ...]
+    refused: tuple[tuple[Victims, str], ...] = ()
+
+
+class Extender(Protocol):
+    """One extender. Its methods raise ExtenderError, and nothing else, within its time-out."""
+
+    @property
+    def name(self) -> str:
+        """What records and logs call it: its URL."""
+
+    @property
+    def weight(self) -> int:
+        """What its points are multiplied by."""
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether an attempt goes on without it when it fails."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether `filter` may be asked."""
+
+    @property
+    def prioritizes(self) -> bool:
+        """Whether `prioritize` may be asked."""
+
+    @property
+    def binds(self) -> bool:
+        """Whether `bind` may be asked."""
+
+    @property
+    def preempts(self) -> bool:
+        """Whether `preempt` may be asked."""
+
+    def interested(self, pod: PodInfo) -> bool:
+        """Whether the pod is its business."""
+
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
+        """Which of the nodes are left."""
+
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
+        """Points by node, 0 to 10; nodes that are not named get none."""
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        """Bind the pod."""
+
+    def preempt(self, pod: PodInfo, candidates: Sequence[Victims]) -> Mapping[str, Sacrifice]:
+        """On which of the candidates' nodes which pods may be evicted."""
