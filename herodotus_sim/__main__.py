@@ -12,16 +12,20 @@ import sys
 import threading
 from pathlib import Path
 
+import yaml
+
 from herodotus_sim.cluster import SimulatedCluster
 from herodotus_sim.errors import ApiError
 from herodotus_sim.files import FileError, read_files
 from herodotus_sim.options import Options
+from herodotus_sim.plan import Plan, PlanError, read
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until told to stop. Returns the exit code."""
     given = _parser().parse_args(arguments)
     options = Options(
+        faults=given.faults,
         latency_s=given.latency_ms / 1000,
         run_pods=given.run_pods,
         bookmark_interval_s=given.bookmark_interval_s,
@@ -61,8 +65,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--bookmark-interval-s", type=_not_negative, default=Options.bookmark_interval_s)
     parser.add_argument("--history-limit", type=_positive, default=Options.history_limit, help="changes kept per kind")
     parser.add_argument("--expired-watch-as-http", action="store_true", help="HTTP 410 instead of an ERROR event")
+    parser.add_argument(
+        "--faults",
+        type=_plan,
+        default=Plan(),
+        metavar="FILE",
+        help="what goes wrong on purpose (herodotus_sim/plan.py)",
+    )
     parser.add_argument("--no-watch-list", action="store_true", help="refuse sendInitialEvents")
     return parser
+
+
+def _plan(path: str) -> Plan:
+    try:
+        return read(yaml.safe_load(Path(path).read_bytes()))
+    except (OSError, PlanError, yaml.YAMLError) as e:
+        raise argparse.ArgumentTypeError(f"{path}: {e}") from None
 
 
 def _port(text: str) -> int:

@@ -22,6 +22,7 @@ import yaml
 from herodotus_sim import views
 from herodotus_sim.binding import bound
 from herodotus_sim.defaults import complete_node, preset
+from herodotus_sim.faults import Faults
 from herodotus_sim.kinds import NAMESPACE, NODE, POD, Kind, kind_named, kind_of
 from herodotus_sim.kubelets import Kubelets
 from herodotus_sim.options import Options
@@ -52,6 +53,7 @@ class SimulatedCluster:
         self.options = replace(options or Options(), **settings)
         self.store = Store(self.options.history_limit)
         self._routes = Routes(self.store, self.options)
+        self.faults = Faults(self._routes.handle, self.store, self.options.faults)
         self._host, self._port = host, port
         self._server: Server | None = None
         self._threads: list[threading.Thread] = []
@@ -62,7 +64,7 @@ class SimulatedCluster:
 
     def start(self) -> SimulatedCluster:
         """Listen and serve."""
-        self._server = Server((self._host, self._port), self._routes)
+        self._server = Server((self._host, self._port), self.faults, self.store, self.options.latency_s)
         accept = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="sim-accept", daemon=True
         )

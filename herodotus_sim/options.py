@@ -5,10 +5,9 @@ Does not own: the command line (`__main__`). Invariant: an Options never changes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from herodotus_sim.wire import Request
+from herodotus_sim.plan import Plan
 
 # etcd's request limit is 1.5 MiB and kube-apiserver reads bodies up to 3 MiB.
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -38,5 +37,5 @@ class Options:
     latency_s: float = 0.0
     # A bound pod becomes Running a moment later, as if there were kubelets.
     run_pods: bool = False
-    # Called with each request before it is handled: it may sleep, raise ApiError (the answer) or OSError (hang up).
-    faults: Callable[[Request], None] | None = None
+    # What goes wrong on purpose, until another plan is set while it runs.
+    faults: Plan = field(default_factory=Plan)

@@ -36,8 +36,6 @@ class Routes:
 
     def handle(self, request: Request) -> Response:
         """Answer a request. Raises ApiError."""
-        if self.options.faults is not None:
-            self.options.faults(request)
         path = request.path
         if path.startswith(("/api/", "/apis/")):
             target = parse(path)

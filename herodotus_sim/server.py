@@ -1,7 +1,7 @@
 """Owns: HTTP/1.1 on sockets: a thread per connection, keep-alive, chunked streams, limits, a prompt end.
 
-Does not own: what a request means (`routes`). The request head is parsed here by hand: the standard library's parser
-costs more than the handling of most requests.
+Does not own: what a request means (`routes`), what goes wrong on purpose (`faults`). The request head is parsed here by
+hand: the standard library's parser costs more than the handling of most requests.
 Invariant: every request gets exactly one answer or a closed connection; after `close` no thread of it is left.
 """
 
@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from socketserver import StreamRequestHandler
@@ -20,7 +20,7 @@ from typing import Any
 
 from herodotus_sim import errors
 from herodotus_sim.options import MAX_BODY_BYTES, MAX_CONNECTIONS
-from herodotus_sim.routes import Routes
+from herodotus_sim.store import Store
 from herodotus_sim.wire import Request, Response, encode
 
 # A request line or header longer than this is refused; selectors of a thousand names fit.
@@ -44,9 +44,13 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 256
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], routes: Routes) -> None:
-        self.routes = routes
-        self.latency_s = routes.options.latency_s
+    def __init__(
+        self, address: tuple[str, int], handle: Callable[[Request], Response], store: Store, latency_s: float = 0.0
+    ) -> None:
+        """`handle` raises ApiError, which is answered, or OSError, which hangs up."""
+        self.answer = handle
+        self.store = store
+        self.latency_s = latency_s
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
         if ":" in address[0]:
@@ -84,7 +88,7 @@ class Server(ThreadingHTTPServer):
         """Stop listening, hang up on everyone, wait for the threads."""
         self.shutdown()
         self.server_close()
-        self.routes.store.stop()
+        self.store.stop()
         with self._lock:
             connections = dict(self._connections)
         for connection in connections:
@@ -108,10 +112,10 @@ class Connection(StreamRequestHandler):
     def handle(self) -> None:
         """Serve until the client or the server ends it."""
         try:
-            while not self.server.routes.store.stopping and self._one():
+            while not self.server.store.stopping and self._one():
                 pass
         except OSError:
-            pass  # the peer hung up, or `faults` did
+            pass  # the peer hung up, or the handler did
 
     def _one(self) -> bool:
         """Serve one request. Says whether another one may follow."""
@@ -126,7 +130,7 @@ class Connection(StreamRequestHandler):
         if self.server.latency_s:
             time.sleep(self.server.latency_s)
         try:
-            response = self.server.routes.handle(request)
+            response = self.server.answer(request)
         except errors.ApiError as error:
             response = _refusal(error)
         except OSError:

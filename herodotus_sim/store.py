@@ -218,6 +218,11 @@ class Store:
         """Wake every watch so that it ends."""
         with self.lock:
             self.stopping = True
+            self.wake()
+
+    def wake(self) -> None:
+        """Make every idle watch look at what became of its client."""
+        with self.lock:
             for collection in self._collections.values():
                 collection.changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""The wire: keep-alive, limits, faults, and a prompt end."""
+"""The wire: keep-alive, limits, and a prompt end."""
 
 import http.client
 import json
@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from herodotus_sim import ApiError, SimulatedCluster
+from herodotus_sim import SimulatedCluster
 from herodotus_sim.cluster import check_loopback
 from herodotus_sim.options import MAX_BODY_BYTES
-from herodotus_sim.wire import Request
 from tests.sim.client import PODS, Api, a_pod
 
 
@@ -86,20 +85,6 @@ def test_bodies_that_cannot_be_read(api: Api, body: bytes, type_: str, code: int
 def test_text_that_is_no_text_does_not_break_lists(api: Api) -> None:
     api.raw("POST", PODS, json.dumps(a_pod("web", labels={"a": "\ud800"})).encode(), Content_Type="application/json")
     assert api("GET", PODS)[1]["items"][0]["metadata"]["labels"] == {"a": "?"}
-
-
-def test_faults_see_requests_first(serve: Callable[..., Api]) -> None:
-    def faults(request: Request) -> None:
-        if request.path.endswith("/binding"):
-            raise ApiError(503, "ServiceUnavailable", "not now")
-        if request.path == "/hang-up":
-            raise ConnectionResetError
-
-    api = serve(faults=faults)
-    assert api("POST", f"{PODS}/web/binding", {})[1]["message"] == "not now"
-    with pytest.raises(http.client.RemoteDisconnected):
-        api("GET", "/hang-up")
-    assert api("GET", PODS)[0] == 200
 
 
 def test_latency_is_waited_for(serve: Callable[..., Api]) -> None:

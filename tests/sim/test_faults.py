@@ -1,0 +1,231 @@
+"""Faults as data: each strikes the requests it names, does what it says, and is switched while the server runs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from herodotus_sim import faults, plan
+from herodotus_sim.__main__ import main
+from herodotus_sim.plan import Plan, PlanError
+from tests.sim.client import PODS, Api, Object, a_pod
+
+WATCH = f"{PODS}?watch=true&allowWatchBookmarks=true&timeoutSeconds=1"
+
+
+def set_faults(api: Api, *rules: Object, seed: int = 7) -> None:
+    status, _ = api("PUT", "/faults", {"seed": seed, "faults": list(rules)})
+    assert status == 200
+
+
+def since(api: Api) -> str:
+    return str(api("GET", PODS)[1]["metadata"]["resourceVersion"])
+
+
+def body(api: Api, path: str) -> bytes:
+    """Everything a stream brings before it ends, in good order or by a reset."""
+    connection = http.client.HTTPConnection(api.address, timeout=10)
+    connection.request("GET", path)
+    read = b""
+    try:
+        response = connection.getresponse()
+        while piece := response.read1():
+            read += piece
+    except (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionResetError) as e:
+        read += getattr(e, "partial", b"") + b"RESET"
+    finally:
+        connection.close()
+    return read
+
+
+def seen(read: bytes) -> list[tuple[str, str]]:
+    """Type and name of each whole event, and how the stream ended if not in good order."""
+    found = []
+    for line in read.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            found.append(("part", "RESET" if line.endswith(b"RESET") else ""))
+            continue
+        found.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
+    return found
+
+
+def with_two_pods(api: Api) -> str:
+    """A watch that begins before two pods were created."""
+    version = since(api)
+    for name in "ab":
+        api.sim.create(a_pod(name))
+    return f"{WATCH}&resourceVersion={version}"
+
+
+A, B, MARK = ("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        pytest.param({"fault": "end", "events": [0, 0]}, [], id="ended at once"),
+        pytest.param({"fault": "end", "events": [1, 1]}, [A], id="ended after an event"),
+        pytest.param({"fault": "cut", "events": [1, 1]}, [A, ("part", "RESET")], id="cut in the second event"),
+        pytest.param({"fault": "repeat"}, [A, A, B, B, MARK, MARK], id="each event twice in a row"),
+        pytest.param({"fault": "bookmark"}, [A, MARK, B, MARK, MARK], id="a bookmark behind each event"),
+        pytest.param({"fault": "late", "seconds": [0.1, 0.1]}, [A, B, MARK], id="late and in order"),
+        pytest.param({"fault": "gone", "as_event": True}, [("ERROR", "")], id="gone as an event"),
+        pytest.param({"fault": "compact"}, [("ERROR", "")], id="compacted"),
+        pytest.param({"fault": "hang up"}, [("part", "RESET")], id="no answer"),
+    ],
+)
+def test_what_becomes_of_a_watch(api: Api, rule: Object, expected: list[tuple[str, str]]) -> None:
+    path = with_two_pods(api)
+    set_faults(api, {**rule, "methods": ["WATCH"]})
+    assert seen(body(api, path)) == expected
+    set_faults(api)
+    rest = [("ERROR", "")] if rule["fault"] == "compact" else [A, B, MARK]
+    assert seen(body(api, path)) == rest
+
+
+def test_a_compaction_refuses_only_versions_before_it(api: Api) -> None:
+    path = with_two_pods(api)
+    assert api("POST", "/faults/compact")[0] == 200
+    assert seen(body(api, path)) == [("ERROR", "")]
+    api.sim.create(a_pod("c"))
+    later = f"{WATCH}&resourceVersion={int(since(api)) - 1}"
+    assert seen(body(api, later))[0] == ("ADDED", "c")
+
+
+@pytest.mark.parametrize(
+    ("rule", "status", "reason", "retry_after"),
+    [
+        ({"fault": "refuse", "code": 409}, 409, "Conflict", None),
+        ({"fault": "refuse", "code": 429, "retry_after_s": 2}, 429, "TooManyRequests", "2"),
+        ({"fault": "refuse", "code": 500}, 500, "InternalError", None),
+        ({"fault": "refuse", "code": 503, "retry_after_s": 1}, 503, "ServiceUnavailable", "1"),
+        ({"fault": "gone"}, 410, "Expired", None),
+    ],
+    ids=str,
+)
+def test_refusals(api: Api, rule: Object, status: int, reason: str, retry_after: str | None) -> None:
+    set_faults(api, rule)
+    code, headers, answer = api.raw("GET", PODS)
+    said = json.loads(answer)
+    assert (code, said["kind"], said["reason"], headers.get("retry-after")) == (status, "Status", reason, retry_after)
+
+
+def test_an_answer_is_lost_after_the_work_is_done(api: Api) -> None:
+    api.sim.create(a_pod("web"))
+    set_faults(api, {"fault": "lose answer", "methods": ["POST"], "path": "/binding$"})
+    binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
+    with pytest.raises(http.client.RemoteDisconnected):
+        api("POST", f"{PODS}/web/binding", binding)
+    assert api("GET", f"{PODS}/web")[1]["spec"]["nodeName"] == "n1"
+
+
+def test_a_slow_answer_comes_whole(api: Api) -> None:
+    set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]})
+    began = time.monotonic()
+    assert api("GET", PODS)[0] == 200
+    assert time.monotonic() - began >= 0.2
+
+
+def test_a_rule_strikes_only_what_it_names(api: Api) -> None:
+    """Methods, path, client and the number of times, each on its own."""
+    rules: list[tuple[Object, dict[str, Any]]] = [
+        ({"methods": ["POST"]}, {"method": "POST", "path": PODS}),
+        ({"path": "/pods$"}, {"method": "GET", "path": PODS}),
+        ({"client": "herodotus"}, {"method": "GET", "path": "/version", "User_Agent": "herodotus-scheduler"}),
+    ]
+    for rule, request in rules:
+        set_faults(api, {"fault": "refuse", "code": 503, "times": 1, **rule})
+        assert api("GET", "/api/v1/nodes")[0] == 200
+        assert [api.raw(**request)[0] == 503 for _ in range(2)] == [True, False]
+        assert api("GET", "/faults")[1]["struck"] == [1]
+
+
+def test_faults_meet_a_request_in_the_order_of_the_plan(api: Api) -> None:
+    set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]}, {"fault": "refuse", "code": 503})
+    began = time.monotonic()
+    assert api("GET", PODS)[0] == 503
+    assert time.monotonic() - began >= 0.2
+
+
+def test_the_same_seed_strikes_the_same_requests(api: Api) -> None:
+    def struck(seed: int) -> list[bool]:
+        set_faults(api, {"fault": "refuse", "share": 0.5}, seed=seed)
+        return [api("GET", PODS)[0] == 500 for _ in range(40)]
+
+    assert struck(1) == struck(1) != struck(2)
+    assert 5 < sum(struck(1)) < 35
+
+
+def test_a_restart_ends_streams_refuses_a_while_and_forgets_history(api: Api) -> None:
+    path = with_two_pods(api)
+    before = since(api)
+    idle = api.watch(f"{PODS}?watch=true&resourceVersion={before}")
+    assert idle.status == 200
+    began = time.monotonic()
+    assert api("POST", "/faults/restart?seconds=0.3")[0] == 200
+    with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+        idle._response.read()
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+        api("GET", PODS)
+    assert time.monotonic() - began < 0.3
+    time.sleep(0.3)
+    assert [p["metadata"]["name"] for p in api("GET", PODS)[1]["items"]] == ["a", "b"]
+    assert seen(body(api, path)) == [("ERROR", "")]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "the keys seed and faults"),
+        ({"fault": []}, "the keys seed and faults"),
+        ({"faults": 3}, "faults is a list"),
+        ({"faults": ["cut"]}, r"faults\[0\]: expected a mapping"),
+        ({"faults": [{"share": 1}]}, r"faults\[0\]: .*'fault'"),
+        ({"faults": [{"fault": "rain"}]}, "'rain' is none of bookmark, "),
+        ({"faults": [{"fault": "cut", "evnts": 3}]}, r"faults\[0\]: unknown evnts"),
+        ({"faults": [{"fault": "cut"}, {"fault": "end", "methods": ["LIST"]}]}, r"faults\[1\]: methods are of"),
+        ({"faults": [{"fault": "slow", "seconds": [2, 1]}]}, r"seconds is \[least, most\]"),
+        ({"faults": [{"fault": "slow", "seconds": 2}]}, r"faults\[0\]"),
+        ({"faults": [{"fault": "refuse", "code": 200}]}, "code is the HTTP status of an error"),
+        ({"faults": [{"fault": "refuse", "share": 2}]}, "share is between 0 and 1"),
+        ({"faults": [{"fault": "refuse", "path": "("}]}, r"faults\[0\]"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_is_wrong_is_refused_with_its_place(api: Api, document: Any, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        plan.read(document)
+    status, answer = api("PUT", "/faults", document)
+    assert (status, answer["reason"]) == (400, "BadRequest")
+
+
+def test_a_plan_reads_back_as_it_was_written(serve: Callable[..., Api]) -> None:
+    made = Plan(3, (plan.Fault("slow", ("GET",), "/x", "me", 0.5, 2, seconds=(0.1, 0.2)),))
+    assert plan.read(json.loads(json.dumps(made.document()))) == made
+    shown = serve(faults=made)("GET", "/faults")[1]
+    assert shown == {**json.loads(json.dumps(made.document())), "struck": [0]}
+
+
+def test_every_fault_of_a_plan_has_its_strike(api: Api) -> None:
+    assert set(api.sim.faults._strikes) == set(plan.FAULTS)
+    assert set(faults.STRIKES) < set(plan.FAULTS)
+
+
+@pytest.mark.parametrize("path", ["/faults/rain", "/faults/compact"])
+def test_the_door_knows_no_other_paths(api: Api, path: str) -> None:
+    assert api("GET", path)[0] == 404
+
+
+def test_a_plan_that_cannot_be_read_is_a_usage_error(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.yaml").write_text("faults: [{fault: rain}]")
+    with pytest.raises(SystemExit) as ended:
+        main(["--faults", str(tmp_path / "plan.yaml")])
+    assert ended.value.code == 2
+    assert "'rain' is none of" in capsys.readouterr().err
