@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from herodotus_record.codec import CodecError, as_numpy
-from herodotus_record.model import Column, Decision, Frame, Gap, NodeRows, Outcome
+from herodotus_record.model import Column, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MAX_TEXT: Final = 1024  # names are at most 253, identities a host name and a UUID
 MAX_SEQUENCE: Final = 1 << 53  # at a million frames a second, 285 years
@@ -35,6 +35,12 @@ def checked(frame: Frame) -> Frame:
             _names(incarnation=frame.incarnation)
             _within(0, MAX_SEQUENCE, sequence=frame.sequence, first=frame.first, last=frame.last)
             _within(0, YEAR_9999_US - 1, at_us=frame.at_us)
+        case HighWater():
+            _names(incarnation=frame.incarnation, of=frame.of)
+            _within(0, MAX_SEQUENCE, sequence=frame.sequence, reached=frame.reached)
+            _within(0, YEAR_9999_US - 1, at_us=frame.at_us)
+            if frame.of == frame.incarnation:
+                raise CodecError("an incarnation tells its own high-water mark")
         case NodeRows():
             _node_rows(frame)
     return frame

@@ -29,7 +29,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, NodeRows, Outcome
+from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, HighWater, NodeRows, Outcome
 
 VERSION: Final = 1
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
@@ -38,7 +38,7 @@ ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per ce
 
 _HEADER: Final = struct.Struct("<2sBBII")
 _MAGIC: Final = b"HF"
-_KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows}
+_KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
 _LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for c in _TYPECODES]

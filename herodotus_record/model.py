@@ -325,6 +325,20 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class HighWater:
+    """What `incarnation` knows of an earlier one: `of` had numbered records at least up to `reached`.
+
+    What of them never arrives is missing: the earlier one's spool was lost with its disk, or is still on its way.
+    """
+
+    incarnation: str
+    sequence: int  # its own
+    of: str
+    reached: int
+    at_us: int
+
+
+@dataclass(frozen=True)
 class NodeRows:
     """Rows of the node table that changed: who is in a slot since a generation, and what it has and holds.
 
@@ -346,7 +360,7 @@ class NodeRows:
     requested: tuple[Column, ...]
 
 
-Frame = Decision | Outcome | Gap | NodeRows
+Frame = Decision | Outcome | Gap | NodeRows | HighWater
 
 
 @dataclass

@@ -54,15 +54,19 @@ class Sequences:
 
     def explain(self, first: int, last: int) -> None:
         """A Gap frame: what is missing between `first` and `last` is not coming. What comes all the same is taken."""
-        if last > self.highest:
-            self._raise_to(last + 1)
-            self.highest = last
+        self.reach(last)
         for position in reversed(range(len(self.holes))):
             hole = self.holes[position]
             if hole.first > last or hole.last < first or hole.explained:
                 continue
             inside = Hole(max(hole.first, first), min(hole.last, last), True)
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
+
+    def reach(self, sequence: int) -> None:
+        """It is known that all up to `sequence` were numbered: those that have not arrived are missing."""
+        if sequence > self.highest:
+            self._raise_to(sequence + 1)
+            self.highest = sequence
 
     @property
     def missing(self) -> int:

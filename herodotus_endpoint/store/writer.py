@@ -29,7 +29,7 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, RO
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_record import codec
 from herodotus_record.explain import state
-from herodotus_record.model import Code, Decision, Frame, Gap, NodeRows, Outcome
+from herodotus_record.model import Code, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
@@ -166,6 +166,11 @@ class Writer:
             case Gap():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
                 new = self._gap(batch, incarnation, frame)
+            case HighWater():
+                earlier = self._incarnation(connection, batch, frame.of)  # first: ids follow the order of lives
+                incarnation = self._incarnation(connection, batch, frame.incarnation, earlier.cluster)
+                new = incarnation.sequences.take(frame.sequence)
+                earlier.sequences.reach(frame.reached)
             case NodeRows():
                 incarnation = self._incarnation(connection, batch, frame.incarnation, frame.cluster)
                 new = store_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)

@@ -1,6 +1,7 @@
 """The recorder: numbers records and puts them into the spool, in order.
 
-Owns: the incarnation, the sequence, gap records. Does not own: the cycle, the spool's files.
+Owns: the incarnation, the sequence, gap records, the high-water mark that tells a successor how far we came. Does not
+own: the cycle, the spool's files, where the mark is published (`scheduler.run` puts it into the Lease).
 
 Invariant: sequences are contiguous; a record that could not be written is inside a Gap that is written before the next
 one. Nothing here raises into scheduling: history may be incomplete, and then says so.
@@ -12,7 +13,8 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from herodotus_record import codec
 from herodotus_record.model import (
@@ -20,6 +22,7 @@ from herodotus_record.model import (
     Decision,
     Frame,
     Gap,
+    HighWater,
     Key,
     NodeRows,
     Outcome,
@@ -34,6 +37,8 @@ from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
 from scheduler.recorder.spool import Spool, SpoolFullError
+
+MARK: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
 
 
 class Recorder:
@@ -52,6 +57,7 @@ class Recorder:
         self.incarnation = str(uuid.uuid4())
         self.dropped = 0
         self.recorded = 0
+        self.gaps = 0  # gap records written
         self._spool = open_spool(self.incarnation)
         self._cluster = cluster
         self._identity = identity
@@ -113,6 +119,27 @@ class Recorder:
                 )
             )
 
+    def inherit(self, annotations: Mapping[str, str]) -> None:
+        """Record how far the leader before us came, by what it left in the Lease. Once, before anything else.
+
+        What of it never arrives at the decisions service shows there as missing, also where its spool is gone.
+        """
+        of, _, reached = annotations.get(MARK, "").partition(" ")
+        if not of or not (reached.isascii() and reached.isdecimal()) or int(reached) == 0:
+            return  # a first leader, or somebody else's words
+        klog.info(2, "An earlier leader recorded decisions", incarnation=of, reached=int(reached))
+        with self._lock:
+            self._put(HighWater(self.incarnation, self._next(), of, int(reached), self._now_us()))
+
+    def mark(self) -> Mapping[str, str]:
+        """Our own words for the leader after us: every sequence up to this one was given to a record."""
+        return {MARK: f"{self.incarnation} {self._sequence}"}
+
+    @property
+    def spool_bytes(self) -> int:
+        """What the spool holds, as last counted."""
+        return self._spool.total_bytes
+
     def settle(self) -> None:
         """Say what was lost, if anything was and there is room again, without waiting for the next record."""
         if self._gap is not None:
@@ -139,8 +166,9 @@ class Recorder:
         with contextlib.suppress(SpoolFullError):  # still no room: the gap goes on
             self._append(Gap(self.incarnation, own, first, self._sequence, reason, self._now_us()))
             self._sequence, self._gap = own, None
+            self.gaps += 1
 
-    def _put(self, record: Decision | Outcome, columns: NodeColumns | None = None) -> None:
+    def _put(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
         """Write a record; a decision brings the rows of the node table that changed, which go first."""
         try:
             if columns is not None:
@@ -169,4 +197,8 @@ class Recorder:
         return build.node_rows(columns, slots, self._cluster, self.incarnation, base)
 
     def _append(self, frame: Frame) -> None:
-        self._spool.append(codec.encode(frame))
+        """To the spool's end. Before the first decision there is no segment: one without a node table, then."""
+        if self._spool.empty:
+            self._spool.rotate(codec.encode(frame))
+        else:
+            self._spool.append(codec.encode(frame))

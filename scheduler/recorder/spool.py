@@ -2,7 +2,7 @@
 
 Owns: segments, their rotation, the size limit. Does not own: what is in a frame, who ships it (`shipper`).
 
-    DIR/INCARNATION/00000001.seg ...    frames, one after the other; each segment starts with a complete node table
+    DIR/INCARNATION/00000001.seg ...    frames, one after the other; a segment with decisions starts with the node table
     DIR/INCARNATION/writer.lock         held (flock) while the incarnation lives
     DIR/INCARNATION/ack                 how far the shipper's deliveries were acknowledged
     DIR/shipper.lock                    held by the one shipper of this directory
@@ -51,12 +51,22 @@ class Spool:
         self._appends = 0
 
     @property
+    def empty(self) -> bool:
+        """Whether this incarnation has no segment yet."""
+        return self._number == 0
+
+    @property
+    def total_bytes(self) -> int:
+        """What all incarnations hold, as last counted."""
+        return self._total
+
+    @property
     def wants_rotation(self) -> bool:
         """Whether the next frame should start a new segment."""
         return self._file < 0 or self._size >= SEGMENT_BYTES
 
     def rotate(self, first: bytes) -> None:
-        """Start a new segment with these frames (a complete node table). SpoolFullError when there is no room."""
+        """Start a new segment with these frames. SpoolFullError when there is no room."""
         self._check_room(len(first))
         path = self._own / f"{self._number + 1:08d}.seg"
         try:

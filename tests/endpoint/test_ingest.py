@@ -10,7 +10,7 @@ import pytest
 from herodotus_endpoint import ingest
 from herodotus_endpoint.store import StoreUnavailableError
 from herodotus_record import codec
-from herodotus_record.model import Code, Gap, NodeRows
+from herodotus_record.model import Code, Gap, HighWater, NodeRows
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, envelope, rows
 
@@ -238,6 +238,53 @@ def test_missing_sequences_are_found_and_gaps_explain_them(service: Service) -> 
     assert service.metric("herodotus_lost_sequences") == 3
     assert service.stored(replace(DECISION, sequence=4))["accepted"] == 1, "what comes after all is taken"
     assert known()["explainedByGaps"] == 2
+
+
+def test_a_tail_that_never_arrived_is_missing_as_soon_as_the_successor_says_so(service: Service) -> None:
+    """The earlier incarnation's spool is gone with its disk: only its high-water mark, in the Lease, is left."""
+    service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=2))
+    said = HighWater("successor", 1, INCARNATION, 5, MONDAY_US)
+    assert service.stored(said) == RECEIPT | {"accepted": 1}
+    assert service.stored(said) == RECEIPT | {"duplicates": 1}
+
+    def known() -> dict[str, tuple[int, int, int, list[Any], str | None]]:
+        items = service.get(f"{API}/incarnations")["items"]
+        fields = ("highestSequence", "missing", "explainedByGaps", "holes", "cluster")
+        return {i["metadata"]["name"]: tuple(i[f] for f in fields) for i in items}
+
+    assert known() == {
+        INCARNATION: (5, 3, 0, [{"first": 3, "last": 5, "explained": False}], CLUSTER),
+        "successor": (1, 0, 0, [], CLUSTER),
+    }
+    assert service.metric("herodotus_missing_sequences") == 3
+    assert service.stored(replace(DECISION, sequence=4))["accepted"] == 1, "its spool was only late"
+    assert known()[INCARNATION][1] == 2
+
+
+def test_an_incarnation_of_which_nothing_arrived_is_known_by_its_successor(service: Service) -> None:
+    service.stored(HighWater("successor", 1, "never-heard-of", 2, MONDAY_US))
+    names = [(i["metadata"]["name"], i["missing"]) for i in service.get(f"{API}/incarnations")["items"]]
+    assert names == [("successor", 0), ("never-heard-of", 2)], "newest first"
+
+
+def test_a_mark_below_what_arrived_says_nothing_new(service: Service) -> None:
+    service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=2))
+    service.stored(HighWater("successor", 1, INCARNATION, 1, MONDAY_US))
+    assert service.metric("herodotus_missing_sequences") == 0
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (HighWater("me", 1, "me", 5, MONDAY_US), "tells its own high-water mark"),
+        (HighWater("me", 1, "", 5, MONDAY_US), "of is empty"),
+        (HighWater("me", 1, "other", 1 << 60, MONDAY_US), "reached is"),
+    ],
+    ids=["its own", "nobody's", "too far"],
+)
+def test_a_mark_that_cannot_be_is_refused(service: Service, frame: HighWater, said: str) -> None:
+    status = envelope(service.send(frame))
+    assert (status["code"], said in status["message"]) == (400, True)
 
 
 def test_an_outcome_may_come_before_its_decision(service: Service) -> None:

@@ -132,7 +132,12 @@ def test_old_histories_go_by_an_age_of_their_own(service: Service) -> None:
 
 
 events = st.lists(
-    st.one_of(st.integers(0, 30), st.tuples(st.integers(1, 30), st.integers(1, 30)).map(sorted).map(tuple)), max_size=40
+    st.one_of(
+        st.integers(0, 30),
+        st.tuples(st.integers(1, 30), st.integers(1, 30)).map(sorted).map(tuple),
+        st.integers(1, 30).map(lambda reached: {"reached": reached}),
+    ),
+    max_size=40,
 )
 
 
@@ -146,6 +151,9 @@ def test_sequences_agree_with_a_set(sample: list[Any]) -> None:
                 continue  # a numbering that starts at 0 starts with it
             assert sequences.take(event) == (event not in taken)
             taken.add(event)
+        elif isinstance(event, dict):
+            sequences.reach(event["reached"])
+            assert sequences.highest >= event["reached"]
         else:
             sequences.explain(*event)
             lost |= set(range(event[0], event[1] + 1))

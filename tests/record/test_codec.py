@@ -23,6 +23,7 @@ from herodotus_record.model import (
     FilterColumn,
     Frame,
     Gap,
+    HighWater,
     NodeRows,
     Outcome,
     Owner,
@@ -114,7 +115,8 @@ gaps = st.builds(
     reason=words,
     at_us=numbers,
 )
-frames = st.one_of(decisions(), outcomes, gaps, node_rows())
+marks = st.builds(HighWater, incarnation=words, sequence=counts, of=words, reached=counts, at_us=numbers)
+frames = st.one_of(decisions(), outcomes, gaps, node_rows(), marks)
 
 
 @given(frames)
