@@ -16,20 +16,24 @@ import random
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
 from herodotus_record import codec
 from scheduler import klog
+from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
+TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
+REFUSED_LIMIT_BYTES: Final = 16 << 20  # a segment: enough to see what is refused; it is not in --spool-limit
 _MUST_SPLIT: Final = (400, 413)  # something in the batch is refused, not the batch as such
 
 
@@ -46,10 +50,11 @@ class Shipper:
 
     def __init__(self, directory: Path, endpoint: str, transport: httpx.BaseTransport | None = None) -> None:
         """`transport`: instead of the network."""
-        self.delivered = 0
+        self.progress = Progress()
         self._directory = directory
         self._url = f"{endpoint.rstrip('/')}/ingest/v1/frames"
         self._client = httpx.Client(timeout=TIMEOUT_S, transport=transport)
+        self._told_at = -TELL_EVERY_S
 
     def pass_over(self) -> bool:
         """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
@@ -73,16 +78,19 @@ class Shipper:
                 if last_report > 0:
                     klog.info(0, "Decisions are delivered again", url=self._url)
                 pause, last_report = BACKOFF_S[0], -_REPORT_EVERY_S
-                if stop.is_set() and not sent:
-                    return
                 if not sent:
+                    self._tell(caught_up_s=time.time(), error="")
+                    if stop.is_set():
+                        return
                     stop.wait(POLL_S)
-            except NotDeliveredError as e:
+            except (NotDeliveredError, OSError) as e:
                 now = time.monotonic()
+                self._tell(error=str(e))
                 if now - last_report >= _REPORT_EVERY_S:
                     klog.error(e, "Decisions wait in the spool, trying again", url=self._url)
                     last_report = now
-                wait = max(pause * random.uniform(1, 1.5), e.after_s)
+                after_s = e.after_s if isinstance(e, NotDeliveredError) else 0.0
+                wait = max(pause * random.uniform(1, 1.5), after_s)
                 if stop.is_set():
                     time.sleep(min(wait, max(deadline - now, 0)))
                 else:
@@ -110,7 +118,7 @@ class Shipper:
             if table is not None:
                 code, message = self._send(table + b"".join(batch.frames[start:end]))
         if code < 300:
-            self.delivered += end - start
+            self._tell(delivered=self.progress.delivered + end - start)
             spool.acknowledge(batch, end)
         elif code not in _MUST_SPLIT and code != 409:
             raise NotDeliveredError(f"{code}: {message}")
@@ -135,9 +143,24 @@ class Shipper:
 
     def _set_aside(self, frame: bytes, why: str) -> None:
         """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""
-        klog.error(why, "The decisions service refuses a frame, setting it aside", file="refused.frames")
+        kept = False
         with contextlib.suppress(OSError), (self._directory / "refused.frames").open("ab") as f:
-            f.write(frame)
+            kept = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
+            if kept:
+                f.write(frame)
+        where = "refused.frames" if kept else "nowhere: refused.frames is full"
+        klog.error(why, "The decisions service refuses a frame, setting it aside", file=where)
+        self._tell(refused=self.progress.refused + 1)
+
+    def _tell(self, **changes: Any) -> None:
+        """Let the scheduler's process see how far we are: now and then, and an error's begin and end at once."""
+        known, self.progress = self.progress.error, replace(self.progress, **changes)
+        now = time.monotonic()
+        if now - self._told_at < TELL_EVERY_S and known == self.progress.error:
+            return
+        self._told_at = now
+        with contextlib.suppress(OSError):  # a full disk: it is told once there is room
+            self.progress.write(self._directory)
 
 
 def main(directory: Path, endpoint: str) -> int:

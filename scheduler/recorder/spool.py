@@ -15,6 +15,7 @@ Invariant: a frame is in the spool whole, or not at all: what a full disk cuts o
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -23,6 +24,14 @@ from typing import Final
 SEGMENT_BYTES: Final = 16 << 20  # a shipped segment is deleted whole; this is what lags behind
 DEFAULT_LIMIT_BYTES: Final = 1 << 30  # 10,000 decisions on 5,000 nodes while the service is away
 _COUNT_EVERY: Final = 64  # appends between looks at what the shipper has deleted
+
+
+ACK: Final = "ack"
+
+
+def position(segment: int, offset: int) -> bytes:
+    """What is in ACK: always as long, so that it is written over in place."""
+    return f"{segment:020d} {offset:020d}\n".encode()
 
 
 class SpoolFullError(OSError):
@@ -43,6 +52,8 @@ class Spool:
         unnamed.mkdir(mode=0o700)
         self._lock = os.open(unnamed / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # takes its room now; on a full disk the shipper tries again
+            (unnamed / ACK).write_bytes(position(1, 0))
         unnamed.rename(self._own)
         self._number = 0
         self._file = -1

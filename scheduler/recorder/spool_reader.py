@@ -7,6 +7,7 @@ Invariant: a position only moves forward after an acknowledgement; what it passe
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Final
 from herodotus_record import codec
 from herodotus_record.model import NodeRows, NodeTable
 from scheduler import klog
+from scheduler.recorder.spool import ACK, position
 
 BATCH_FRAMES: Final = 500
 BATCH_BYTES: Final = 4 << 20  # a quarter of what the service accepts; one larger frame still makes a batch
@@ -101,6 +103,14 @@ class IncarnationSpool:
         self._move(self._segment, size)
         return lost
 
+    def waiting_bytes(self) -> int:
+        """What is behind the acknowledged position; sizes as they are this moment."""
+        total = -self._offset
+        for segment in self.directory.glob("*.seg"):
+            with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+                total += segment.stat().st_size
+        return max(total, 0)
+
     def delete(self) -> None:
         """Everything was delivered and nobody writes here any more."""
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -139,17 +149,22 @@ class IncarnationSpool:
 
     def _position(self) -> tuple[int, int]:
         try:
-            segment, offset = (self.directory / "ack").read_text().split()
+            segment, offset = (self.directory / ACK).read_text().split()
             return int(segment), int(offset)
         except (FileNotFoundError, ValueError):
             segments = sorted(self.directory.glob("*.seg"))
             return (int(segments[0].stem) if segments else 1), 0
 
     def _move(self, segment: int, offset: int) -> None:
-        """Not synced to disk: after power loss something may be delivered again, which the service recognises."""
-        new = self.directory / "ack.new"
-        new.write_text(f"{segment} {offset}\n")
-        new.replace(self.directory / "ack")
+        """In place, so that a full disk does not keep what was delivered from being deleted.
+
+        Not synced to disk: after power loss something may be delivered again, which the service recognises.
+        """
+        file = os.open(self.directory / ACK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(file, position(segment, offset), 0)
+        finally:
+            os.close(file)
         self._segment, self._offset = segment, offset
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -16,9 +17,11 @@ import pytest
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
 from scheduler.recorder import shipper as module
+from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
-from tests.scheduler.recorder.test_spool import ROOT, TABLE, gap
+from tests.processes import eventually
+from tests.scheduler.recorder.test_spool import ME, ROOT, TABLE, gap
 
 
 class Service:
@@ -77,7 +80,7 @@ def test_everything_once_in_order(tmp_path: Path, service: Service, shipper: Shi
     assert shipper.pass_over() is False
     spool.append(gap(4))
     assert shipper.pass_over() is True
-    assert (service.stored, service.tables, shipper.delivered) == ([1, 2, 3, 4], 1, 5)
+    assert (service.stored, service.tables, shipper.progress.delivered) == ([1, 2, 3, 4], 1, 5)
 
 
 def test_finished_incarnations_are_deleted_and_living_ones_stay(tmp_path: Path, shipper: Shipper) -> None:
@@ -173,6 +176,62 @@ def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(
     shipper.pass_over()
     assert service.stored == [1, 2, 4, 5, 6, 8, 9, 10]
     assert (tmp_path / "refused.frames").read_bytes() == gap(3) + gap(7)
+    assert (shipper.progress.delivered, shipper.progress.refused) == (9, 2)
+
+
+def test_what_is_set_aside_has_a_limit_and_is_counted_beyond_it(
+    tmp_path: Path, service: Service, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.recorder.shipper.REFUSED_LIMIT_BYTES", 2 * len(gap(1)))
+    write(tmp_path, *range(1, 5))
+    service.refuses = lambda sequences: 400 if sequences else 0
+    shipper.pass_over()
+    assert (tmp_path / "refused.frames").read_bytes() == gap(1) + gap(2)
+    assert shipper.progress.refused == 4
+    assert waiting_bytes(tmp_path) == 0
+
+
+def test_how_far_it_is_can_be_read_by_another_process(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+    assert Progress.read(tmp_path) == Progress()
+    stop = threading.Event()
+    write(tmp_path, 1, 2)
+    size = waiting_bytes(tmp_path)
+    assert size == len(TABLE) + 2 * len(gap(1))
+    service.refuses = lambda sequences: 500
+    thread = threading.Thread(target=shipper.run, args=(stop, 0.0))
+    thread.start()
+    eventually(lambda: Progress.read(tmp_path).error.startswith("500"), "the error to be told")
+    assert (Progress.read(tmp_path).caught_up_s, waiting_bytes(tmp_path)) == (0.0, size)
+    service.refuses = lambda sequences: 0
+    eventually(lambda: Progress.read(tmp_path).caught_up_s > 0, "it to have caught up")
+    stop.set()
+    thread.join()
+    assert (Progress.read(tmp_path).error, waiting_bytes(tmp_path)) == ("", 0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"else": 1}'])
+def test_a_file_that_says_nothing_is_no_failure(tmp_path: Path, text: str) -> None:
+    (tmp_path / "shipper.json").write_text(text)
+    assert Progress.read(tmp_path) == Progress()
+
+
+def test_on_a_full_disk_what_is_delivered_makes_room(
+    tmp_path: Path, service: Service, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing new can be written, so the position is written over in place and segments go."""
+    spool = write(tmp_path, 1)
+    spool.rotate(TABLE)
+    spool.append(gap(2))
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    shipper.pass_over()
+    shipper.pass_over()
+    assert service.stored == [1, 2]
+    assert [p.name for p in (tmp_path / ME).glob("*.seg")] == ["00000002.seg"]
 
 
 def test_an_outage_in_the_middle_of_halving_goes_on_behind_what_was_taken(
