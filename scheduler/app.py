@@ -23,7 +23,9 @@ from scheduler import klog
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.defaulted import defaulted
 from scheduler.config.types import DEFAULT_NAME
-from scheduler.evaluate import CaseError, NoCluster, evaluate_lines
+from scheduler.evaluate import ManifestError, NoCluster
+from scheduler.evaluate.cases import CASE, FORMS, CaseError, answer, evaluate_lines
+from scheduler.evaluate.files import evaluate_files
 from scheduler.kube.credentials import CredentialsError
 from scheduler.plugins import IN_TREE
 from scheduler.recorder import shipper
@@ -39,14 +41,17 @@ _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
+        parser.error("evaluate: --cluster and --pod go together")
     klog.setup(arguments.v)
     try:
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
-    except (ConfigError, CredentialsError, RefusedError) as e:
-        print(f"error: {e}", file=sys.stderr)
+    except (ConfigError, CredentialsError, ManifestError, RefusedError) as e:
+        _say("error", e)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -91,15 +96,32 @@ def _refuse_to_replace(config: Configuration) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     config = _configuration(arguments.config) if arguments.config else None
+    if arguments.cluster is not None:
+        decided = evaluate_files(arguments.cluster, arguments.pod, config, _note)
+        _print_json(answer(decided.pod.full_name, decided, arguments.output))
+        return 0
     code = 0
     lines = io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")  # a line that is no text is that line's error
-    for outcome in evaluate_lines(lines, config):
+    for outcome in evaluate_lines(lines, config, arguments.output):
         if isinstance(outcome, CaseError):
-            print(f"error: {outcome}", file=sys.stderr)
+            _say("error", outcome)
             code = 1
         else:
-            print(json.dumps(outcome, separators=(",", ":")))
+            _print_json(outcome)
     return code
+
+
+def _print_json(document: object) -> None:
+    print(json.dumps(document, separators=(",", ":")))
+
+
+def _note(text: str) -> None:
+    _say("note", text)
+
+
+def _say(what: str, message: object) -> None:
+    """One line for people, whatever was in the input that it quotes."""
+    print(f"{what}: {''.join(c if c.isprintable() else ' ' for c in str(message))}", file=sys.stderr)
 
 
 def _validate(arguments: argparse.Namespace) -> int:
@@ -126,8 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _run_options(_command(commands, "run", _run, "schedule pods on a cluster"))
-    evaluate = _command(commands, "evaluate", _evaluate, "decide cases from standard input, one JSON object a line")
-    evaluate.add_argument("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration for cases without")
+    _evaluate_options(_command(commands, "evaluate", _evaluate, "decide a pod without binding it, or many cases"))
     validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
     validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
     ship = _command(commands, "ship", _ship, "deliver a spool to the decisions service (run starts this itself)")
@@ -145,6 +166,27 @@ def _command(
         "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
     )
     return command
+
+
+def _evaluate_options(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Decide where a pod would go; nothing is bound. With --cluster and --pod: that pod on that cluster. Without:"
+        " cases from standard input, one JSON object a line (tests/golden/README.md)."
+    )
+    command.add_argument(
+        "--cluster",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="what `kubectl get nodes,pods,... -A -o yaml` printed; YAML or JSON, directories, - for standard input",
+    )
+    command.add_argument("--pod", metavar="FILE", help="the Pod to decide, as written or as kubectl prints it")
+    command.add_argument(
+        "--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration, for cases that bring none of their own"
+    )
+    command.add_argument(
+        "-o", "--output", choices=FORMS, default=CASE, help="as a case's outcome (default) or as a record of an attempt"
+    )
 
 
 def _run_options(command: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.objects.types import LabelSelector, Object, Struct
+from scheduler.objects.types import Int32, LabelSelector, Object, Struct
 
 
 class BudgetSpec(Struct, frozen=True):
@@ -14,7 +14,7 @@ class BudgetSpec(Struct, frozen=True):
 class BudgetStatus(Struct, frozen=True):
     """status of a PodDisruptionBudget: what its controller allows now."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] | None = None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.objects.types import (
     Amounts,
+    Int32,
     InTreeSource,
     LabelSelector,
     Metadata,
@@ -170,7 +171,7 @@ class StorageClass(Object, frozen=True):
 class DriverAllocatable(Struct, frozen=True):
     """What a driver can attach to a node."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class NodeDriver(Struct, frozen=True):

@@ -6,8 +6,12 @@ Lists and maps may be null on the wire (Go writes nil slices so): they are None 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Amounts = dict[str, str | int | float]  # resource name -> quantity as written
 Labels = dict[str, str]
 
@@ -70,7 +74,7 @@ class NodeSelector(Struct, frozen=True):
 class PreferredSchedulingTerm(Struct, frozen=True):
     """A weighted node selector term."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -95,7 +99,7 @@ class PodAffinityTerm(Struct, frozen=True):
 class WeightedPodAffinityTerm(Struct, frozen=True):
     """A preferred pod affinity term."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -138,7 +142,8 @@ class Taint(Struct, frozen=True):
 class ContainerPort(Struct, frozen=True):
     """spec.containers[].ports[]."""
 
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     protocol: str = ""
     host_ip: str = msgspec.field(name="hostIP", default="")
 
@@ -170,11 +175,11 @@ class Container(Struct, frozen=True):
 class TopologySpreadConstraint(Struct, frozen=True):
     """spec.topologySpreadConstraints[]."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -286,7 +291,7 @@ class PodSpec(Struct, frozen=True):
 
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str | None = None
     node_selector: Labels | None = None
     affinity: Affinity | None = None
@@ -334,9 +339,13 @@ class PodStatus(Struct, frozen=True):
 
 
 class Object(Struct, frozen=True):
-    """Base of everything that has a name."""
+    """Base of everything that has a name.
+
+    `manifest`: the whole object as JSON, where something is sent it (extenders); never on the wire under this name.
+    """
 
     metadata: Metadata = Metadata()
+    manifest: bytes = b""
 
 
 class Pod(Object, frozen=True):
@@ -357,7 +366,7 @@ class ContainerImage(Struct, frozen=True):
     """status.images[]."""
 
     names: list[str] | None = None
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(Struct, frozen=True):

@@ -1,0 +1,115 @@
+"""One pod against one cluster: a cycle of the live scheduler's engine, with nothing to bind to.
+
+Does not own: the cycle, the forms of its outcome (`outcome`), the record (`scheduler.recorder.build`).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from herodotus_record.document import decision_document
+from herodotus_record.model import Key, NodeTable, Path, SchedulerInfo, Source, Times
+from scheduler.columns import NodeColumns, Snapshot
+from scheduler.config import Configuration, build_profile
+from scheduler.cycle import CycleResult, schedule
+from scheduler.evaluate.cluster import Cluster
+from scheduler.evaluate.outcome import outcome_of
+from scheduler.framework.runtime import Framework, PluginError
+from scheduler.objects.cluster import ClusterObjects
+from scheduler.objects.pod import PodInfo
+from scheduler.plugins import IN_TREE
+from scheduler.recorder import build
+from scheduler.recorder.ids import uuid7
+from scheduler.version import __version__
+
+Json = dict[str, Any]
+
+MARKS: Final = ("evaluated: no pod was bound",)
+
+
+class NoCluster:
+    """The plugins' handle where there is nothing to bind to."""
+
+    evicts = True  # what kube-scheduler would do
+    binds_volumes = True  # likewise
+
+    def __init__(self, objects: ClusterObjects | None = None) -> None:
+        self.objects = objects or ClusterObjects()
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        """Never asked by a cycle."""
+        raise RuntimeError("evaluate binds nothing")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A decided pod, and what decided it."""
+
+    framework: Framework
+    nodes: NodeColumns
+    pod: PodInfo
+    result: CycleResult
+
+    def outcome(self) -> Json:
+        """In the form of tests/golden/README.md. Scored even where kube-scheduler, with one node left, would not."""
+        trace = self.result.trace
+        if self.result.path is Path.ONLY_FEASIBLE:
+            with suppress(PluginError):
+                self.framework.run_scores(self.result.state, self.pod, self.nodes, trace.feasible, trace)
+        return outcome_of(self.framework.profile, self.nodes, self.result)
+
+    def decision(self) -> Json:
+        """As the record of an attempt, of kind Decision."""
+        incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
+        table = NodeTable()
+        table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
+        record = build.decision(
+            id=uuid7(),
+            key=Key("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1),
+            sequence=1,
+            scheduler=SchedulerInfo(self.framework.profile.scheduler_name, "evaluate", __version__),
+            pod=self.pod,
+            times=Times(
+                created_us=build.microseconds(self.pod.pod.metadata.creation_timestamp),
+                queued_us=now_us,
+                started_us=now_us,
+                phases_s=dict(self.result.trace.phases_s),
+            ),
+            generation=self.nodes.generation,
+            seed=0,
+            result=self.result,
+            marks=(*self.framework.profile.marks, *MARKS),
+        )
+        return decision_document(record, (), table)
+
+
+class Engine:
+    """A cluster and a profile, ready to decide. ConfigError when the profile cannot be built."""
+
+    def __init__(self, cluster: Cluster, config: Configuration, profile: int = 0) -> None:
+        """`profile`: which of the configuration's decides."""
+        self._nodes = cluster.nodes
+        self._framework = Framework(build_profile(config, profile, IN_TREE, NoCluster(cluster.objects)), time.monotonic)
+
+    def evaluate(self, pod: PodInfo) -> Evaluation:
+        """Decide the pod."""
+        self._framework.prepare(self._nodes)
+        with _uncollected():
+            result = schedule(self._framework, pod, Snapshot.of(self._nodes), seed=0)
+        return Evaluation(self._framework, self._nodes, pod, result)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """The cluster is no garbage: a collection within the cycle need not look at it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

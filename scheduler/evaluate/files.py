@@ -1,0 +1,141 @@
+"""Files as `kubectl get -o yaml` prints them, or as people write them: lists, single objects, several documents.
+
+Owns: reading YAML and JSON into manifests that know where they stand, and deciding a pod's file against the cluster's.
+Does not own: what the manifests mean (`cluster`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from scheduler.config import Configuration
+from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
+from scheduler.evaluate.defaults import defaulted
+from scheduler.evaluate.engine import Engine, Evaluation
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Pod
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
+_FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: ten times as fast
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(_FASTEST):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: what looks like a time is text."""
+
+    yaml_implicit_resolvers: Mapping[str, Any] = {
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
+    }
+
+
+def evaluate_files(
+    cluster: Sequence[str], pod: str, config: Configuration | None, note: Callable[[str], None]
+) -> Evaluation:
+    """Decide the pod of a file against the cluster of files. `note`: takes what the user should know, a line each.
+
+    ManifestError when a file cannot be read or an object in it is wrong, ConfigError when the profile cannot be built.
+    """
+    if [*cluster, pod].count(STDIN) > 1:
+        raise ManifestError("standard input (-) can be read once only")
+    where, wanted = _pod_in(pod)
+    if wanted.spec.node_name:
+        note(f"{where}: the pod is on node {wanted.spec.node_name}; it is decided as if it were on none")
+    incoming = PodInfo(defaulted(replace(wanted, spec=replace(wanted.spec, node_name=""))))
+    found = load((manifest for path in cluster for manifest in manifests(path)), incoming)
+    if found.skipped:
+        note(f"not read, for scheduling does not: {', '.join(sorted(found.skipped))}")
+    if not found.nodes.live.any():
+        raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
+    given = config or Configuration()
+    return Engine(found, given, _profile_of(incoming.pod, given, note if config else _quiet)).evaluate(incoming)
+
+
+def manifests(path: str) -> Iterator[Manifest]:
+    """Every object in a file, in a directory's files, or on standard input (`-`), lists taken apart."""
+    for name, text in _texts(path):
+        documents = [document for document in _documents(name, text) if document is not None]
+        for number, document in enumerate(documents, 1):
+            where = f"{name}: document {number}" if len(documents) > 1 else name
+            yield from _items(where, document)
+
+
+def _pod_in(path: str) -> tuple[str, Pod]:
+    found = list(manifests(path))
+    if len(found) != 1:
+        raise ManifestError(f"{path}: expected one Pod, found {len(found) or 'no'} objects")
+    where, content = found[0]
+    if not isinstance(content, Mapping) or content.get("kind") != "Pod":
+        kind = content.get("kind") if isinstance(content, Mapping) else None
+        raise ManifestError(f"{where}: kind: expected Pod, found {kind or 'none'}")
+    return where, decoded_pod(where, content)
+
+
+def _profile_of(pod: Pod, config: Configuration, note: Callable[[str], None]) -> int:
+    names = [profile.scheduler_name for profile in config.profiles]
+    if pod.spec.scheduler_name in names:
+        return names.index(pod.spec.scheduler_name)
+    note(f'no profile is named "{pod.spec.scheduler_name}", as the pod asks for; the first, "{names[0]}", decides')
+    return 0
+
+
+def _quiet(_: str) -> None:
+    pass
+
+
+def _texts(path: str) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the file or files."""
+    if path == STDIN:
+        yield "standard input", sys.stdin.buffer.read()
+        return
+    try:
+        here = Path(path)
+        files = sorted(p for p in here.iterdir() if p.suffix in SUFFIXES) if here.is_dir() else [here]
+        if not files:
+            raise ManifestError(f"{path}: no {', '.join(SUFFIXES)} file in the directory")
+        for file in files:
+            yield str(file), file.read_bytes()
+    except (OSError, ValueError) as e:
+        if isinstance(e, ManifestError):
+            raise
+        raise ManifestError(f"{path}: {getattr(e, 'strerror', None) or e}") from e
+
+
+def _documents(name: str, content: bytes) -> Iterable[object]:
+    if content.lstrip()[:1] == b"{":
+        try:
+            return [msgspec.json.decode(content)]
+        except (msgspec.DecodeError, RecursionError):
+            pass  # a mapping of YAML may begin so too, and its parser says more of what is wrong
+    try:
+        return list(yaml.load_all(content.decode(), _Loader))
+    except UnicodeDecodeError as e:
+        raise ManifestError(f"{name}: not UTF-8 text: {e}") from e
+    except yaml.MarkedYAMLError as e:
+        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
+        raise ManifestError(f"{name}: {line}{e.problem or 'not YAML'}") from e
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:
+        raise ManifestError(f"{name}: not YAML: {e}") from e
+
+
+def _items(where: str, document: object) -> Iterator[Manifest]:
+    """The objects of a list; of a typed one (PodList) the items need not say their kind."""
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
+        yield Manifest(where, document)
+        return
+    items = document.get("items") or []
+    if not isinstance(items, list):
+        raise ManifestError(f"{where} ({kind}): items: expected an array")
+    implied = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for i, item in enumerate(items):
+        typed = {**implied, **item} if isinstance(item, Mapping) and kind != "List" else item
+        yield Manifest(f"{where}: items[{i}]", typed)
