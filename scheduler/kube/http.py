@@ -1,11 +1,14 @@
 """Requests to the API server: JSON in, bytes out, its errors as `ApiError`.
 
-Owns: the connection pool, time-outs, the error envelope. Does not own: retries; each caller knows what may be repeated.
+Owns: the connection pool, time-outs, the error envelope, waiting where the server asks for it (Retry-After). Does not
+own: any other retry; each caller knows what may be repeated.
 """
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,8 +19,9 @@ from scheduler.kube.credentials import Credentials
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-TIMEOUT_S: Final = 10.0  # of a single request; a binding must not land under a later leader
+TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
+NOT_DONE: Final = (429, 503)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
 
 Json = dict[str, Any]
 
@@ -40,6 +44,7 @@ class ApiServer:
     ) -> None:
         """`transport`: instead of the network."""
         self.url = credentials.url
+        self._closed = threading.Event()
         self._headers = credentials.headers
         self._client = httpx.Client(
             base_url=credentials.url,
@@ -83,6 +88,7 @@ class ApiServer:
 
     def close(self) -> None:
         """Close every connection; requests under way fail, and later ones are not answered."""
+        self._closed.set()
         self._client.close()
 
     def _check_open(self) -> None:
@@ -105,13 +111,19 @@ class ApiServer:
         if body is not None:
             content = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = content_type
-        try:
-            response = self._client.request(method, path, content=content, params=params, headers=headers)
-        except httpx.HTTPError as e:
-            raise ApiError(0, "NoAnswer", _said(e)) from e
-        if response.status_code >= 400:
-            raise _error(response)
-        return response.content
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                response = self._client.request(method, path, content=content, params=params, headers=headers)
+            except httpx.HTTPError as e:
+                raise ApiError(0, "NoAnswer", _said(e)) from e
+            if response.status_code < 400:
+                return response.content
+            error = _error(response)
+            if error.code not in NOT_DONE or not error.retry_after_s:
+                raise error
+            if time.monotonic() + error.retry_after_s > deadline or self._closed.wait(error.retry_after_s):
+                raise error
 
 
 def _streaming(read_timeout_s: float) -> httpx.Timeout:

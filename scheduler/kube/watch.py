@@ -1,6 +1,8 @@
 """List and watch: one thread a kind keeps telling what there is.
 
-Owns: relisting, resuming, bookmarks, 410 Gone. Does not own: the state (the loop's thread applies what comes).
+Owns: relisting, resuming, bookmarks, 410 Gone, pauses. Does not own: the state (the loop's thread applies what comes).
+
+Invariant: between two requests of a reflector lies a pause, except behind a watch that lasted and ended in good order.
 
 A reflector calls its sink with `Listed` (everything there is, whenever it had to list), then with `Changed` for every
 event after that. The sink must only enqueue: it runs in the reflector's thread. Source of the protocol:
@@ -12,7 +14,8 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,15 +23,16 @@ import msgspec
 
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.objects.types import Metadata, Struct
+from scheduler.objects.types import Metadata, Object, Struct
 
 PAGE: Final = 500  # objects a list request, client-go's default
 WATCH_S: Final = 300  # the server ends a watch after about this long; it is resumed where it ended
 SILENCE_S: Final = 90.0  # bookmarks come every minute: longer silence is a dead connection
 BACKOFF_S: Final = (0.2, 30.0)  # first and longest pause after a failure
+SHORT_S: Final = 1.0  # a watch that ends sooner is a failure too, client-go's limit
 ABSENT_S: Final = 60.0  # how often a kind that the server does not have is asked for again: it may get a newer one
 
-T = TypeVar("T", bound=Struct)
+T = TypeVar("T", bound=Object)
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,9 @@ class _ListMeta(Struct, frozen=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _Page(Struct, Generic[T], frozen=True):
+class _Page(Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
-    items: list[T] | None = None
+    items: list[msgspec.Raw] | None = None
 
 
 class _Event(Struct, frozen=True):
@@ -85,6 +89,16 @@ class AbsentError(Exception):
     """The server does not have the kind."""
 
 
+def wait(stop: threading.Event, pause_s: float) -> bool:
+    """Wait for `stop`, at most so long; whether it came."""
+    return stop.wait(pause_s)
+
+
+def no_manifest(_: Object, __: msgspec.Raw) -> bytes:
+    """Nothing is kept."""
+    return b""
+
+
 class Reflector(Generic[T]):
     """Keeps a sink up to date with one kind."""
 
@@ -98,8 +112,12 @@ class Reflector(Generic[T]):
         params: dict[str, str] | None = None,
         *,
         optional: bool = False,
+        manifest: Callable[[T, msgspec.Raw], bytes] = no_manifest,
     ) -> None:
-        """`params`: selectors, sent with every list and watch. `optional`: a kind that may be absent."""
+        """`params`: selectors, sent with every list and watch. `optional`: a kind that may be absent.
+
+        `manifest`: what is kept of an object as it came, beside what is decoded.
+        """
         self._api = api
         self._path = path
         self._kind = kind
@@ -108,10 +126,12 @@ class Reflector(Generic[T]):
         self._version = ""  # to watch from; "" lists first
         self._may_be_absent = optional  # until it was listed once: what was there does not become absent
         self._said_absent = False
+        self._pause_s = BACKOFF_S[0]  # after the next failure
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
         self._objects = msgspec.json.Decoder(decode_as)
-        self._pages = msgspec.json.Decoder(_Page[decode_as])  # type: ignore[valid-type]
+        self._pages = msgspec.json.Decoder(_Page)
+        self._manifest = manifest
         self._thread = threading.Thread(target=self._run, name=f"watch-{kind}", daemon=True)
 
     def start(self) -> None:
@@ -123,29 +143,31 @@ class Reflector(Generic[T]):
         self._stop.set()
 
     def _run(self) -> None:
-        pause = BACKOFF_S[0]
         while not self._stop.is_set():
             try:
                 if not self._version:
                     self._list()
-                self._watch()
-                pause = BACKOFF_S[0]
-                continue
+                if not self._watch():
+                    self._wait(0.0)
             except AbsentError:
                 self._tell_absent()
                 self._stop.wait(ABSENT_S)
-                continue
             except GoneError:
                 klog.info(2, "Watch is too old, listing again", kind=self._kind)
                 self._version = ""
+                self._wait(0.0)
             except (ApiError, msgspec.MsgspecError) as e:
                 if self._stop.is_set():
                     return
                 klog.error(e, "Failed to watch, trying again", kind=self._kind)
                 if isinstance(e, msgspec.MsgspecError):
                     self._version = ""
-            self._stop.wait(pause * random.uniform(1, 2))
-            pause = min(pause * 2, BACKOFF_S[1])
+                self._wait((isinstance(e, ApiError) and e.retry_after_s) or 0.0)
+
+    def _wait(self, at_least_s: float) -> None:
+        """The pause after a failure, twice as long as the last one, with jitter: replicas must not come in step."""
+        wait(self._stop, max(self._pause_s * random.uniform(1, 2), at_least_s))
+        self._pause_s = min(self._pause_s * 2, BACKOFF_S[1])
 
     def _list(self) -> None:
         """Everything there is, to the sink."""
@@ -157,7 +179,7 @@ class Reflector(Generic[T]):
             while True:
                 params = {**self._params, "limit": str(PAGE)} | ({"continue": more} if more else {})
                 page = self._pages.decode(self._api.get(self._path, params))
-                found += page.items or ()
+                found += map(self._decode, page.items or ())
                 more = page.metadata.continue_
                 if not more:
                     break
@@ -181,8 +203,8 @@ class Reflector(Generic[T]):
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
             self._sink(Listed(self._kind, [], absent=True))
 
-    def _watch(self) -> None:
-        """Every event from here on, to the sink, until the server ends the watch."""
+    def _watch(self) -> bool:
+        """Every event from here on, to the sink, until the watch ends. False when the next one must wait."""
         params = {
             **self._params,
             "watch": "true",
@@ -190,31 +212,39 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(WATCH_S * random.uniform(1, 2))),
         }
+        began = None
         try:
             with self._api.stream(self._path, params, SILENCE_S) as pieces:
-                rest = b""
-                for piece in pieces:
-                    if self._stop.is_set():
-                        return
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        if line:
-                            self._version = self._event(line)
+                began = time.monotonic()
+                self._read(pieces)
+            return self._lasted(began)
         except ApiError as e:
             if e.code == 410:
                 raise GoneError from e
-            if e.code != 0 or self._stop.is_set():
+            if e.code != 0 or began is None or self._stop.is_set():
                 raise
             klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
-            self._stop.wait(BACKOFF_S[0])
-            self._check(e)
+            self._lasted(began)
+            return False
 
-    def _check(self, cause: ApiError) -> None:
-        """Resume only where the server answers at all; otherwise the caller backs off."""
-        try:
-            self._api.get(self._path, {**self._params, "limit": "1"})
-        except ApiError:
-            raise cause from None
+    def _read(self, pieces: Iterator[bytes]) -> None:
+        """The events in a stream of pieces of any size."""
+        rest = b""
+        for piece in pieces:
+            if self._stop.is_set():
+                return
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line:
+                    self._version = self._event(line)
+                    self._pause_s = BACKOFF_S[0]
+
+    def _lasted(self, began: float) -> bool:
+        """Whether a watch lasted; then the pauses begin anew."""
+        if time.monotonic() - began < SHORT_S:
+            return False
+        self._pause_s = BACKOFF_S[0]
+        return True
 
     def _event(self, line: bytes) -> str:
         event = self._events.decode(line)
@@ -225,7 +255,13 @@ class Reflector(Generic[T]):
             if status.code == 410:
                 raise GoneError
             raise ApiError(status.code, status.reason, status.message)
-        obj = self._objects.decode(event.object)
+        obj = self._decode(event.object)
         self._sink(Changed(self._kind, event.type, obj))
-        metadata: Metadata = obj.metadata  # type: ignore[attr-defined]
-        return metadata.resource_version
+        return obj.metadata.resource_version
+
+    def _decode(self, raw: msgspec.Raw) -> T:
+        obj = self._objects.decode(raw)
+        manifest = self._manifest(obj, raw)
+        if manifest:
+            msgspec.structs.force_setattr(obj, "manifest", manifest)  # nobody else has seen the object yet
+        return obj

@@ -16,6 +16,8 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
+READ_BACK_S: Final = 15.0  # how long a binding without an answer is asked about; half of what a graceful end may take
+READ_BACK_PAUSE_S: Final = 0.1  # the first pause between two questions; each is twice the one before
 _CUT_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
@@ -23,7 +25,8 @@ def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
     """Bind the pod. ApiError when it is not bound.
 
     The UID keeps a pod that was recreated under the same name from being bound by mistake. Where no answer came, the
-    pod is read back: the request may have been carried out.
+    pod is read back, patiently: the request may have been carried out, and whoever takes it for failed gives the pod's
+    room to the next one.
     """
     meta = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     body: Json = {
@@ -38,9 +41,22 @@ def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
     except ApiError as e:
         if 0 < e.code < 500 and e.code != 409:
             raise
-        now = msgspec.json.decode(api.get(path), type=Pod)
+        now = _read_back(api, path)
         if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
             raise
+
+
+def _read_back(api: ApiServer, path: str) -> Pod:
+    deadline = time.monotonic() + READ_BACK_S
+    pause = READ_BACK_PAUSE_S
+    while True:
+        try:
+            return msgspec.json.decode(api.get(path), type=Pod)
+        except ApiError as e:
+            if (0 < e.code < 500 and e.code != 429) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str) -> bool:

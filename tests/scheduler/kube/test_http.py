@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -18,7 +20,7 @@ from tests.scheduler.test_app import kubeconfig
     ("answer", "expected"),
     [
         (status(404, "NotFound", "no such pod"), (404, "NotFound", "no such pod", None)),
-        (status(429, "TooMany", "later", **{"Retry-After": "5"}), (429, "TooMany", "later", 5.0)),
+        (status(429, "TooMany", "later", **{"Retry-After": "60"}), (429, "TooMany", "later", 60.0)),
         (httpx.Response(502, text="<html>bad gateway</html>"), (502, "", "<html>bad gateway</html>", None)),
         (httpx.Response(500, content=b""), (500, "", "500 Internal Server Error", None)),
         (httpx.Response(500, json=["x"]), (500, "", '["x"]', None)),
@@ -33,6 +35,33 @@ def test_whatever_goes_wrong_is_an_api_error(
         api_of(Script(answer)).get("/x")
     e = raised.value
     assert (e.code, e.reason, str(e), e.retry_after_s) == expected
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_what_the_server_puts_off_is_sent_again_after_the_time_it_names(code: int) -> None:
+    server = Script(status(code, **{"Retry-After": "1"}), httpx.Response(201, content=b"ok"))
+    began = time.monotonic()
+    assert api_of(server).post("/p", {"a": 1}) == b"ok"
+    assert time.monotonic() - began >= 1.0
+    assert server.bodies() == [{"a": 1}] * 2
+
+
+@pytest.mark.parametrize("code", [409, 429, 500, 503, 504])
+def test_nothing_else_is_sent_again(code: int) -> None:
+    """Without a time, or where the work may have been done, the caller decides."""
+    server = Script(status(code, **({"Retry-After": "1"} if code in (500, 504) else {})))
+    with pytest.raises(ApiError):
+        api_of(server).post("/p", {})
+    assert len(server.requests) == 1
+
+
+def test_waiting_ends_with_the_connection() -> None:
+    api = api_of(Script(status(429, **{"Retry-After": "9"})))
+    threading.Timer(0.1, api.close).start()
+    began = time.monotonic()
+    with pytest.raises(ApiError):
+        api.get("/x")
+    assert time.monotonic() - began < 5
 
 
 def test_methods_bodies_and_their_types() -> None:

@@ -138,7 +138,7 @@ def test_pages_that_expired_begin_again(server: Server) -> None:
 
 def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: Server) -> None:
     second = line("ADDED", pod("b", 8))
-    server.lists = [page("", 6), page("", 6)]  # the second one is asked to see that the server is there
+    server.lists = [page("", 6)]
     server.watches = [
         [line("ADDED", pod("a", 7)) + second[:20], httpx.ReadError("connection reset")],
         [second],
@@ -148,7 +148,7 @@ def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(serve
 
 
 def test_a_server_that_is_away_is_asked_until_it_is_back(server: Server) -> None:
-    server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5), httpx.ConnectError("refused")]
+    server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5)]
     server.watches = [httpx.ConnectError("refused"), status(500), [line("ADDED", pod("b", 6))]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
     assert [a for a in server.asked if a[0] == "watch"] == [*[("watch", "5")] * 3, ("watch", "6")]
@@ -195,3 +195,78 @@ def test_what_was_listed_once_does_not_become_absent(server: Server) -> None:
     server.lists = [page("a", 5), status(404), page("ab", 6)]
     server.watches = [[line("ERROR", {"code": 410})]]
     assert seen(server, optional=True) == [("listed", "a"), ("listed", "a", "b")]
+
+
+class TestPauses:
+    """Between two requests lies a pause that grows, with jitter, until something comes."""
+
+    @pytest.fixture
+    def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """The pauses as the reflector asks for them; none is waited for."""
+        asked: list[float] = []
+        monkeypatch.setattr(watch, "BACKOFF_S", (0.2, 30.0))
+
+        def wait(stop: threading.Event, pause_s: float) -> bool:
+            if not stop.is_set():
+                asked.append(pause_s)
+            return stop.is_set()
+
+        monkeypatch.setattr(watch, "wait", wait)
+        return asked
+
+    @staticmethod
+    def doubled(pauses: list[float]) -> bool:
+        """Each between one and two times its step: 0.2, 0.4, 0.8, ... 30."""
+        steps = [min(0.2 * 2**i, 30.0) for i in range(len(pauses))]
+        return all(step <= pause <= 2 * step for step, pause in zip(steps, pauses, strict=True))
+
+    def test_a_watch_that_ends_at_once_is_not_asked_for_again_at_once(
+        self, server: Server, pauses: list[float]
+    ) -> None:
+        server.lists = [page("a", 5)]
+        server.watches = [[] for _ in range(10)]
+        seen(server)
+        assert len(pauses) == 10
+        assert self.doubled(pauses)
+
+    @pytest.mark.parametrize(
+        "failure",
+        [httpx.ConnectError("refused"), status(500), status(403), [line("ERROR", {"code": 500})], [b"garbage\n"]],
+        ids=repr,
+    )
+    def test_failures_of_every_kind_back_off(self, server: Server, pauses: list[float], failure: Any) -> None:
+        server.lists = [page("a", 5) for _ in range(9)]
+        server.watches = [failure for _ in range(8)]
+        seen(server)
+        assert len(pauses) == 8
+        assert self.doubled(pauses)
+
+    def test_being_too_old_again_and_again_backs_off(self, server: Server, pauses: list[float]) -> None:
+        server.lists = [page("a", v) for v in range(6)]
+        server.watches = [status(410) for _ in range(5)]
+        seen(server)
+        assert len(pauses) == 5
+        assert self.doubled(pauses)
+
+    def test_an_event_begins_them_anew(self, server: Server, pauses: list[float]) -> None:
+        server.lists = [page("a", 5)]
+        server.watches = [[], [], [], [line("ADDED", pod("b", 6))], []]
+        seen(server)
+        assert self.doubled(pauses[:3])
+        assert self.doubled(pauses[3:])
+
+    def test_the_time_that_the_server_names_is_waited(self, server: Server, pauses: list[float]) -> None:
+        server.lists = [page("a", 5)]
+        server.watches = [status(429, **{"Retry-After": "7"}), status(503, **{"Retry-After": "1"})]
+        seen(server)
+        assert pauses[0] == 7.0
+        assert pauses[1] >= 1.0
+
+    def test_a_watch_that_lasted_is_resumed_at_once(
+        self, server: Server, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watch, "SHORT_S", 0.0)
+        server.lists = [page("a", 5)]
+        server.watches = [[] for _ in range(5)]
+        seen(server)
+        assert pauses == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 import pytest
 
@@ -9,6 +11,7 @@ from scheduler.kube import writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError
 from scheduler.writes import ApiWrites
+from tests.processes import eventually
 from tests.scheduler.builders import make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
 
@@ -59,9 +62,19 @@ def test_where_the_answer_says_nothing_the_pod_is_read_back(answer: httpx.Respon
         pytest.param(httpx.ConnectError("refused"), "refused", id="nobody answers"),
     ],
 )
-def test_a_binding_that_did_not_happen_fails(now: httpx.Response | Exception, message: str) -> None:
+def test_a_binding_that_did_not_happen_fails(
+    now: httpx.Response | Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writes, "READ_BACK_S", 0.2)
     with pytest.raises(ApiError, match=message):
         writes.bind(api_of(Script(httpx.ReadTimeout("slow"), now)), POD, "n")
+
+
+def test_the_pod_is_read_back_until_somebody_answers() -> None:
+    """A binding that is taken for failed would give its room to another pod."""
+    server = Script(httpx.ReadTimeout("slow"), httpx.ConnectError("refused"), status(503), shown())
+    writes.bind(api_of(server), POD, "n")
+    assert [r.method for r in server.requests] == ["POST", "GET", "GET", "GET"]
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 422, 429])
@@ -179,7 +192,34 @@ class TestSeries:
             ("POST", "again"),
         ]
 
-    @pytest.mark.parametrize("answer", [status(404), status(403), httpx.ConnectError("refused")], ids=repr)
+    def test_while_nobody_answers_an_event_is_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.001, 0.002))
+        away = httpx.ConnectError("refused")
+        server = Script(away, away, OK, away, OK)
+        sender = EventSender(api_of(server), "me")
+        for _ in range(2):
+            sender.send(POD, "s", self.FAILED)
+        eventually(lambda: len(server.requests) == 5, "every try")
+        sender.close()
+        assert [(r.method, b.get("note"), b.get("series", {}).get("count")) for r, b in
+                zip(server.requests, server.bodies(), strict=True)] == [
+            *[("POST", "first", None)] * 3, *[("PATCH", None, 2)] * 2
+        ]  # fmt: skip
+
+    def test_nobody_waits_for_events_at_the_end(self) -> None:
+        began = time.monotonic()
+        self.sent(self.FAILED, self.FAILED, server=Script(httpx.ConnectError("refused")))
+        assert time.monotonic() - began < 2
+
+    def test_only_so_many_series_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scheduler.kube.events.SERIES", 3)
+        sender = EventSender(api_of(Script(OK)), "me")
+        for number in range(50):
+            sender.send(make_pod(f"p{number}", "shop").info(), "s", self.FAILED)
+        sender.close()
+        assert len(sender._series) == 3
+
+    @pytest.mark.parametrize("answer", [status(404), status(403), status(500)], ids=repr)
     def test_one_that_is_refused_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
         assert len(self.sent(self.FAILED, writes.scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
