@@ -46,6 +46,10 @@ class Cache:
         """A node appeared or changed."""
         self.columns.set_node(node)
 
+    def refresh_node(self, node: Node) -> None:
+        """A node changed in nothing that scheduling reads: extenders are still sent it as it is."""
+        self.columns.refresh_node(node)
+
     def remove_node(self, name: str) -> None:
         """A node went."""
         self.columns.remove_node(name)

@@ -13,9 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.binding import Assumed
 from scheduler.cache import Cache
-from scheduler.framework.events import Event, object_event
+from scheduler.framework.changes import node_events, pod_events
+from scheduler.framework.events import Action, Event, object_event
 from scheduler.kube.watch import Changed, Listed
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -91,28 +94,32 @@ class EventHandlers:
 
     def _objects_listed(self, message: Listed[Any]) -> None:
         kind = self._kinds[message.kind]
+        before = {_key(obj): obj for obj in self.objects.all(kind)}
+        after = {_key(obj): obj for obj in message.objects}
         self.objects.replace_all(kind, message.objects)
         self.absent.pop(message.kind, None)
         if message.absent:
             self.absent[message.kind] = f"absent: {message.kind} are not served, so there are none"
-        if message.kind in self._listed_once:  # what changed unseen may be anything
-            for action in ("Add", "Update", "Delete"):
-                self._wake_for(kind, action)
+        if message.kind in self._listed_once:  # changes that were not seen one by one
+            for key in {**before, **after}:
+                if before.get(key) != after.get(key):
+                    self._wake_for(kind, before.get(key), after.get(key))
 
     def _object(self, kind: type[Object], change: str, obj: Object) -> None:
         """Something else than a node or pod appeared, changed or went."""
-        known = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace) is not None
+        old = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace)
         if change == "DELETED":
             self.objects.remove(obj)
-            self._wake_for(kind, "Delete")
+            self._wake_for(kind, old or obj, None)
         else:
             self.objects.set(obj)
-            self._wake_for(kind, "Update" if known else "Add")
+            self._wake_for(kind, old, obj)
 
-    def _wake_for(self, kind: type[Object], action: str) -> None:
+    def _wake_for(self, kind: type[Object], old: Object | None, new: Object | None) -> None:
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         event = object_event(kind.__name__, action)
         if event is not None:
-            self.queue.wake(event, time.monotonic())
+            self.queue.wake(event, time.monotonic(), old, new)
 
     def _nodes_listed(self, nodes: Iterable[Node]) -> None:
         listed = {node.metadata.name: node for node in nodes}
@@ -127,16 +134,20 @@ class EventHandlers:
         events = node_events(old, node)
         if old is None or events or _differ(old, node):
             self.cache.set_node(node)
+        else:
+            self.cache.refresh_node(node)
         for event in events:
-            self.queue.wake(event, time.monotonic())
+            self.queue.wake(event, time.monotonic(), old, node)
 
     def _node_gone(self, name: str) -> None:
+        old = self.cache.node(name)
         self.cache.remove_node(name)
-        self.queue.wake(Event.NODE_DELETE, time.monotonic())
+        if old is not None:
+            self.queue.wake(Event.NODE_DELETE, time.monotonic(), old, None)
 
     def _pods_listed(self, pods: Iterable[Pod]) -> None:
         listed = {pod.metadata.uid: pod for pod in pods}
-        for uid in [*self.cache.pod_uids(), *self.queue.uids(), *self._in_flight]:
+        for uid in [*self.cache.pod_uids(), *(queued.uid for queued in self.queue), *self._in_flight]:
             if uid not in listed:
                 self.pod_gone(uid)
         for uid in self.cache.assumed_uids() - listed.keys() - self._in_flight.keys():
@@ -150,60 +161,67 @@ class EventHandlers:
         if pod.status.phase in FINISHED:
             self.pod_gone(uid)
         elif pod.spec.node_name:
-            self.queue.delete(uid)
-            old, new = None if self.cache.assumed(uid) else self.cache.pod(uid), PodInfo(pod, running=True)
-            self.cache.set_pod(new)
-            for event in pod_events(old, new):
-                self.queue.wake(event, now)
+            self._pod_on_node(PodInfo(pod, running=True))
         elif pod.spec.scheduler_name not in self._scheduler_names:
             self.queue.delete(uid)
-        elif uid in self._in_flight:
-            self._in_flight[uid].queued.pod = PodInfo(pod)
-        elif uid in self.queue:
-            self.queue.update(PodInfo(pod), now)
+        elif self.queue.get(uid) is not None:
+            self._pod_changed(PodInfo(pod))
         elif not self.cache.bound(uid):
             self.queue.add(PodInfo(pod), now, time.time_ns() // 1000)
 
+    def _pod_on_node(self, pod: PodInfo) -> None:
+        self.queue.delete(pod.uid)
+        old = None if self.cache.assumed(pod.uid) else self.cache.pod(pod.uid)
+        self.cache.set_pod(pod)
+        for event in pod_events(old, pod):
+            self.queue.wake(event, time.monotonic(), old, pod)
+
+    def _pod_changed(self, pod: PodInfo) -> None:
+        """A pod that waits, or is on its way to a node."""
+        known = self.queue.get(pod.uid)
+        assert known is not None
+        old = known.pod
+        self.queue.update(pod, time.monotonic())
+        flight = self._in_flight.get(pod.uid)
+        if flight is not None:
+            if pod.terminating and not old.terminating:  # no binding will succeed now
+                self._forget(flight)
+        elif old.pod.status.nominated_node_name not in ("", pod.pod.status.nominated_node_name):
+            self._nomination_ended(old)
+
     def pod_gone(self, uid: str) -> None:
         """The pod was deleted or has finished."""
-        self.queue.delete(uid)
-        if uid in self._in_flight:
-            self._in_flight[uid].deleted = True  # it counts until its binding is done
-        elif self.cache.remove_pod(uid):
-            self.queue.wake(Event.POD_DELETE, time.monotonic())
+        waited, flight, counted = self.queue.delete(uid), self._in_flight.get(uid), self.cache.pod(uid)
+        if flight is not None:
+            flight.deleted = True
+            self._forget(flight)
+        elif counted is not None:
+            self.cache.remove_pod(uid)
+            self.queue.wake(Event.POD_DELETE, time.monotonic(), counted, None)
+        elif waited is not None and waited.pod.pod.status.nominated_node_name:
+            self._nomination_ended(waited.pod)
+
+    def forgotten(self, pod: PodInfo, node: str) -> None:
+        """A pod that counted on a node before it was bound there does no longer."""
+        spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
+        was = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
+        self.queue.wake(Event.POD_DELETE, time.monotonic(), was, None, among=lambda other: other.uid != pod.uid)
+
+    def _forget(self, flight: InFlight) -> None:
+        assumed = flight.assumed
+        if self.cache.assumed(assumed.pod.uid):
+            self.cache.forget(assumed.pod.uid)
+            self.forgotten(assumed.pod, assumed.node)
+
+    def _nomination_ended(self, pod: PodInfo) -> None:
+        """Pods that had to leave room for this one need not any longer."""
+        self.queue.wake(Event.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority)
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj.metadata.namespace, obj.metadata.name
 
 
 def _differ(old: Node, new: Node) -> bool:
     """Whether nodes differ in what wakes no pod and yet is in the columns: a node of the same name may be another."""
     return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)
-
-
-def pod_events(old: PodInfo | None, new: PodInfo) -> list[Event]:
-    """What a change of a pod on a node may mean to waiting pods. `old`: None where it was not confirmed there yet.
-
-    Source: framework/events.go podSchedulingPropertiesChange.
-    """
-    if old is None:
-        return [Event.POD_ADD]
-    events = []
-    if old.labels != new.labels:
-        events.append(Event.POD_LABEL)
-    if any(new.requests.get(resource, 0) < amount for resource, amount in old.requests.items()):
-        events.append(Event.POD_SCALE_DOWN)
-    return events
-
-
-def node_events(old: Node | None, new: Node) -> list[Event]:
-    """What a node's change may mean to waiting pods. Source: framework/events.go nodeSchedulingPropertiesChange."""
-    if old is None:
-        return [Event.NODE_ADD]
-    events = []
-    if old.status.allocatable != new.status.allocatable:
-        events.append(Event.NODE_ALLOCATABLE)
-    if old.metadata.labels != new.metadata.labels:
-        events.append(Event.NODE_LABEL)
-    if old.spec.taints != new.spec.taints or (old.spec.unschedulable and not new.spec.unschedulable):
-        events.append(Event.NODE_TAINT)
-    if old.status.declared_features != new.status.declared_features:
-        events.append(Event.NODE_FEATURE)
-    return events

@@ -137,14 +137,15 @@ class NodeColumns:
         """The generation at which each slot last changed."""
         return self._since[: self.slots]
 
-    def copy_of(self, slot: int) -> NodeColumns:
-        """One node and its pods on their own, to try something on."""
-        node = self.nodes[slot]
+    def copy_of(self, *slots: int) -> NodeColumns:
+        """These nodes and their pods on their own, to try something on."""
         copy = NodeColumns()
-        if node is not None:
-            copy.set_node(node)
-        for pod in self.pods[slot].values():
-            copy.add_pod(pod, self.names[slot])
+        for slot in slots:
+            node = self.nodes[slot]
+            if node is not None:
+                copy.set_node(node)
+            for pod in self.pods[slot].values():
+                copy.add_pod(pod, self.names[slot])
         return copy
 
     # --- changing -------------------------------------------------------------------------------------------------
@@ -170,6 +171,10 @@ class NodeColumns:
         self.order.set(slot, node)
         self._touch(slot)
         return slot
+
+    def refresh_node(self, node: Node) -> None:
+        """A newer version of a known node that differs in nothing that columns hold. No row changes."""
+        self.nodes[self.index[node.metadata.name]] = node
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its slot stays while pods are still counted on it."""
@@ -296,12 +301,13 @@ class NodeColumns:
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
         self._intern(pod.requests)
+        here = slice(slot, slot + 1)  # arrays wrap around as Go's int64 does; for single numbers numpy would warn
         for resource, amount in pod.requests.items():
-            self._requested[self._resource_rows[resource], slot] += sign * amount
+            self._requested[self._resource_rows[resource], here] += sign * amount
         self._requested[self._resource_rows[PODS], slot] += sign
         cpu, memory = pod.scoring_requests
-        self._scoring[0, slot] += sign * cpu
-        self._scoring[1, slot] += sign * memory
+        self._scoring[0, here] += sign * cpu
+        self._scoring[1, here] += sign * memory
         self._touch(slot)
 
     def _touch(self, slot: int) -> None:

@@ -1,0 +1,152 @@
+"""An HTTP extender as a scheduling cycle sees it: asks, and checks the answers.
+
+Owns: which request says what, and what makes an answer invalid. Does not own: the conversation's form (`wire`), HTTP
+(`transport`), what an answer means for the attempt (`framework.extenders`).
+
+Source: pkg/scheduler/extender.go v1.36. Ours differs on purpose in one thing: nodes that an answer adds are an error
+also where whole nodes are exchanged (docs/parity.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from scheduler.config.extenders import Extender as ExtenderConfig
+from scheduler.extenders import wire
+from scheduler.extenders.transport import Transport
+from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Node, Object
+
+T = TypeVar("T")
+
+
+def build(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
+    """The extenders of a configuration, named by their URLs; of two with one URL, the later one gets a number."""
+    extenders: list[HttpExtender] = []
+    seen: Counter[str] = Counter()
+    for config in configs:
+        seen[config.url_prefix] += 1
+        number = seen[config.url_prefix]
+        name = config.url_prefix if number == 1 else f"{config.url_prefix} ({number})"
+        extenders.append(HttpExtender(config, name, Transport(config)))
+    return extenders
+
+
+class HttpExtender:
+    """`framework.extender.Extender` over HTTP."""
+
+    def __init__(self, config: ExtenderConfig, name: str, transport: Transport) -> None:
+        self.name = name
+        self.weight = config.weight
+        self.ignorable = config.ignorable
+        self.filters = bool(config.filter_verb)
+        self.prioritizes = bool(config.prioritize_verb)
+        self.binds = bool(config.bind_verb)
+        self.preempts = bool(config.preempt_verb)
+        self._config = config
+        self._managed = {resource.name for resource in config.managed_resources}
+        self._transport = transport
+
+    def close(self) -> None:
+        """No further questions."""
+        self._transport.close()
+
+    def interested(self, pod: PodInfo) -> bool:
+        """Whether a container asks for a resource that the extender manages; every pod where it manages none."""
+        if not self._managed:
+            return True
+        amounts = (c.resources for c in pod.containers if c.resources is not None)
+        return any(self._managed & {*(a.requests or ()), *(a.limits or ())} for a in amounts)
+
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
+        """An answer without nodes leaves none."""
+        answer = self._ask(self._config.filter_verb, self._args(pod, nodes), wire.ExtenderFilterResult)
+        if answer.error:
+            raise ExtenderError(answer.error)
+        names: Sequence[str] = ()
+        if self._config.node_cache_capable and answer.node_names is not None:
+            names = answer.node_names
+        elif answer.nodes is not None:
+            names = [_name(item) for item in answer.nodes.items or ()]
+        asked = {node.metadata.name for node in nodes}
+        for name in names:
+            if name not in asked:
+                raise ExtenderError(
+                    f"extender {json.dumps(self._config.url_prefix)} claims a filtered node {json.dumps(name)}"
+                    " which is not found in the input node list"
+                )
+        return Filtered(frozenset(names), answer.failed_nodes or {}, answer.failed_and_unresolvable_nodes or {})
+
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
+        """A node that is named twice gets both."""
+        answer = self._ask(self._config.prioritize_verb, self._args(pod, nodes), list[wire.HostPriority])
+        points: Counter[str] = Counter()
+        for entry in answer:
+            points[entry.host] += entry.score
+        return points
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        """The extender binds the pod itself."""
+        args = wire.ExtenderBindingArgs(pod_name=pod.name, pod_namespace=pod.namespace, pod_uid=pod.uid, node=node)
+        answer = self._ask(self._config.bind_verb, args, wire.ExtenderBindingResult)
+        if answer.error:
+            raise ExtenderError(answer.error)
+
+    def preempt(self, pod: PodInfo, candidates: Sequence[Victims]) -> Mapping[str, Sacrifice]:
+        """The answer names victims by UID, whatever was asked."""
+        by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
+        if self._config.node_cache_capable:
+            args = wire.ExtenderPreemptionArgs(
+                pod=_whole(pod.pod), node_name_to_meta_victims={c.node: _meta_victims(c) for c in by_node}
+            )
+        else:
+            args = wire.ExtenderPreemptionArgs(
+                pod=_whole(pod.pod), node_name_to_victims={c.node: _victims(c) for c in by_node}
+            )
+        answer = self._ask(self._config.preempt_verb, args, wire.ExtenderPreemptionResult)
+        return {
+            node: Sacrifice(tuple(p.uid for p in victims.pods or ()), victims.num_pdb_violations)
+            if victims is not None
+            else Sacrifice((), 0)
+            for node, victims in (answer.node_name_to_meta_victims or {}).items()
+        }
+
+    def _args(self, pod: PodInfo, nodes: Sequence[Node]) -> wire.ExtenderArgs:
+        if self._config.node_cache_capable:
+            return wire.ExtenderArgs(pod=_whole(pod.pod), node_names=[node.metadata.name for node in nodes])
+        return wire.ExtenderArgs(pod=_whole(pod.pod), nodes=wire.NodeList(items=[_whole(node) for node in nodes]))
+
+    def _ask(self, verb: str, args: object, kind: type[T]) -> T:
+        body = self._transport.post(verb, wire.encode(args))
+        try:
+            return wire.decode(kind, body)
+        except wire.WireError as e:
+            raise ExtenderError(f"invalid answer to {verb} from extender at URL {self._config.url_prefix}: {e}") from e
+
+
+def _whole(obj: Object) -> msgspec.Raw:
+    if not obj.manifest:
+        raise ExtenderError(f"{type(obj).__name__} {obj.metadata.name} is not known as a whole")
+    return msgspec.Raw(obj.manifest)
+
+
+def _victims(candidate: Victims) -> wire.Victims:
+    return wire.Victims(pods=[_whole(p.pod) for p in candidate.pods], num_pdb_violations=candidate.pdb_violations)
+
+
+def _meta_victims(candidate: Victims) -> wire.MetaVictims:
+    pods = [wire.MetaPod(uid=p.uid) for p in candidate.pods]
+    return wire.MetaVictims(pods=pods, num_pdb_violations=candidate.pdb_violations)
+
+
+def _name(node: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(node, type=Object).metadata.name
+    except msgspec.MsgspecError as e:
+        raise ExtenderError(f"an answer holds what is no Node: {e}") from e
