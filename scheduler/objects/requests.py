@@ -54,49 +54,66 @@ def scoring_requests(pod: Pod, *, running: bool = False, pod_level: bool = True)
     `pod_level=False` leaves spec.resources out, as kube-scheduler's NodeResourcesFit does when it *scores* the incoming
     pod (though not when it filters).
     """
-    total = _total(pod, defaults=_DEFAULTS, pod_level=pod_level, running=running)
-    return quantity.milli(total.get(CPU, 0)), quantity.value(total.get(MEMORY, 0))
+    defaults: Mapping[str, int] = _DEFAULTS
+    if pod_level and _at_pod_level(pod, running=running):
+        # then a default stands in only for what nothing of the pod names, be it a container or the overhead
+        named = _total(pod, defaults={}, pod_level=True, running=running)
+        defaults = {r: amount for r, amount in _DEFAULTS.items() if r not in named}
+    total = _total(pod, defaults=defaults, pod_level=pod_level, running=running)
+    return _cut(quantity.milli(total.get(CPU, 0))), _cut(quantity.value(total.get(MEMORY, 0)))
 
 
 def base_units(amounts: Amounts | None) -> dict[str, int]:
     """A node's allocatable in base units, of the resources that count, `pods` among them."""
     nanos = {resource: quantity.parse(text) for resource, text in (amounts or {}).items()}
-    return _base_units(nanos) | {PODS: quantity.value(nanos.get(PODS, 0))}
+    return _base_units(nanos) | {PODS: _cut(quantity.value(nanos.get(PODS, 0)))}
 
 
 def _base_units(nanos: Mapping[str, int]) -> dict[str, int]:
     return {
-        resource: min(quantity.milli(amount) if resource == CPU else quantity.value(amount), INT64_MAX)
+        resource: _cut(quantity.milli(amount) if resource == CPU else quantity.value(amount))
         for resource, amount in nanos.items()
         if counted(resource)
     }
 
 
+def _cut(amount: int) -> int:
+    return max(-INT64_MAX, min(amount, INT64_MAX))
+
+
 def _total(pod: Pod, *, defaults: Mapping[str, int], pod_level: bool, running: bool) -> Nanos:
     spec = pod.spec
-    at_pod_level = _nanos(spec.resources.requests) if pod_level and spec.resources else {}
-    # a default stands in only for what neither the container nor the pod names
-    missing = {r: amount for r, amount in defaults.items() if r not in at_pod_level}
     statuses = _statuses(pod) if running else {}
     total: Nanos = {}
     for container in spec.containers or ():
-        _add(total, _container(container, missing, statuses, pod))
+        _add(total, _container(container, defaults, statuses, pod))
     sidecars: Nanos = {}
     init: Nanos = {}
     for container in spec.init_containers or ():
         if container.restart_policy == "Always":
-            asked = _container(container, missing, statuses, pod)
+            asked = _container(container, defaults, statuses, pod)
             _add(total, asked)
             _add(sidecars, asked)
             _maximum(init, sidecars)
         else:
-            asked = _container(container, missing, {}, pod)
+            asked = _container(container, defaults, {}, pod)
             _add(asked, sidecars)
             _maximum(init, asked)
     _maximum(total, init)
-    total |= {r: amount for r, amount in at_pod_level.items() if r in (CPU, MEMORY) or r.startswith("hugepages-")}
+    if pod_level:
+        total |= _at_pod_level(pod, running=running)
     _add(total, _nanos(spec.overhead))
     return total
+
+
+def _at_pod_level(pod: Pod, *, running: bool) -> Nanos:
+    """What the pod as a whole asks for: cpu, memory and huge pages, which replace what its containers add up to."""
+    asked = _nanos(pod.spec.resources.requests if pod.spec.resources else None)
+    status = pod.status
+    given = asked
+    if running and status.resources is not None:
+        given = _resizing(pod, asked, status.resources.requests, status.allocated_resources)
+    return {r: given.get(r, 0) for r in asked if r in (CPU, MEMORY) or r.startswith("hugepages-")}
 
 
 def _container(
@@ -105,14 +122,19 @@ def _container(
     asked = _nanos(container.resources.requests if container.resources else None)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
-        given = _nanos(status.resources.requests)
-        _maximum(given, _nanos(status.allocated_resources))
-        if not _resize_infeasible(pod):
-            _maximum(given, asked)
-        asked = given
+        asked = _resizing(pod, asked, status.resources.requests, status.allocated_resources)
     for resource, amount in defaults.items():
         asked.setdefault(resource, amount)
     return asked
+
+
+def _resizing(pod: Pod, asked: Nanos, actual: Amounts | None, allocated: Amounts | None) -> Nanos:
+    """The largest of what was asked, what it has and what was allotted; an infeasible wish does not count."""
+    given = _nanos(actual)
+    _maximum(given, _nanos(allocated))
+    if not _resize_infeasible(pod):
+        _maximum(given, asked)
+    return given
 
 
 def _statuses(pod: Pod) -> dict[str, ContainerStatus]:

@@ -12,7 +12,7 @@ import msgspec
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Amounts = dict[str, str | int | float]  # resource name -> quantity as written
+Amounts = dict[str, str | Int64 | float]  # resource name -> quantity as written
 Labels = dict[str, str]
 
 
@@ -336,6 +336,8 @@ class PodStatus(Struct, frozen=True):
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resources: Resources | None = None  # of the pod as a whole, while it is resized in place
+    allocated_resources: Amounts | None = None
 
 
 class Object(Struct, frozen=True):

@@ -145,6 +145,25 @@ def test_a_resize_in_progress_counts_for_running_pods_only(pod: PodBuilder, cpu:
 
 
 @pytest.mark.parametrize(
+    ("actual", "allocated", "reason", "cpu"),
+    [
+        pytest.param({"cpu": "3"}, {"cpu": "2"}, "", 3000, id="what it has"),
+        pytest.param({"cpu": "2"}, {"cpu": "3"}, "", 3000, id="what it was allotted"),
+        pytest.param({"cpu": "500m"}, {}, "", 1000, id="what it asks for"),
+        pytest.param({"cpu": "500m"}, {}, "Infeasible", 500, id="an infeasible wish does not count"),
+        pytest.param({}, {}, "Infeasible", 0, id="it has nothing"),
+    ],
+)
+def test_a_resize_of_the_whole_pod_counts_while_it_goes_on(
+    actual: dict[str, str], allocated: dict[str, str], reason: str, cpu: int
+) -> None:
+    builder = make_pod().request(cpu="100m").pod_level(cpu="1").condition("PodResizePending", "True", reason)
+    builder.json["status"] |= {"resources": {"requests": actual}, "allocatedResources": allocated}
+    assert requests.pod_requests(builder.obj(), running=True)["cpu"] == cpu
+    assert requests.pod_requests(builder.obj())["cpu"] == 1000
+
+
+@pytest.mark.parametrize(
     ("pod", "on_the_node", "incoming"),
     [
         pytest.param(make_pod(), (0, 0), (0, 0), id="no containers"),
@@ -173,6 +192,18 @@ def test_a_resize_in_progress_counts_for_running_pods_only(pod: PodBuilder, cpu:
         ),
         pytest.param(
             make_pod().request().overhead(cpu="1"), (1100, 200 * MIB), (1100, 200 * MIB), id="overhead on top"
+        ),
+        pytest.param(
+            make_pod().request(memory="1Gi").pod_level(memory="2Gi").overhead(cpu="1"),
+            (1000, 2 * GIB),
+            (1100, GIB),
+            id="pod level: overhead leaves no room for a default",
+        ),
+        pytest.param(
+            make_pod().request(cpu="1").request().pod_level(memory="2Gi"),
+            (1000, 2 * GIB),
+            (1100, 400 * MIB),
+            id="pod level: so does another container",
         ),
     ],
 )
