@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from scheduler.config import ConfigError, Configuration, read
 from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
 from scheduler.evaluate.engine import Engine, Evaluation
@@ -66,8 +68,8 @@ def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Ev
 
 def _case(line: str, number: int) -> Json:
     try:
-        case = json.loads(line)
-    except (ValueError, RecursionError) as e:  # a number of too many digits is a mere ValueError
+        case = msgspec.json.decode(line)  # stricter than Python's: no NaN, no half of a surrogate pair
+    except (ValueError, RecursionError) as e:
         raise CaseError(f"line {number}: not JSON: {e}") from e
     if not isinstance(case, dict):
         raise CaseError(f"line {number}: a case is a JSON object")

@@ -23,6 +23,7 @@ from scheduler.kube.kinds import KINDS
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Object, Pod
+from scheduler.recorder.build import microseconds
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
@@ -91,7 +92,7 @@ def decoded_pod(where: str, content: object) -> Pod:
     pod = _decoded(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
     if not isinstance(pod, Pod):
         raise ManifestError(f"{where}: expected a Pod (v1), found {skipped.pop()}")
-    wrong = wrong_amount(content)
+    wrong = wrong_amount(content) or _wrong_time(pod)
     if wrong is not None:
         raise ManifestError(f"{where}: {wrong}")
     return pod
@@ -128,6 +129,14 @@ def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
     if wrong is not None:
         raise ManifestError(f"{where} ({_name_of(content)}): {wrong}")
     return obj
+
+
+def _wrong_time(pod: Pod) -> str | None:
+    try:
+        microseconds(pod.metadata.creation_timestamp)
+    except (ValueError, TypeError):  # the latter of a time without a zone
+        return f"metadata.creationTimestamp: {pod.metadata.creation_timestamp!r} is not an RFC 3339 time"
+    return None
 
 
 def _named(obj: AnyObject, *, namespaced: bool) -> AnyObject:

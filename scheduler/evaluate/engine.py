@@ -21,8 +21,11 @@ from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate.cluster import Cluster
 from scheduler.evaluate.outcome import outcome_of
 from scheduler.framework.runtime import Framework, PluginError
+from scheduler.framework.waiting import WaitingPods
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.objects.types import Node
 from scheduler.plugins import IN_TREE
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
@@ -36,14 +39,31 @@ MARKS: Final = ("evaluated: no pod was bound",)
 class NoCluster:
     """The plugins' handle where there is nothing to bind to."""
 
+    preempts = True
     evicts = True  # what kube-scheduler would do
-    binds_volumes = True  # likewise
 
     def __init__(self, objects: ClusterObjects | None = None) -> None:
         self.objects = objects or ClusterObjects()
+        self.waiting_pods = WaitingPods()
+
+    def preempting(self, uid: str) -> bool:
+        """Nothing is going on."""
+        return False
+
+    def node(self, name: str) -> Node | None:
+        """Never asked by a cycle, as everything below."""
+        raise RuntimeError("evaluate binds nothing")
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        """Never asked by a cycle."""
+        """See `node`."""
+        raise RuntimeError("evaluate binds nothing")
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        """See `node`."""
+        raise RuntimeError("evaluate binds nothing")
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        """See `node`."""
         raise RuntimeError("evaluate binds nothing")
 
 
