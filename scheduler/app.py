@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ import yaml
 
 from scheduler import klog
 from scheduler.config import ConfigError, Configuration, build_profile, load
+from scheduler.config.convert import converted
 from scheduler.config.defaulted import defaulted
 from scheduler.config.types import DEFAULT_NAME
 from scheduler.evaluate import ManifestError, NoCluster
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config)
+    config = _configuration(arguments.config, arguments.accept_legacy_config)
     if arguments.leader_elect is not None:
         election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
         config = msgspec.structs.replace(config, leader_election=election)
@@ -95,7 +96,7 @@ def _refuse_to_replace(config: Configuration) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config) if arguments.config else None
+    config = _configuration(arguments.config, arguments.accept_legacy_config) if arguments.config else None
     if arguments.cluster is not None:
         decided = evaluate_files(arguments.cluster, arguments.pod, config, _note)
         _print_json(answer(decided.pod.full_name, decided, arguments.output))
@@ -125,10 +126,22 @@ def _say(what: str, message: object) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    config = load(arguments.file)
+    config = _configuration(arguments.file, arguments.accept_legacy_config)
     for i in range(len(config.profiles)):
         build_profile(config, i, IN_TREE, NoCluster())
     print(yaml.safe_dump(defaulted(config, IN_TREE), sort_keys=True), end="")
+    return 0
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    text = converted(arguments.file, _warn_of(arguments.file))
+    if arguments.output is None:
+        print(text, end="")
+        return 0
+    try:
+        arguments.output.write_text(text)
+    except OSError as e:
+        raise ConfigError(f"{arguments.output}: {e.strerror or e}") from e
     return 0
 
 
@@ -136,8 +149,14 @@ def _ship(arguments: argparse.Namespace) -> int:
     return shipper.main(arguments.spool, arguments.endpoint)
 
 
-def _configuration(path: Path | None) -> Configuration:
-    return load(path) if path else Configuration()
+def _configuration(path: Path | None, accept_legacy: bool = False) -> Configuration:
+    if path is None:
+        return Configuration()
+    return load(path, legacy=_warn_of(path) if accept_legacy else None)
+
+
+def _warn_of(path: Path) -> Callable[[str], None]:
+    return lambda note: klog.warning(note, file=str(path))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -151,6 +170,10 @@ def _parser() -> argparse.ArgumentParser:
     _evaluate_options(_command(commands, "evaluate", _evaluate, "decide a pod without binding it, or many cases"))
     validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
     validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
+    _legacy_option(validate)
+    convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
+    convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
+    convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
     ship = _command(commands, "ship", _ship, "deliver a spool to the decisions service (run starts this itself)")
     _spool_option(ship)
     ship.add_argument("--endpoint", required=True, type=_url, metavar="URL", help="the decisions service")
@@ -184,6 +207,7 @@ def _evaluate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration, for cases that bring none of their own"
     )
+    _legacy_option(command)
     command.add_argument(
         "-o", "--output", choices=FORMS, default=CASE, help="as a case's outcome (default) or as a record of an attempt"
     )
@@ -196,6 +220,7 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"KubeSchedulerConfiguration (v1); default: one profile, {DEFAULT_NAME}",
     )
+    _legacy_option(command)
     cluster = command.add_argument_group(
         "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
     )
@@ -235,6 +260,14 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         "--adaptive-sampling",
         action="store_true",
         help="with percentageOfNodesToScore absent or 0: kube-scheduler's adaptive share instead of every node",
+    )
+
+
+def _legacy_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--accept-legacy-config",
+        action="store_true",
+        help="also read v1beta1, v1beta2 and v1beta3, each with its own default plugins",
     )
 
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from scheduler import klog
 from scheduler.config import Configuration, build_profile
-from scheduler.config.durations import seconds
 from scheduler.eventhandlers import NODES, PODS
 from scheduler.framework.runtime import Framework
 from scheduler.framework.sampling import ADAPTIVE
@@ -33,6 +32,7 @@ from scheduler.kube.watch import Reflector
 from scheduler.kube.writes import bind
 from scheduler.loop import Loop
 from scheduler.objects.cluster import ClusterObjects
+from scheduler.objects.durations import seconds
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE

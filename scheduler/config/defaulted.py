@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from scheduler.config.profiles import decoded_arguments, merged_multi_point
+from scheduler.config.arguments import Registry, arguments
+from scheduler.config.profiles import merged_multi_point
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.framework.plugin import InTreePlugin, NoArgs
+from scheduler.framework.plugin import NoArgs
 
 Json = dict[str, Any]
 
 
-def defaulted(config: Configuration, registry: Mapping[str, type[InTreePlugin]]) -> Json:
+def defaulted(config: Configuration, registry: Registry) -> Json:
     """The whole document. ConfigError where a profile's arguments cannot be decoded."""
     document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
     document["profiles"] = [_profile(config.profiles[i], i, registry) for i in range(len(config.profiles))]
@@ -24,16 +24,16 @@ def defaulted(config: Configuration, registry: Mapping[str, type[InTreePlugin]])
     return document
 
 
-def _profile(profile: ProfileConfig, index: int, registry: Mapping[str, type[InTreePlugin]]) -> Json:
+def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
     multi_point = merged_multi_point(profile.plugins.multi_point)
-    args = decoded_arguments(profile, f"profiles[{index}]", registry)
+    args = arguments(profile, f"profiles[{index}]", registry)
     enabled = {ref.name for ref in multi_point} | {
         ref.name for point in _points(profile.plugins).values() for ref in point.enabled
     }
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
-            {"name": name, "args": _arguments(name, args.get(name, registry[name].args_type()))}
+            {"name": name, "args": _written(name, args.get(name, registry[name].args_type()))}
             for name in sorted(enabled & registry.keys())
             if registry[name].args_type is not NoArgs
         ],
@@ -58,7 +58,7 @@ def _plugin_set(plugins: PluginSet) -> Json:
     return {key: value for key, value in listed.items() if value}
 
 
-def _arguments(name: str, args: Any) -> Json:
+def _written(name: str, args: Any) -> Json:
     """Arguments as written: with their kind, without what is unset."""
     written: Json = _without_empty(msgspec.to_builtins(args))
     return {**written, "apiVersion": API_VERSION, "kind": f"{name}Args"}

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler.config import durations
-from scheduler.config.errors import invalid, required
+from scheduler.objects import durations
+from scheduler.objects.names import wrong_with_key
+from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.requests import is_extended
 
 
@@ -55,13 +56,11 @@ class Extender(Struct, frozen=True):
     ignorable: bool = False
 
 
-def problems(extenders: tuple[Extender, ...]) -> Iterator[str]:
+def extender_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
     """What kube-scheduler refuses, in its words."""
     binders, managed = 0, set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
-        if not extender.url_prefix:
-            yield required(f"{path}.urlPrefix")
         if extender.prioritize_verb and extender.weight <= 0:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         binders += bool(extender.bind_verb)
@@ -71,8 +70,7 @@ def problems(extenders: tuple[Extender, ...]) -> Iterator[str]:
             yield invalid(f"{path}.httpTimeout", extender.http_timeout, str(e))
         for j, resource in enumerate(extender.managed_resources):
             name = f"{path}.managedResources[{j}].name"
-            if not is_extended(resource.name):
-                yield invalid(name, resource.name, "is an invalid extended resource name")
+            yield from _name_problems(name, resource.name)
             if resource.name in managed:
                 yield invalid(name, resource.name, "duplicate extender managed resource name")
             managed.add(resource.name)
@@ -80,3 +78,11 @@ def problems(extenders: tuple[Extender, ...]) -> Iterator[str]:
         yield invalid(
             "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"
         )
+
+
+def _name_problems(path: str, name: str) -> Iterator[Problem]:
+    wrong = wrong_with_key(name)
+    yield from (invalid(path, name, each) for each in wrong)
+    # quotas count the resource under `requests.NAME`, which must be a name too
+    if not wrong and (not is_extended(name) or wrong_with_key(f"requests.{name}")):
+        yield invalid(path, name, "is an invalid extended resource name")

@@ -7,15 +7,13 @@ Source: pkg/scheduler/apis/config/v1/default_plugins.go (mergePluginSet) and fra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from scheduler.config.errors import ConfigError, invalid
+from scheduler.config.arguments import Registry, arguments
+from scheduler.config.errors import ConfigError
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.framework.interface import EXTENSION_POINTS
-from scheduler.framework.plugin import Args, Handle, InTreePlugin, NoArgs
+from scheduler.framework.plugin import Handle
 from scheduler.framework.profile import Profile
 from scheduler.plugins import DEFAULT, MARKS
 
@@ -23,14 +21,12 @@ _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAUL
 _MAX_TOTAL = (1 << 63) - 1
 
 
-def build_profile(
-    config: Configuration, index: int, registry: Mapping[str, type[InTreePlugin]], handle: Handle
-) -> Profile:
+def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
     """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
     profile = config.profiles[index]
     path = f"profiles[{index}]"
     multi_point = merged_multi_point(profile.plugins.multi_point)
-    args = decoded_arguments(profile, path, registry)
+    args = arguments(profile, path, registry)
     objects: dict[str, Any] = {}
 
     def plugin(name: str, point: str) -> Any:
@@ -45,11 +41,11 @@ def build_profile(
     for point, protocol in EXTENSION_POINTS.items():
         explicit: PluginSet = getattr(profile.plugins, _snake(point))
         for ref in explicit.enabled:
-            if not isinstance(plugin(ref.name, point), protocol):
+            if not isinstance(plugin(ref.name, point), protocol) and point not in registry[ref.name].idle_at:
                 raise ConfigError(f'{path}: plugin "{ref.name}" does not extend {_interface(point)} plugin')
         available = [r.name for r in multi_point if isinstance(plugin(r.name, "multiPoint"), protocol)]
-        names = _expand(path, point, explicit, available)
-        points[_snake(point)] = tuple(plugin(name, point) for name in names)
+        named = (plugin(name, point) for name in _expand(path, point, explicit, available))
+        points[_snake(point)] = tuple(each for each in named if isinstance(each, protocol))
     _check_cardinality(path, profile, points)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
@@ -64,10 +60,15 @@ def build_profile(
 
 
 def merged_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
-    """The default MultiPoint list with the user's changes: replaced in place, removed, appended."""
+    """The default MultiPoint list with the user's changes."""
+    return merged(_DEFAULTS, user)
+
+
+def merged(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[PluginRef, ...]:
+    """A default list with the user's changes: replaced in place, removed, appended."""
     disabled = {ref.name for ref in user.disabled}
     last = {ref.name: i for i, ref in enumerate(user.enabled)}
-    kept = [ref for ref in _DEFAULTS if "*" not in disabled and ref.name not in disabled]
+    kept = [ref for ref in defaults if "*" not in disabled and ref.name not in disabled]
     replaced = [user.enabled[last[ref.name]] if ref.name in last else ref for ref in kept]
     used = {last[ref.name] for ref in kept if ref.name in last}
     # one that is enabled twice is left over here, and found to be a duplicate later
@@ -109,33 +110,6 @@ def _check_cardinality(path: str, profile: ProfileConfig, points: dict[str, tupl
         )
     if not points["bind"]:
         raise ConfigError(f'{path}: at least one bind plugin is needed for profile with scheduler name "{name}"')
-
-
-def decoded_arguments(profile: ProfileConfig, path: str, registry: Mapping[str, type[InTreePlugin]]) -> dict[str, Args]:
-    """Each configured plugin's arguments, decoded and checked."""
-    decoded: dict[str, Args] = {}
-    for j, entry in enumerate(profile.plugin_config):
-        where = f"{path}.pluginConfig[{j}]"
-        factory = registry.get(entry.name)
-        if factory is None:
-            continue  # as kube-scheduler does: the file may be shared with a build that has the plugin
-        if entry.args and factory.args_type is NoArgs:
-            raise ConfigError(f"{where}.args: plugin {entry.name} takes no arguments")
-        kind = (entry.args or {}).get("kind", f"{entry.name}Args")
-        if kind != f"{entry.name}Args":
-            raise ConfigError(
-                f"decoding .{where}: args for plugin {entry.name} were not of type"
-                f" {entry.name}Args.kubescheduler.config.k8s.io, got {kind}"
-            )
-        try:
-            args = msgspec.convert(entry.args or {}, factory.args_type)
-        except msgspec.ValidationError as e:
-            raise ConfigError(f"decoding .{where}: decoding args for plugin {entry.name}: {e}") from e
-        problems = [invalid(f"{where}.args.{field}", value, detail) for field, value, detail in args.problems()]
-        if problems:
-            raise ConfigError.all_of(problems)
-        decoded[entry.name] = args
-    return decoded
 
 
 def _snake(camel: str) -> str:

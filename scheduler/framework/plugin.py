@@ -6,6 +6,7 @@ points it extends (`interface`). It is constructed once for each profile that en
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from scheduler.framework.events import EVERY_EVENT, Event
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -24,9 +26,9 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     api_version: str = ""
     kind: str = ""
 
-    def problems(self) -> list[tuple[str, object, str]]:
-        """What is wrong with the values: (path below `args`, value, detail) each."""
-        return []
+    def problems(self) -> Iterable[Problem]:
+        """What is wrong with the values, in kube-scheduler's order; paths are relative to `args`."""
+        return ()
 
 
 class NoArgs(Args, frozen=True):
@@ -58,6 +60,8 @@ class InTreePlugin:
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
     wakes_on: ClassVar[frozenset[Event]] = EVERY_EVENT  # what may change its mind about a pod it rejected
+    # points that kube-scheduler's plugin of this name extends and ours needs not: a file may name it there
+    idle_at: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
 
 
 def seconds(text: str) -> float:
     """A duration in seconds. ValueError when it is none."""
-    sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
+    return nanoseconds(text) / 10**9
+
+
+def nanoseconds(text: str) -> int:
+    """A duration in nanoseconds, cut as Go cuts it. ValueError when it is none."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
-        return 0.0
+        return 0
     parts = list(_PART.finditer(rest))
     if not parts or "".join(p[0] for p in parts) != rest:
         raise ValueError(f"{text!r} is not a duration such as 15s or 1m30s")
-    return sign * sum(float(p[1]) * _UNITS[p[2]] for p in parts)
+    return sign * sum(int(Fraction(f"0{p[1]}") * _NS[p[2]]) for p in parts)
+
+
+def canonical(text: str) -> str:
+    """The same duration as Go writes it: `90s` is `1m30s`. ValueError when it is none."""
+    ns = nanoseconds(text)
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    if ns == 0:
+        return "0s"
+    for unit in ("ns", "µs", "ms"):
+        if ns < _NS[unit] * 1000:
+            return f"{sign}{_decimal(Fraction(ns, _NS[unit]))}{unit}"
+    minutes, rest = divmod(ns, _NS["m"])
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{whole}{_decimal(Fraction(rest, _NS['s']))}s"
+
+
+def _decimal(number: Fraction) -> str:
+    """Exact, without trailing zeros; nanoseconds have nine digits at most."""
+    return f"{int(number)}.{int(number % 1 * 10**9):09}".rstrip("0").rstrip(".")

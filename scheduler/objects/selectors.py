@@ -34,7 +34,7 @@ def requirement_matches(requirement: Requirement, value: str | None) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            number, bound = _int64(value), _int64(values[0])
+            number, bound = int64(value), int64(values[0])
             if number is None or bound is None:
                 return False
             return number > bound if requirement.operator == "Gt" else number < bound
@@ -77,7 +77,7 @@ def validated(term: NodeSelectorTerm) -> NodeSelectorTerm:
         elif r.operator in ("Gt", "Lt"):
             if count != 1:
                 raise InvalidSelectorError("for 'Gt', 'Lt' operators, exactly one value is required")
-            if _int64((r.values or [""])[0]) is None:
+            if int64((r.values or [""])[0]) is None:
                 raise InvalidSelectorError("for 'Gt', 'Lt' operators, the value must be an integer")
         else:
             raise InvalidSelectorError(f'"{r.operator}" is not a valid label selector operator')
@@ -116,7 +116,8 @@ def describe_labels(selector: LabelSelector | None) -> str:
     return ",".join([*equal, *(describe(r) for r in selector.match_expressions or ())]) or "any pod"
 
 
-def _int64(text: str | None) -> int | None:
+def int64(text: str | None) -> int | None:
+    """A decimal number as Go reads an int64; None when the text is none, or out of range."""
     if text is None or not _INT64.fullmatch(text):
         return None
     number = int(text)

@@ -5,6 +5,7 @@ What is built is what pods without claims see of the plugin: no verdict, no poin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,9 @@ from scheduler.framework.verdicts import (
     unresolvable,
     unschedulable,
 )
+from scheduler.objects import durations
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, invalid
 
 REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
 NO_CLAIMS = unschedulable(Reason("no-claims"))
@@ -41,12 +44,26 @@ class DynamicResourcesArgs(Args, frozen=True):
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
 
+    def problems(self) -> Iterator[Problem]:
+        """Malformed, or too short."""
+        yield from _too_short("filterTimeout", self.filter_timeout, 0, "must be zero or positive")
+        yield from _too_short("bindingTimeout", self.binding_timeout, 1, "must be at least 1 second")
+
+
+def _too_short(path: str, text: str, least_s: int, detail: str) -> Iterator[Problem]:
+    try:
+        if durations.seconds(text) < least_s:
+            yield invalid(path, durations.canonical(text), detail)
+    except ValueError as e:
+        yield invalid(path, text, str(e))
+
 
 class DynamicResources(InTreePlugin):
     """Skips pods without claims, refuses the others."""
 
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
+    idle_at = frozenset({"preEnqueue", "reserve", "preBind"})
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""

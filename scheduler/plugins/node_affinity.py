@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity v1.36, and k8s.io/component
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects import selectors
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem
+from scheduler.objects.selector_problems import term_problems
 from scheduler.objects.selectors import InvalidSelectorError
 from scheduler.objects.types import NodeAffinity as Affinity
 from scheduler.objects.types import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
@@ -32,35 +34,18 @@ class NodeAffinityArgs(Args, frozen=True):
 
     added_affinity: Affinity | None = None
 
-    def problems(self) -> list[tuple[str, object, str]]:
-        """Terms must parse."""
-        found: list[tuple[str, object, str]] = []
+    def problems(self) -> Iterator[Problem]:
+        """Every term must parse, but for preferred ones without weight."""
         if self.added_affinity is None:
-            return found
+            return
         required = self.added_affinity.required
         for i, term in enumerate(required.node_selector_terms or () if required else ()):
             path = f"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
-            found += [(f"{path}.{field}", value, detail) for field, value, detail in _term_problems(term)]
-        return found
-
-
-def _term_problems(term: NodeSelectorTerm) -> list[tuple[str, object, str]]:
-    """The requirements that do not parse, each by its path below the term."""
-    found: list[tuple[str, object, str]] = []
-    for i, requirement in enumerate(term.match_expressions or ()):
-        if requirement.operator not in selectors.OPERATORS:
-            detail = f"supported values: {', '.join(f'{chr(34)}{o}{chr(34)}' for o in selectors.OPERATORS)}"
-            found.append((f"matchExpressions[{i}].operator", requirement.operator, detail))
-            continue
-        try:
-            selectors.validated(NodeSelectorTerm(match_expressions=[requirement]))
-        except InvalidSelectorError as e:
-            found.append((f"matchExpressions[{i}].values", ",".join(requirement.values or ()), str(e)))
-    try:
-        selectors.validated(NodeSelectorTerm(match_fields=term.match_fields))
-    except InvalidSelectorError as e:
-        found.append(("matchFields", "", str(e)))
-    return found
+            yield from term_problems(term, path)
+        for i, preferred in enumerate(self.added_affinity.preferred or ()):
+            if _counts(preferred):
+                path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
+                yield from term_problems(preferred.preference, path)
 
 
 class NodeAffinity(InTreePlugin):

@@ -6,6 +6,9 @@ Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go v1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Verdict
@@ -16,6 +19,7 @@ from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, duplicate, invalid
 from scheduler.objects.requests import CPU, MEMORY, STORAGE
 from scheduler.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
 
@@ -25,16 +29,18 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
 
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
 
-    def problems(self) -> list[tuple[str, object, str]]:
-        """Weights and repetitions."""
-        found: list[tuple[str, object, str]] = []
+    def __post_init__(self) -> None:
+        if not self.resources:
+            msgspec.structs.force_setattr(self, "resources", DEFAULT_RESOURCES)
+
+    def problems(self) -> Iterator[Problem]:
+        """Repetitions and weights."""
         names = [spec.name for spec in self.resources]
         for i, spec in enumerate(self.resources):
-            if spec.weight != 1:
-                found.append((f"resources[{i}].weight", spec.weight, "must be 1"))
             if spec.name in names[:i]:
-                found.append((f"resources[{i}].name", spec.name, "duplicate"))
-        return found
+                yield duplicate(f"resources[{i}].name", spec.name)
+            if spec.weight != 1:
+                yield invalid(f"resources[{i}].weight", spec.weight, "must be 1")
 
 
 class NodeResourcesBalancedAllocation(InTreePlugin):

@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
@@ -20,7 +20,9 @@ from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts
+from scheduler.objects.names import wrong_with_key
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, forbidden, invalid, not_supported, required
 from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE, is_extended, is_scalar
 from scheduler.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
 
@@ -42,11 +44,15 @@ class RatioParam(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How nodes are scored, and by which resources."""
+    """How nodes are scored, and by which resources. Whoever writes one must name its type."""
 
-    type: str = LEAST
+    type: str = ""
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
     requested_to_capacity_ratio: RatioParam | None = None
+
+    def __post_init__(self) -> None:
+        if not self.resources:
+            msgspec.structs.force_setattr(self, "resources", DEFAULT_RESOURCES)
 
 
 class NodeResourcesFitArgs(Args, frozen=True):
@@ -54,23 +60,19 @@ class NodeResourcesFitArgs(Args, frozen=True):
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type=LEAST)
 
-    def problems(self) -> list[tuple[str, object, str]]:
+    def problems(self) -> Iterator[Problem]:
         """What kube-scheduler refuses when it builds the plugin."""
-        found: list[tuple[str, object, str]] = []
+        for i, resource in enumerate(self.ignored_resources):
+            path = f"ignoredResources[{i}]"
+            yield from (invalid(path, resource, wrong) for wrong in wrong_with_key(resource))
         for i, group in enumerate(self.ignored_resource_groups):
+            path = f"ignoredResourceGroups[{i}]"
             if "/" in group:
-                found.append((f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'"))
-        strategy = self.scoring_strategy
-        if strategy.type not in (LEAST, MOST, RATIO):
-            supported = ", ".join(f'"{t}"' for t in (LEAST, MOST, RATIO))
-            found.append(("scoringStrategy.type", strategy.type, f"supported values: {supported}"))
-        for i, spec in enumerate(strategy.resources):
-            if not 0 < spec.weight <= 100:
-                detail = f"resource weight of {spec.name} not in valid range (0, 100]"
-                found.append((f"scoringStrategy.resources[{i}].weight", spec.weight, detail))
-        return found + _shape_problems(strategy)
+                yield invalid(path, group, "resource group name can't contain '/'")
+            yield from (invalid(path, group, wrong) for wrong in wrong_with_key(group))
+        yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
 
 
 class NodeResourcesFit(InTreePlugin):
@@ -78,6 +80,7 @@ class NodeResourcesFit(InTreePlugin):
 
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
+    idle_at = frozenset({"preFilter", "preScore"})
     wakes_on = frozenset(
         {
             *(Event.NODE_ADD, Event.NODE_ALLOCATABLE, Event.NODE_TAINT),
@@ -154,22 +157,32 @@ def _by_shape(
     return allocation.broken_linear(shape, allocation.utilization(allocatable, requested))
 
 
-def _shape_problems(strategy: ScoringStrategy) -> list[tuple[str, object, str]]:
-    ratio = strategy.requested_to_capacity_ratio
-    path = "scoringStrategy.requestedToCapacityRatio"
+def _strategy_problems(strategy: ScoringStrategy) -> Iterator[Problem]:
+    ratio, path = strategy.requested_to_capacity_ratio, "requestedToCapacityRatio"
+    if strategy.type not in (LEAST, MOST, RATIO):
+        yield not_supported("type", strategy.type, (LEAST, MOST, RATIO))
+    for i, spec in enumerate(strategy.resources):
+        if not 0 < spec.weight <= 100:
+            detail = f"resource weight of {spec.name} not in valid range (0, 100]"
+            yield invalid(f"resources[{i}].weight", spec.weight, detail)
     if strategy.type != RATIO:
-        return [] if ratio is None else [(path, None, f"must be nil when type is not {RATIO}")]
-    if ratio is None:
-        return [(path, None, f"must be specified when type is {RATIO}")]
-    found: list[tuple[str, object, str]] = []
-    points, path = ratio.shape, f"{path}.shape"
+        if ratio is not None:
+            yield forbidden(path, f"must be nil when type is not {RATIO}")
+    elif ratio is None:
+        yield required(path, f"must be specified when type is {RATIO}")
+    else:
+        yield from (problem.below(f"{path}.shape") for problem in _shape_problems(ratio.shape))
+
+
+def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
     if not points:
-        return [(path, None, "at least one point must be specified")]
+        yield required("", "at least one point must be specified")
+    for i in range(1, len(points)):
+        if points[i - 1].utilization >= points[i].utilization:
+            yield invalid(f"[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
+            break
     for i, point in enumerate(points):
-        if i and point.utilization <= points[i - 1].utilization:
-            found.append((f"{path}[{i}].utilization", point.utilization, "values must be sorted in increasing order"))
         if not 0 <= point.utilization <= 100:
-            found.append((f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]"))
+            yield invalid(f"[{i}].utilization", point.utilization, "not in valid range [0, 100]")
         if not 0 <= point.score <= RATIO_SCALE:
-            found.append((f"{path}[{i}].score", point.score, "not in valid range [0, 10]"))
-    return found
+            yield invalid(f"[{i}].score", point.score, f"not in valid range [0, {RATIO_SCALE}]")

@@ -23,6 +23,7 @@ class TaintToleration(InTreePlugin):
     """Both answers are asked once of each distinct list of taints."""
 
     name = "TaintToleration"
+    idle_at = frozenset({"preScore"})
     wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_CHANGED})
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:

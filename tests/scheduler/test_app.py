@@ -68,7 +68,7 @@ def test_what_validate_prints_is_valid_and_the_same(tmp_path: Path, capsys: Capt
         ),
         (
             "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: NodeName, args: {x: 1}}]}]",
-            "profiles[1].pluginConfig[0].args: plugin NodeName takes no arguments",
+            "{path}: profiles[1].pluginConfig[0].args: plugin NodeName takes no arguments",
         ),
     ],
     ids=["the file", "a profile", "another profile"],

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PostFilterResult, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.problems import Problem, invalid
 from scheduler.plugins.default_preemption.choice import best
 from scheduler.plugins.default_preemption.victims import Victims, select
 
@@ -39,25 +41,24 @@ class DefaultPreemptionArgs(Args, frozen=True):
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
-    def problems(self) -> list[tuple[str, object, str]]:
+    def problems(self) -> Iterator[Problem]:
         """Ranges, and not both zero."""
-        found: list[tuple[str, object, str]] = []
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
-            found.append(("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]"))
+            yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
         if absolute < 0:
-            found.append(("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)"))
+            yield invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)")
         if percentage == absolute == 0:
             other = "cannot be zero at the same time as minCandidateNodes"
-            found.append(("minCandidateNodesPercentage", percentage, f"{other}Absolute"))
-            found.append(("minCandidateNodesAbsolute", absolute, f"{other}Percentage"))
-        return found
+            yield invalid("minCandidateNodesPercentage", percentage, f"{other}Absolute")
+            yield invalid("minCandidateNodesAbsolute", absolute, f"{other}Percentage")
 
 
 class DefaultPreemption(InTreePlugin):
     """PostFilter only."""
 
     name = "DefaultPreemption"
+    idle_at = frozenset({"preEnqueue"})
     args_type = DefaultPreemptionArgs
 
     def post_filter(

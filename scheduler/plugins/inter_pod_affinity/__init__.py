@@ -21,6 +21,7 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms, Term
+from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.selectors import InvalidSelectorError
 from scheduler.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, reaching, readable, wanted
 from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label

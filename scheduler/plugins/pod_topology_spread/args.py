@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from scheduler.framework.plugin import Args
+from scheduler.objects.names import wrong_with_key
+from scheduler.objects.problems import Problem, duplicate, forbidden, invalid, not_supported, required
 from scheduler.objects.types import TopologySpreadConstraint
 from scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT
 
@@ -19,35 +23,33 @@ class PodTopologySpreadArgs(Args, frozen=True):
     default_constraints: tuple[DefaultConstraint, ...] | None = None
     defaulting_type: str = SYSTEM
 
-    def problems(self) -> list[tuple[str, object, str]]:
-        """In kube-scheduler's order and words."""
+    def problems(self) -> Iterator[Problem]:
+        """The type, then each constraint, and whether it was given before."""
         constraints = self.default_constraints or ()
-        found: list[tuple[str, object, str]] = []
         if self.defaulting_type not in (SYSTEM, LIST):
-            found.append(("defaultingType", self.defaulting_type, f'supported values: "{SYSTEM}", "{LIST}"'))
+            yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))
         elif self.defaulting_type == SYSTEM and constraints:
-            found.append(("defaultingType", SYSTEM, "when .defaultConstraints are not empty"))
+            yield invalid("defaultingType", SYSTEM, "when .defaultConstraints are not empty")
         for i, constraint in enumerate(constraints):
             path = f"defaultConstraints[{i}]"
-            found += [(f"{path}.{field}", value, detail) for field, value, detail in _problems(constraint)]
+            yield from _problems(constraint, path)
             pair = (constraint.topology_key, constraint.when_unsatisfiable)
             if pair in [(c.topology_key, c.when_unsatisfiable) for c in constraints[:i]]:
-                found.append((path, f"{{{', '.join(pair)}}}", "given twice"))
-        return found
+                yield duplicate(path, f"{{{', '.join(pair)}}}")
 
 
-def _problems(constraint: DefaultConstraint) -> list[tuple[str, object, str]]:
-    found: list[tuple[str, object, str]] = []
-    action = constraint.when_unsatisfiable
+def _problems(constraint: DefaultConstraint, path: str) -> Iterator[Problem]:
+    key, action = constraint.topology_key, constraint.when_unsatisfiable
     if constraint.max_skew <= 0:
-        found.append(("maxSkew", constraint.max_skew, "not in valid range (0, inf)"))
-    if not constraint.topology_key:
-        found.append(("topologyKey", "", "can not be empty"))
+        yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
+    if not key:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    else:
+        yield from (invalid(f"{path}.topologyKey", key, wrong) for wrong in wrong_with_key(key))
     if not action:
-        found.append(("whenUnsatisfiable", "", "can not be empty"))
+        yield required(f"{path}.whenUnsatisfiable", "can not be empty")
     elif action not in (HARD, SOFT):
-        found.append(("whenUnsatisfiable", action, f'supported values: "{HARD}", "{SOFT}"'))
+        yield not_supported(f"{path}.whenUnsatisfiable", action, (HARD, SOFT))
     if constraint.label_selector is not None:
         words = "constraint must not define a selector, as they deduced for each pod"
-        found.append(("labelSelector", constraint.label_selector, words))
-    return found
+        yield forbidden(f"{path}.labelSelector", words)

@@ -9,6 +9,7 @@ Binding and provisioning (PreBind) are not built: where the scheduler around the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class VolumeBinding(InTreePlugin):
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
+    idle_at = frozenset({"preBind"})
     wakes_on = frozenset(
         {
             Event.STORAGE_CLASS_ADD,

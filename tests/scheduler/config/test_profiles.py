@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.config import ConfigError, Configuration, build_profile, read
+from scheduler.config.types import API_VERSION
 from scheduler.evaluate import NoCluster
 from scheduler.framework.profile import Profile
 from scheduler.plugins import DEFAULT, IN_TREE
@@ -211,41 +212,40 @@ RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
         ),
         (
             FIT,
-            "{scoringStrategy: {resources: [{name: cpu, weight: 101}]}}",
+            "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 101}]}}",
             f"{ARGS}.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not"
             f" in valid range (0, 100]",
         ),
         (
             FIT,
             "{scoringStrategy: {type: RequestedToCapacityRatio}}",
-            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Invalid value: must be specified when type"
+            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Required value: must be specified when type"
             f" is RequestedToCapacityRatio",
         ),
         (
             FIT,
-            "{scoringStrategy: {requestedToCapacityRatio: {}}}",
-            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Invalid value: must be nil when type is not"
+            "{scoringStrategy: {type: LeastAllocated, requestedToCapacityRatio: {}}}",
+            f"{ARGS}.scoringStrategy.requestedToCapacityRatio: Forbidden: must be nil when type is not"
             f" RequestedToCapacityRatio",
         ),
         (
             FIT,
             f"{{scoringStrategy: {{{RATIO}[]}}}}}}",
-            f"{SHAPE}: Invalid value: at least one point must be specified",
+            f"{SHAPE}: Required value: at least one point must be specified",
         ),
         (
             FIT,
             f"{{scoringStrategy: {{{RATIO}[{{utilization: 50, score: 11}}, {{utilization: 50, score: 1}},"
             f" {{utilization: 101}}]}}}}}}",
-            f"[{SHAPE}[0].score: Invalid value: 11: not in valid range [0, 10],"
-            f" {SHAPE}[1].utilization: Invalid value: 50: values must be sorted in"
-            f" increasing order,"
+            f"[{SHAPE}[1].utilization: Invalid value: 50: values must be sorted in increasing order,"
+            f" {SHAPE}[0].score: Invalid value: 11: not in valid range [0, 10],"
             f" {SHAPE}[2].utilization: Invalid value: 101: not in valid range [0, 100]]",
         ),
         (BALANCED, "{resources: [{name: cpu, weight: 2}]}", f"{ARGS}.resources[0].weight: Invalid value: 2: must be 1"),
         (
             BALANCED,
             "{resources: [{name: cpu}, {name: cpu}]}",
-            f'{ARGS}.resources[1].name: Invalid value: "cpu": duplicate',
+            f'{ARGS}.resources[1].name: Duplicate value: "cpu"',
         ),
         (
             PREEMPTION,
@@ -276,7 +276,7 @@ def test_arguments_that_cannot_be(plugin: str, args: str, message: str) -> None:
 
 
 def test_arguments_reach_their_plugin() -> None:
-    made = profile(arguments(FIT, "{apiVersion: x, kind: NodeResourcesFitArgs, ignoredResources: [a/b]}"))
+    made = profile(arguments(FIT, f"{{apiVersion: {API_VERSION}, kind: NodeResourcesFitArgs, ignoredResources: [a/b]}}"))
     (fit,) = [p for p in made.filter if p.name == FIT]
     assert fit.args.ignored_resources == ("a/b",)  # type: ignore[attr-defined]
 

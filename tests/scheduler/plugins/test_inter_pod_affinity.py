@@ -15,6 +15,7 @@ from scheduler.evaluate import NoCluster
 from scheduler.framework.state import CycleState
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import invalid
 from scheduler.objects.types import Namespace
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod
@@ -243,7 +244,7 @@ def test_points_lie_between_the_least_and_the_most(raw: list[int], normalized: l
 @pytest.mark.parametrize(("weight", "problems"), [(0, 0), (100, 0), (-1, 1), (101, 1)])
 def test_arguments(weight: int, problems: int) -> None:
     found = InterPodAffinityArgs(hard_pod_affinity_weight=weight).problems()
-    assert found == [("hardPodAffinityWeight", weight, "not in valid range [0, 100]")] * problems
+    assert list(found) == [invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]")] * problems
 
 
 # --- against a model that walks ---------------------------------------------------------------------------------------

@@ -354,14 +354,14 @@ PROBLEMS: dict[str, tuple[Json, list[tuple[str, object]]]] = {
 def test_arguments(case: str) -> None:
     args, expected = PROBLEMS[case]
     found = msgspec.convert(args, PodTopologySpreadArgs).problems()
-    assert [(path, value) for path, value, _ in found] == expected
+    assert [(problem.path, problem.value) for problem in found] == expected
 
 
 def test_default_constraints_take_no_selector() -> None:
     args = {"defaultingType": "List", "defaultConstraints": [spread(ZONE)]}
-    ((path, _, detail),) = msgspec.convert(args, PodTopologySpreadArgs).problems()
-    assert path == "defaultConstraints[0].labelSelector"
-    assert detail == "constraint must not define a selector, as they deduced for each pod"
+    (problem,) = msgspec.convert(args, PodTopologySpreadArgs).problems()
+    words = "constraint must not define a selector, as they deduced for each pod"
+    assert str(problem) == f"defaultConstraints[0].labelSelector: Forbidden: {words}"
 
 
 # --- against a model that walks ---------------------------------------------------------------------------------------

@@ -405,7 +405,7 @@ def test_no_points() -> None:
     ids=str,
 )
 def test_arguments(args: Json, paths: list[str]) -> None:
-    assert [path for path, _, _ in msgspec.convert(args, VolumeBindingArgs).problems()] == paths
+    assert [problem.path for problem in msgspec.convert(args, VolumeBindingArgs).problems()] == paths
 
 
 # --- a model ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""`pluginConfig:` of a profile: each plugin's arguments, decoded into its own type, and what is wrong with them.
+
+Invariant: what the registry does not know is left alone, as kube-scheduler does with plugins out of its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from scheduler.config.errors import ConfigError
+from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
+from scheduler.framework.plugin import Args, InTreePlugin, NoArgs
+from scheduler.objects.problems import Problem
+
+Registry = Mapping[str, type[InTreePlugin]]
+
+
+def arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
+    """Each configured plugin's arguments. ConfigError when they do not decode, or are refused."""
+    decoded = dict(_decoded(profile, path, registry))
+    ConfigError.raise_any(argument_problems(profile, path, registry))
+    return {profile.plugin_config[j].name: args for j, args in decoded.items()}
+
+
+def argument_problems(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[Problem]:
+    """What is wrong with arguments that decode. ConfigError when some do not."""
+    for j, args in _decoded(profile, path, registry):
+        yield from (problem.below(f"{path}.pluginConfig[{j}].args") for problem in args.problems())
+
+
+def _decoded(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[tuple[int, Args]]:
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name in registry:
+            yield j, _decode(entry, f"{path}.pluginConfig[{j}]", registry[entry.name].args_type)
+
+
+def _decode(entry: PluginConfig, path: str, args_type: type[Args]) -> Args:
+    written, kind = entry.args or {}, f"{entry.name}Args"
+    if written and args_type is NoArgs:
+        raise ConfigError(f"{path}.args: plugin {entry.name} takes no arguments")
+    found, version = written.get("kind", kind), written.get("apiVersion", API_VERSION)
+    if version != API_VERSION:
+        detail = f'no kind "{found}" is registered for version "{version}"'
+        raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {detail}")
+    if found != kind:
+        raise ConfigError(
+            f"decoding .{path}: args for plugin {entry.name} were not of type"
+            f" {kind}.kubescheduler.config.k8s.io, got {found}"
+        )
+    try:
+        return msgspec.convert(written, args_type)
+    except msgspec.ValidationError as e:
+        raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {e}") from e

@@ -1,0 +1,143 @@
+"""A profile's plugin sets, from a beta version's to v1's.
+
+v1beta1 and v1beta2 enable plugins point by point, in an order that no MultiPoint list gives: v1 disables MultiPoint and
+names every plugin at its points. v1beta3 has v1's form; only what v1 enables besides is disabled.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.config.document import Document
+from scheduler.config.legacy_versions import AVOID, GAINED, LIMITS, SCORERS, V1BETA1, Version, Weighted
+from scheduler.config.profiles import merged
+from scheduler.config.types import PluginRef, Plugins, PluginSet
+from scheduler.objects.problems import Problem, invalid
+from scheduler.plugins import DEFAULT
+
+_EVERY = "*"
+_COUNTS_ALL = "NodeVolumeLimits"
+
+
+def point_plugins(plugins: Plugins, path: str, version: Version, notes: list[str], problems: list[Problem]) -> Document:
+    """The plugin sets of v1beta1 or v1beta2 as v1's, every plugin at its points."""
+    sets = _sets(plugins)
+    points: dict[str, list[PluginRef]] = {}
+    for point, own in sets.items():
+        where = f"{path}.{point}"
+        enabled = _merged(own, point, version)
+        if point == "score" and version is V1BETA1:
+            problems += _scorer_problems(own, enabled, where)
+        _note_disabled(own, where, notes)
+        points[point] = _renamed(enabled, own, where, notes)
+    for point, served, names in GAINED:
+        disabled = _names(sets[point].disabled)
+        at_served, present = _names(points[served]), _names(points[point])
+        added = at_served & set(names) - present - disabled
+        if _EVERY not in disabled:
+            points[point] += [PluginRef(name=name) for name in names if name in added]
+    v1: Document = {"multiPoint": {"disabled": [{"name": _EVERY}]}}
+    return v1 | {point: {"enabled": _written(refs)} for point, refs in points.items() if refs}
+
+
+def multi_point_plugins(
+    plugins: Plugins, path: str, version: Version, notes: list[str], problems: list[Problem]
+) -> Document:
+    """The plugin sets of v1beta3 as v1's: without what v1 enables by default and v1beta3 does not."""
+    v1: Document = {}
+    for point, own in _sets(plugins).items():
+        where = f"{path}.{point}"
+        _note_disabled(own, where, notes)
+        present = _names(own.enabled) | ({_COUNTS_ALL} if _counted(plugins, own, point, version) else set())
+        enabled = _without_limits(own.enabled, present, where, notes)
+        disabled = [ref for ref in own.disabled if ref.name not in LIMITS]
+        if point == "multiPoint" and _EVERY not in _names(own.disabled):
+            known = _names(disabled) | {name for name, _ in version.defaults["multiPoint"]}
+            disabled += [PluginRef(name=name) for name, _ in DEFAULT if name not in known]
+        written = {"enabled": _written(enabled), "disabled": [{"name": ref.name} for ref in disabled]}
+        if any(written.values()):
+            v1[point] = {key: refs for key, refs in written.items() if refs}
+    return v1
+
+
+def scorer(plugins: Plugins, version: Version) -> str | None:
+    """Which scorer of v1beta1 is enabled; None where there is none, as in the later versions."""
+    if "score" not in version.defaults:
+        return None
+    enabled = (ref.name for ref in _merged(plugins.score, "score", version))
+    return next((name for name in enabled if name in SCORERS), None)
+
+
+def _merged(own: PluginSet, point: str, version: Version) -> list[PluginRef]:
+    defaults = _refs(version.defaults.get(point, ()))
+    if version.replaces_in_place:
+        return list(merged(defaults, own))
+    disabled = _names(own.disabled)
+    return [ref for ref in defaults if not disabled & {_EVERY, ref.name}] + list(own.enabled)
+
+
+def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> list[Problem]:
+    """NodeResourcesFit scores by one strategy: two scorers cannot become one."""
+    rivals = list(dict.fromkeys(ref.name for ref in enabled if ref.name in (*SCORERS, "NodeResourcesFit")))
+    if len(rivals) < 2:
+        return []
+    last = rivals[-1]
+    places = [f"{where}.enabled[{k}]" for k, ref in enumerate(own.enabled) if ref.name == last]
+    others = ", ".join(f'"{name}"' for name in rivals[:-1])
+    detail = f"was conflict with {others}: v1 has one scoring strategy, so disable all of these but one"
+    return [invalid((places or [where])[-1], last, detail)]
+
+
+def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[str]) -> list[PluginRef]:
+    """Under v1's names, without what v1 has no more."""
+    if AVOID in _names(own.enabled):
+        notes.append(f"{where}: {AVOID} left out, the annotation that it read is no more")
+    kept = [ref for ref in enabled if ref.name != AVOID]
+    kept = [msgspec.structs.replace(r, name="NodeResourcesFit") if r.name in SCORERS else r for r in kept]
+    return _without_limits(kept, _names(kept), where, notes)
+
+
+def _without_limits(
+    enabled: list[PluginRef] | tuple[PluginRef, ...], present: set[str], where: str, notes: list[str]
+) -> list[PluginRef]:
+    """The limits of in-tree drivers become NodeVolumeLimits, unless it is `present` anyway."""
+    kept: list[PluginRef] = []
+    for ref in enabled:
+        if ref.name not in LIMITS:
+            kept.append(ref)
+        elif _COUNTS_ALL in present | _names(kept):
+            notes.append(f"{where}: {ref.name} left out, {_COUNTS_ALL} counts its volumes")
+        else:
+            notes.append(f"{where}: {ref.name} becomes {_COUNTS_ALL}, which counts the volumes of every driver")
+            kept.append(PluginRef(name=_COUNTS_ALL))
+    return kept
+
+
+def _counted(plugins: Plugins, own: PluginSet, point: str, version: Version) -> bool:
+    """Whether v1beta3's MultiPoint brings NodeVolumeLimits to the point."""
+    everywhere = _names(merged(_refs(version.defaults["multiPoint"]), plugins.multi_point))
+    here = set() if point == "multiPoint" else _names(own.disabled)
+    return _COUNTS_ALL in everywhere and not here & {_EVERY, _COUNTS_ALL}
+
+
+def _note_disabled(own: PluginSet, where: str, notes: list[str]) -> None:
+    disabled = [ref.name for ref in own.disabled]
+    if _COUNTS_ALL not in disabled and _EVERY not in disabled:
+        words = f"is disabled, but {_COUNTS_ALL}, which counts its volumes too, is not"
+        notes += [f"{where}: {name} {words}" for name in disabled if name in LIMITS]
+
+
+def _sets(plugins: Plugins) -> dict[str, PluginSet]:
+    return {field.encode_name: getattr(plugins, field.name) for field in msgspec.structs.fields(plugins)}
+
+
+def _refs(defaults: Weighted) -> tuple[PluginRef, ...]:
+    return tuple(PluginRef(name=name, weight=weight) for name, weight in defaults)
+
+
+def _names(refs: list[PluginRef] | tuple[PluginRef, ...]) -> set[str]:
+    return {ref.name for ref in refs}
+
+
+def _written(refs: list[PluginRef]) -> list[Document]:
+    return [{"name": ref.name, **({"weight": ref.weight} if ref.weight else {})} for ref in refs]

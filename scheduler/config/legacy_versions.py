@@ -1,0 +1,158 @@
+"""What kube-scheduler's beta configuration versions enable by default, and which of their plugins are gone.
+
+Owns: facts, as tables. Does not own: what is made of them (`legacy`). Each version stands as in the last release that
+served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28. Source: pkg/scheduler/apis/config/VERSION
+(default_plugins.go, defaults.go) and validation of those releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+GROUP: Final = "kubescheduler.config.k8s.io"
+
+# The limits of single in-tree drivers. NodeVolumeLimits counts their volumes since these are migrated to CSI, so the
+# tables below leave them out.
+LIMITS: Final = ("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits")
+
+# v1beta1's scorers, and the strategy of NodeResourcesFit that each became.
+SCORERS: Final = {
+    "NodeResourcesLeastAllocated": "LeastAllocated",
+    "NodeResourcesMostAllocated": "MostAllocated",
+    "RequestedToCapacityRatio": "RequestedToCapacityRatio",
+}
+
+# Its score came from an annotation of nodes that Kubernetes no longer has.
+AVOID: Final = "NodePreferAvoidPods"
+
+# Plugins that nothing else does the work of, and what upstream advises instead.
+GONE: Final = {
+    "NodeLabel": "use NodeAffinity's addedAffinity instead",
+    "ServiceAffinity": "use InterPodAffinity instead",
+    "SelectorSpread": "PodTopologySpread spreads by services and controllers without configuration",
+}
+
+REMOVED_IN_V1BETA2: Final = (*SCORERS, AVOID, "NodeLabel", "ServiceAffinity")
+
+# Points that a plugin has gained since v1beta2, each with the point that it serves: (gained, served, plugins).
+GAINED: Final = (
+    ("preEnqueue", "postFilter", ("DefaultPreemption",)),
+    ("preFilter", "filter", ("NodeVolumeLimits", "VolumeZone")),
+    ("preScore", "score", ("NodeResourcesFit", "NodeResourcesBalancedAllocation")),
+)
+
+Weighted = tuple[tuple[str, int], ...]  # plugins and their weights; 0 where the weight is not said
+
+
+@dataclass(frozen=True)
+class Version:
+    """A beta version. Its defaults stand either at each point or at `multiPoint`."""
+
+    name: str
+    removed_in: str  # the first release of kube-scheduler that refuses it
+    defaults: Mapping[str, Weighted]
+    replaces_in_place: bool  # whether enabling a default plugin changes its weight where it stands
+    later_fields: tuple[str, ...] = ()  # of v1, by path; `profiles.` stands for each profile
+    dropped_fields: tuple[str, ...] = field(default=())  # which v1 has no more
+
+
+def _unweighted(*names: str) -> Weighted:
+    return tuple((name, 0) for name in names)
+
+
+_FILTERS: Final = _unweighted(
+    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
+    *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity"),
+)
+
+# v1beta1 and v1beta2 differ by their scorers only. SchedulingGates came to v1beta2 with v1.27; v1beta1 gets it too,
+# since the API server refuses to bind a pod that has gates.
+_AT_POINTS: Final[Mapping[str, Weighted]] = {
+    "preEnqueue": _unweighted("SchedulingGates"),
+    "queueSort": _unweighted("PrioritySort"),
+    "preFilter": _unweighted(
+        *("NodeResourcesFit", "NodePorts", "VolumeRestrictions", "PodTopologySpread", "InterPodAffinity"),
+        *("VolumeBinding", "NodeAffinity"),
+    ),
+    "filter": _FILTERS,
+    "postFilter": _unweighted("DefaultPreemption"),
+    "preScore": _unweighted("InterPodAffinity", "PodTopologySpread", "TaintToleration", "NodeAffinity"),
+    "reserve": _unweighted("VolumeBinding"),
+    "preBind": _unweighted("VolumeBinding"),
+    "bind": _unweighted("DefaultBinder"),
+}
+
+_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
+
+V1BETA1: Final = Version(
+    name="v1beta1",
+    removed_in="v1.23",
+    defaults={
+        **_AT_POINTS,
+        "score": (
+            ("NodeResourcesBalancedAllocation", 1),
+            ("ImageLocality", 1),
+            ("InterPodAffinity", 1),
+            ("NodeResourcesLeastAllocated", 1),
+            ("NodeAffinity", 1),
+            (AVOID, 10000),
+            ("PodTopologySpread", 2),
+            ("TaintToleration", 1),
+        ),
+    },
+    replaces_in_place=False,
+    later_fields=(
+        "delayCacheUntilActive",
+        "profiles.percentageOfNodesToScore",
+        "profiles.plugins.multiPoint",
+        "profiles.plugins.preEnqueue",
+    ),
+    dropped_fields=_ADDRESSES,
+)
+
+V1BETA2: Final = Version(
+    name="v1beta2",
+    removed_in="v1.28",
+    defaults={
+        **_AT_POINTS,
+        "score": (
+            ("NodeResourcesBalancedAllocation", 1),
+            ("ImageLocality", 1),
+            ("InterPodAffinity", 1),
+            ("NodeResourcesFit", 1),
+            ("NodeAffinity", 1),
+            ("PodTopologySpread", 2),
+            ("TaintToleration", 1),
+        ),
+    },
+    replaces_in_place=True,
+    later_fields=("delayCacheUntilActive", "profiles.percentageOfNodesToScore", "profiles.plugins.multiPoint"),
+    dropped_fields=_ADDRESSES,
+)
+
+V1BETA3: Final = Version(
+    name="v1beta3",
+    removed_in="v1.29",
+    defaults={
+        "multiPoint": (
+            *_unweighted("PrioritySort", "NodeUnschedulable", "NodeName"),
+            ("TaintToleration", 3),
+            ("NodeAffinity", 2),
+            ("NodePorts", 0),
+            ("NodeResourcesFit", 1),
+            *_unweighted("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+            ("PodTopologySpread", 2),
+            ("InterPodAffinity", 2),
+            ("DefaultPreemption", 0),
+            ("NodeResourcesBalancedAllocation", 1),
+            ("ImageLocality", 1),
+            *_unweighted("DefaultBinder", "SchedulingGates"),
+        )
+    },
+    replaces_in_place=True,
+    later_fields=("delayCacheUntilActive", "profiles.percentageOfNodesToScore"),
+)
+
+LEGACY: Final[Mapping[str, Version]] = {f"{GROUP}/{each.name}": each for each in (V1BETA1, V1BETA2, V1BETA3)}
