@@ -59,6 +59,10 @@ class Cache:
         node_name = self._node_of.get(uid)
         return None if node_name is None else self.columns.pods[self.columns.index[node_name]][uid]
 
+    def node_of(self, uid: str) -> str | None:
+        """The node that the pod counts on, assumed or confirmed."""
+        return self._node_of.get(uid)
+
     def assumed(self, uid: str) -> bool:
         """Whether the pod counts on a node that the API server has not confirmed yet."""
         return uid in self._assumed

@@ -184,34 +184,32 @@ class EventHandlers:
         self.queue.update(pod, time.monotonic())
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
-            if pod.terminating and not old.terminating:  # no binding will succeed now
-                self._forget(flight)
+            if pod.terminating and self.cache.assumed(pod.uid):  # no binding will succeed now
+                self._leaves(pod.uid)
         elif old.pod.status.nominated_node_name not in ("", pod.pod.status.nominated_node_name):
             self._nomination_ended(old)
 
     def pod_gone(self, uid: str) -> None:
         """The pod was deleted or has finished."""
-        waited, flight, counted = self.queue.delete(uid), self._in_flight.get(uid), self.cache.pod(uid)
+        waited, flight = self.queue.delete(uid), self._in_flight.get(uid)
         if flight is not None:
             flight.deleted = True
-            self._forget(flight)
-        elif counted is not None:
-            self.cache.remove_pod(uid)
-            self.queue.wake(Event.POD_DELETE, time.monotonic(), counted, None)
+        if self.cache.bound(uid):
+            self._leaves(uid)
         elif waited is not None and waited.pod.pod.status.nominated_node_name:
             self._nomination_ended(waited.pod)
 
-    def forgotten(self, pod: PodInfo, node: str) -> None:
-        """A pod that counted on a node before it was bound there does no longer."""
+    def left(self, pod: PodInfo, node: str) -> None:
+        """A pod that counted on a node, if only before it was bound there, no longer does."""
         spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
         was = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
         self.queue.wake(Event.POD_DELETE, time.monotonic(), was, None, among=lambda other: other.uid != pod.uid)
 
-    def _forget(self, flight: InFlight) -> None:
-        assumed = flight.assumed
-        if self.cache.assumed(assumed.pod.uid):
-            self.cache.forget(assumed.pod.uid)
-            self.forgotten(assumed.pod, assumed.node)
+    def _leaves(self, uid: str) -> None:
+        pod, node = self.cache.pod(uid), self.cache.node_of(uid)
+        assert pod is not None and node is not None
+        self.cache.remove_pod(uid)
+        self.left(pod, node)
 
     def _nomination_ended(self, pod: PodInfo) -> None:
         """Pods that had to leave room for this one need not any longer."""

@@ -26,7 +26,6 @@ from scheduler.binding import Assumed, Binder, Bound
 from scheduler.cache import Cache
 from scheduler.cycle import CycleResult, schedule
 from scheduler.eventhandlers import EventHandlers, InFlight
-from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework, message_of
 from scheduler.framework.verdicts import error
 from scheduler.kube.watch import Changed, Listed
@@ -83,7 +82,7 @@ class Loop:
         self.queue = SchedulingQueue(
             first.profile.queue_sort[0].sort_key,
             lambda pod: self._framework(pod).run_pre_enqueue(pod),
-            self._wakes_on,
+            {name: framework.profile.hints for name, framework in frameworks.items()},
             initial_backoff_s,
             max_backoff_s,
         )
@@ -114,8 +113,10 @@ class Loop:
         if pod.terminating:
             klog.info(3, "Skip schedule deleting pod", pod=pod.full_name)
             self._writes.skipped(pod, f"skip schedule deleting pod: {pod.full_name}")
+            self.queue.done(pod.uid)
             return
         if self.cache.bound(pod.uid):
+            self.queue.done(pod.uid)
             return
         klog.info(3, "Attempting to schedule pod", pod=pod.full_name)
         framework = self._framework(pod)
@@ -200,20 +201,18 @@ class Loop:
                 evaluatedNodes=flight.evaluated,
                 feasibleNodes=flight.feasible,
             )
-            if flight.deleted:  # its deletion was seen first; nothing else will take it off the node
-                self._handlers.pod_gone(pod.uid)
+            self.queue.done(pod.uid)
             return
         klog.info(1, "Failed to bind pod", pod=pod.full_name)
         self._undo(assumed)
-        self.queue.wake(Event.POD_DELETE, time.monotonic())
-        if flight.deleted:
-            self._handlers.pod_gone(pod.uid)
-            return
-        if self.cache.bound(pod.uid):  # the watch has shown it bound: to another node, or by another scheduler
-            return
-        message = f'running Bind plugin "{done.failure.plugin}": {message_of(done.failure.verdict)}'
-        klog.error(message, "Error scheduling pod; retrying", pod=pod.full_name)
-        self._give_back(queued, message, frozenset(), failed=True)
+        # gone, or the watch has shown it bound: to another node, or by another scheduler
+        if flight.deleted or self.cache.bound(pod.uid):
+            self.queue.done(pod.uid)
+        else:
+            message = f'running Bind plugin "{done.failure.plugin}": {message_of(done.failure.verdict)}'
+            klog.error(message, "Error scheduling pod; retrying", pod=pod.full_name)
+            self._give_back(queued, message, frozenset(), failed=True)
+        self._handlers.left(pod, assumed.node)  # after it was given back: its own leaving does not help it
 
     def _undo(self, assumed: Assumed) -> None:
         assumed.framework.run_unreserve(assumed.state, assumed.pod, assumed.node)
@@ -225,9 +224,6 @@ class Loop:
 
     def _framework(self, pod: PodInfo) -> Framework:
         return self._frameworks[pod.pod.spec.scheduler_name]
-
-    def _wakes_on(self, pod: PodInfo, plugins: frozenset[str]) -> frozenset[Event]:
-        return self._framework(pod).profile.wakes_on(plugins)
 
     @staticmethod
     def _log_scores(pod: PodInfo, result: CycleResult, names: list[str]) -> None:

@@ -9,6 +9,7 @@ Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PostFilterResult, PreFilterResult, Verdicts
 from scheduler.objects.pod import PodInfo
@@ -40,6 +42,14 @@ class Prepare(Plugin, Protocol):
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Build it now: the cluster was read, and the first cycle shall be no slower than the next."""
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    """Says what may change its mind about a pod that it rejected. Without it everything may."""
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Asked once, when the profile is built."""
 
 
 @runtime_checkable

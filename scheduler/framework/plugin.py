@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from scheduler.framework.events import EVERY_EVENT, Event
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
@@ -59,7 +58,6 @@ class InTreePlugin:
 
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
-    wakes_on: ClassVar[frozenset[Event]] = EVERY_EVENT  # what may change its mind about a pod it rejected
     # points that kube-scheduler's plugin of this name extends and ours needs not: a file may name it there
     idle_at: ClassVar[frozenset[str]] = frozenset()
 

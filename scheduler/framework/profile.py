@@ -6,9 +6,10 @@ Invariant: plugins are constructed once a profile; one that extends several poin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from scheduler.framework import interface
-from scheduler.framework.events import EVERY_EVENT, Event
+from scheduler.framework.hints import QueueingHints
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Profile:
     post_bind: tuple[interface.PostBind, ...] = ()
     marks: tuple[str, ...] = ()  # what this profile's plugins do not do: into every record
 
-    def wakes_on(self, plugins: frozenset[str]) -> frozenset[Event]:
-        """The events that may change the mind of any of these plugins; every event where one declares none."""
-        declared = {p.name: getattr(p, "wakes_on", EVERY_EVENT) for p in (*self.pre_filter, *self.filter)}
-        return frozenset().union(*(declared.get(name, EVERY_EVENT) for name in plugins))
+    @cached_property
+    def hints(self) -> QueueingHints:
+        """What may change the minds of the plugins that can reject a pod."""
+        rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)
+        return QueueingHints({plugin.name: plugin for plugin in rejecting}.values())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.interface import DryRun, Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -64,6 +65,10 @@ class DynamicResources(InTreePlugin):
     name = "DynamicResources"
     args_type = DynamicResourcesArgs
     idle_at = frozenset({"preEnqueue", "reserve", "preBind"})
+
+    def events_to_register(self) -> Iterator[ClusterEventWithHint]:
+        """Nothing that happens helps a pod that is refused."""
+        return iter(())
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""

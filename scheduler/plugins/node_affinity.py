@@ -12,7 +12,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -22,8 +22,8 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
 from scheduler.objects.selector_problems import term_problems
 from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.objects.types import Node, NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
 from scheduler.objects.types import NodeAffinity as Affinity
-from scheduler.objects.types import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
 
 ENFORCED = unresolvable(Reason("enforced-node-affinity"))
 CONFLICT = unresolvable(Reason("affinity-conflict"))
@@ -53,7 +53,10 @@ class NodeAffinity(InTreePlugin):
 
     name = "NodeAffinity"
     args_type = NodeAffinityArgs
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_LABEL, Event.NODE_TAINT, Event.POD_CHANGED})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node that matches now and did not before."""
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""
@@ -96,6 +99,12 @@ class NodeAffinity(InTreePlugin):
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """The most is best."""
         return default_normalize(raw, feasible)
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        added = self._added_required
+        if added is not None and not _any_term_of(added.node_selector_terms or (), new):
+            return False
+        return _accepts(pod, new) and (old is None or not _accepts(pod, old))
 
     @property
     def _added_required(self) -> NodeSelector | None:
@@ -193,3 +202,28 @@ def _wants(pod: PodInfo) -> str:
     if terms:
         wanted.append(" or ".join(terms))
     return ", ".join(wanted) or "its node affinity (which matches nothing)"
+
+
+def _accepts(pod: PodInfo, node: Node) -> bool:
+    """`required_matches` for a single node. InvalidSelectorError where no term matches and one is malformed."""
+    labels, required = node.metadata.labels or {}, _required(pod)
+    if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
+        return False
+    return required is None or _any_term_of(required.node_selector_terms or (), node)
+
+
+def _any_term_of(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
+    labels, malformed = node.metadata.labels or {}, None
+    for term in terms:
+        try:
+            selectors.validated(term)
+        except InvalidSelectorError as e:
+            malformed = e
+            continue
+        by_label = all(selectors.requirement_matches(r, labels.get(r.key)) for r in term.match_expressions or ())
+        by_name = all(selectors.requirement_matches(f, node.metadata.name) for f in term.match_fields or ())
+        if not selectors.empty(term) and by_label and by_name:
+            return True
+    if malformed is not None:
+        raise malformed
+    return False

@@ -6,16 +6,17 @@ The other features known there (resizing in place, websockets) matter when a run
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import PodSpec
+from scheduler.objects.types import Node, PodSpec
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
@@ -32,7 +33,12 @@ class NodeDeclaredFeatures(InTreePlugin):
     """Asked once of each distinct set of declared features."""
 
     name = "NodeDeclaredFeatures"
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_FEATURE, Event.NODE_TAINT, Event.POD_CHANGED})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node's features, or what this pod needs of them."""
+        actions = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
+        yield ClusterEventWithHint(Resource.NODE, actions, _after_node)
+        yield ClusterEventWithHint(Resource.POD, Action.UPDATE, _after_update)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Few pods need any."""
@@ -62,3 +68,11 @@ def needed(spec: PodSpec) -> frozenset[str]:
     if spec.host_network and spec.host_users is False:
         found.add(USER_NAMESPACE_ON_HOST_NETWORK)
     return frozenset(found)
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    return old is None or old.status.declared_features != new.status.declared_features
+
+
+def _after_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and needed(old.pod.spec) != needed(new.pod.spec)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
@@ -19,7 +21,10 @@ class NodeName(InTreePlugin):
     """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
 
     name = "NodeName"
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node, for it may be the one."""
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All pass where the pod names none."""

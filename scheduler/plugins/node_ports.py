@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.changes import placed
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
@@ -17,7 +20,11 @@ class NodePorts(InTreePlugin):
     """Rejects nodes where a host port of the pod is taken."""
 
     name = "NodePorts"
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_DELETE})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A pod that had one of the ports is gone, or there is a new node."""
+        yield ClusterEventWithHint(Resource.POD, Action.DELETE, _after_delete)
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Most pods want none."""
@@ -39,3 +46,7 @@ class NodePorts(InTreePlugin):
                 table.append(unschedulable(Reason("ports", {"ports": text})))
             ids[slot] = numbers[text]
         return Verdicts(tuple(table), ids) if taken else Verdicts()
+
+
+def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+    return placed(old) and any(wanted.conflicts(free) for wanted in pod.host_ports for free in old.host_ports)

@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import msgspec
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import allocation
-from scheduler.framework.events import Event
+from scheduler.framework.changes import placed
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -23,7 +24,8 @@ from scheduler.framework.verdicts import PASS, Verdicts
 from scheduler.objects.names import wrong_with_key
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, forbidden, invalid, not_supported, required
-from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE, is_extended, is_scalar
+from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE, base_units, is_extended, is_scalar
+from scheduler.objects.types import Node
 from scheduler.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
@@ -81,12 +83,13 @@ class NodeResourcesFit(InTreePlugin):
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter", "preScore"})
-    wakes_on = frozenset(
-        {
-            *(Event.NODE_ADD, Event.NODE_ALLOCATABLE, Event.NODE_TAINT),
-            *(Event.POD_DELETE, Event.POD_SCALE_DOWN, Event.POD_CHANGED),
-        }
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Pods that make room, and nodes with more of what the pod requests."""
+        pods = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
+        yield ClusterEventWithHint(Resource.POD, pods, _after_pod)
+        nodes = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
+        yield ClusterEventWithHint(Resource.NODE, nodes, self._after_node)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
@@ -127,6 +130,15 @@ class NodeResourcesFit(InTreePlugin):
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
         return mean(scores, allocatable > 0, [s.weight for s in specs])
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        """The pod fits the node when it is empty, and, where the node was there before, something grew."""
+        asked = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
+        has = base_units(new.status.allocatable)
+        if any(amount > has.get(resource, 0) for resource, amount in asked.items()):
+            return False
+        had = None if old is None else base_units(old.status.allocatable)
+        return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in asked)
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
         strategy: ScoringStrategy = self.args.scoring_strategy
@@ -186,3 +198,13 @@ def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
             yield invalid(f"[{i}].utilization", point.utilization, "not in valid range [0, 100]")
         if not 0 <= point.score <= RATIO_SCALE:
             yield invalid(f"[{i}].score", point.score, f"not in valid range [0, {RATIO_SCALE}]")
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
+    """A pod that took up room is gone; one asks for less of what this pod requests; or this pod asks for less."""
+    if new is None:
+        return placed(old)
+    if new.uid == pod.uid:
+        return True
+    wanted = (resource for resource, amount in pod.requests.items() if amount)
+    return bool(new.pod.spec.node_name) and any(new.requests.get(r, 0) < old.requests.get(r, 0) for r in wanted)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.taints import UNSCHEDULABLE, tolerated
+from scheduler.objects.types import Node
 
 CORDONED = unresolvable(Reason("unschedulable"))
 
@@ -18,10 +21,22 @@ class NodeUnschedulable(InTreePlugin):
     """Rejects nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_CHANGED})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node that takes pods now, or this pod's toleration of those that do not."""
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _after_node)
+        yield ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Asked of the synthetic taint that cordoning stands for."""
         if tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or ()):
             return PASS
         return Verdicts.reject(nodes.unschedulable, CORDONED)
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
+
+
+def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and tolerated(UNSCHEDULABLE, new.pod.spec.tolerations or ())

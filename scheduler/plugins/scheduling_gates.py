@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.verdicts import unresolvable
 from scheduler.objects.pod import PodInfo
@@ -17,3 +20,11 @@ class SchedulingGates(InTreePlugin):
         """The reason names the gates."""
         gates = [gate.name for gate in pod.pod.spec.scheduling_gates or ()]
         return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """The last gate is lifted."""
+        yield ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
+
+
+def _ungated(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.taints import HARD_EFFECTS, tolerated
-from scheduler.objects.types import Taint
+from scheduler.objects.types import Node, Taint
 
 SOFT_EFFECT = "PreferNoSchedule"
 
@@ -24,16 +26,17 @@ class TaintToleration(InTreePlugin):
 
     name = "TaintToleration"
     idle_at = frozenset({"preScore"})
-    wakes_on = frozenset({Event.NODE_ADD, Event.NODE_TAINT, Event.POD_CHANGED})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node whose taints the pod tolerates now and did not before, or this pod's own toleration."""
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _after_node)
+        yield ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The reason names the first taint that is not tolerated."""
-        tolerations = pod.pod.spec.tolerations or ()
 
         def verdict(number: int) -> Verdict:
-            taints = nodes.taints.values[number]
-            hard = (t for t in taints if t.effect in HARD_EFFECTS and not tolerated(t, tolerations))
-            return _rejection(next(hard, None))
+            return _rejection(_first_untolerated(nodes.taints.values[number], pod))
 
         return Verdicts.each(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
 
@@ -55,3 +58,17 @@ def _rejection(taint: Taint | None) -> Verdict:
         return SUCCESS
     params = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     return unresolvable(Reason("untolerated-taint", params))
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    was_closed = old is None or _first_untolerated(old.spec.taints or (), pod) is not None
+    return was_closed and _first_untolerated(new.spec.taints or (), pod) is None
+
+
+def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid
+
+
+def _first_untolerated(taints: Iterable[Taint], pod: PodInfo) -> Taint | None:
+    tolerations = pod.pod.spec.tolerations or ()
+    return next((t for t in taints if t.effect in HARD_EFFECTS and not tolerated(t, tolerations)), None)

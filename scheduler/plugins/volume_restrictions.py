@@ -5,18 +5,20 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions v1.36.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from scheduler.plugins.volume_hints import named_claim
 
 
 @dataclass
@@ -34,7 +36,12 @@ class VolumeRestrictions(InTreePlugin):
     """Inline disks per node; ReadWriteOncePod claims for the cluster as a whole."""
 
     name = "VolumeRestrictions"
-    wakes_on = frozenset({Event.POD_DELETE, Event.NODE_ADD, Event.NODE_TAINT, Event.CLAIM_ADD})
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A pod that held a disk or claim is gone, the claim is there, or there is a new node."""
+        yield ClusterEventWithHint(Resource.POD, Action.DELETE, _after_delete)
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, named_claim)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Every claim must exist. Nothing to filter without an inline disk and without a claim in use."""
@@ -83,3 +90,10 @@ class VolumeRestrictions(InTreePlugin):
 def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
     claims = (v.persistent_volume_claim for v in pod.pod.spec.volumes or ())
     note.uses += sign * sum(claim is not None and claim.claim_name in note.claims for claim in claims)
+
+
+def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+    """Disks are compared only within a namespace, as kube-scheduler does."""
+    if old.namespace != pod.namespace:
+        return False
+    return not set(pod.claims).isdisjoint(old.claims) or any(d.conflicts(o) for d in pod.disks for o in old.disks)

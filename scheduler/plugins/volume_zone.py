@@ -5,14 +5,14 @@ Source: pkg/scheduler/framework/plugins/volumezone v1.36. Volumes with a node af
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
 from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
@@ -25,6 +25,7 @@ from scheduler.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from scheduler.plugins.volume_hints import named_claim
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
@@ -53,18 +54,13 @@ class VolumeZone(InTreePlugin):
     """Each volume's labels are compared with the nodes' columns."""
 
     name = "VolumeZone"
-    wakes_on = frozenset(
-        {
-            Event.STORAGE_CLASS_ADD,
-            Event.NODE_ADD,
-            Event.NODE_LABEL,
-            Event.NODE_TAINT,
-            Event.CLAIM_ADD,
-            Event.CLAIM_UPDATE,
-            Event.VOLUME_ADD,
-            Event.VOLUME_UPDATE,
-        }
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node's labels, the pod's claims, a volume's zones, a class whose claims may wait."""
+        yield ClusterEventWithHint(Resource.STORAGE_CLASS, Action.ADD, _after_class)
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE, named_claim)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, _after_volume)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """The zone and region labels of the volumes that the pod's claims are bound to."""
@@ -110,11 +106,7 @@ class VolumeZone(InTreePlugin):
         volume = self.handle.objects.get(PersistentVolume, name)
         if volume is None:
             raise _UnplaceableError("volume-not-found", volume=name)
-        labels = volume.metadata.labels or {}
-        for key in KEYS:
-            values = frozenset(value.strip() for value in labels.get(key, "").split(BETWEEN_ZONES))
-            if "" not in values:  # a label that names nothing, or is malformed, is ignored
-                yield _Place(name, key, values)
+        yield from _places_of(volume)
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
         """A claim that waits for its pod may be unbound; any other may not."""
@@ -138,3 +130,19 @@ def _has(nodes: NodeColumns, place: _Place) -> Mask:
         general = nodes.label(GENERAL[place.key]).where(nodes.slots, lambda v: v in place.values)
         here |= own.where(nodes.slots, lambda v: v is None) & general
     return here
+
+
+def _places_of(volume: PersistentVolume) -> Iterator[_Place]:
+    labels = volume.metadata.labels or {}
+    for key in KEYS:
+        values = frozenset(value.strip() for value in labels.get(key, "").split(BETWEEN_ZONES))
+        if "" not in values:  # a label that names nothing, or is malformed, is ignored
+            yield _Place(volume.metadata.name, key, values)
+
+
+def _after_class(pod: PodInfo, old: None, new: StorageClass) -> bool:
+    return new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    return old is None or list(_places_of(old)) != list(_places_of(new))

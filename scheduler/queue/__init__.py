@@ -1,5 +1,6 @@
 """Pods that wait to be scheduled."""
 
-from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.queue.queued_pod import QueuedPod, Retry
+from scheduler.queue.scheduling_queue import SchedulingQueue
 
-__all__ = ["QueuedPod", "SchedulingQueue"]
+__all__ = ["QueuedPod", "Retry", "SchedulingQueue"]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from herodotus_record import reasons
 from herodotus_record.model import SUCCESS, Candidate, Code, Preemption, Reason, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.framework.events import SKIP, Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import DryRun
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -60,6 +61,10 @@ class DefaultPreemption(InTreePlugin):
     name = "DefaultPreemption"
     idle_at = frozenset({"preEnqueue"})
     args_type = DefaultPreemptionArgs
+
+    def events_to_register(self) -> Iterator[ClusterEventWithHint]:
+        """A pod that waits for its victims is looked at when one is gone; whether that helps, its rejectors say."""
+        yield ClusterEventWithHint(Resource.POD, Action.DELETE, lambda pod, old, new: SKIP)
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun

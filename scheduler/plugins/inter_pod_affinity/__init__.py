@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go, sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -23,6 +23,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms, Term
 from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.plugins.inter_pod_affinity.hints import AffinityHints
 from scheduler.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, reaching, readable, wanted
 from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label
 
@@ -100,12 +101,13 @@ class InterPodAffinity(InTreePlugin):
 
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs
-    wakes_on = frozenset(
-        {
-            *(Event.POD_ADD, Event.POD_LABEL, Event.POD_DELETE, Event.POD_CHANGED),
-            *(Event.NODE_ADD, Event.NODE_LABEL, Event.NODE_TAINT),
-        }
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Pods that come, go or are relabelled, and nodes that change their domain."""
+        hints = AffinityHints(self.handle.objects)
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        yield ClusterEventWithHint(Resource.POD, pods, hints.after_pod)
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, hints.after_node)
 
     def prepare(self, nodes: NodeColumns) -> None:
         """The rows of the running pods, and their terms read."""

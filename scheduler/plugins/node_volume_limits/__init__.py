@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits v1.36 (csi.go).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from herodotus_record.model import Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.changes import placed
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
 from scheduler.framework.plugin import Handle, InTreePlugin
 from scheduler.framework.state import CycleState
@@ -22,19 +23,25 @@ from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, 
 from scheduler.objects import csi_migration
 from scheduler.objects.cluster import Index
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.storage import VolumeAttachment, claim_name
+from scheduler.objects.storage import CSINode, VolumeAttachment, claim_name
 from scheduler.plugins.node_volume_limits.attached import AttachedVolumes
 from scheduler.plugins.node_volume_limits.volumes import CsiVolume, UncountableError, VolumeLookup
 from scheduler.plugins.topology import FirstRejections
+from scheduler.plugins.volume_hints import any_claim
 
 
 class NodeVolumeLimits(InTreePlugin):
     """The pod's new volumes are added to each node's column of attached ones."""
 
     name = "NodeVolumeLimits"
-    wakes_on = frozenset(
-        {Event.CSI_NODE_ADD, Event.CSI_NODE_UPDATE, Event.POD_DELETE, Event.CLAIM_ADD, Event.ATTACHMENT_DELETE}
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A driver that may attach more, a volume less, or the pod's claim."""
+        yield ClusterEventWithHint(Resource.CSI_NODE, Action.ADD)
+        yield ClusterEventWithHint(Resource.CSI_NODE, Action.UPDATE, _after_csi_node)
+        yield ClusterEventWithHint(Resource.POD, Action.DELETE, _after_delete)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, any_claim)
+        yield ClusterEventWithHint(Resource.VOLUME_ATTACHMENT, Action.DELETE, _after_detach)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -47,9 +54,7 @@ class NodeVolumeLimits(InTreePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Claims, and in-tree volumes that have become a CSI driver's."""
-        volumes = pod.pod.spec.volumes or ()
-        counts = (claim_name(pod.pod, v) is not None or csi_migration.migration_of(v) is not None for v in volumes)
-        return PreFilterResult() if any(counts) else PreFilterResult(SKIP)
+        return PreFilterResult() if _attaches(pod) else PreFilterResult(SKIP)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Only new volumes count against a limit: a node that is over it takes pods that bring none."""
@@ -104,3 +109,22 @@ def _only(slot: int, slots: int) -> Mask:
     mask = np.zeros(slots, np.bool_)
     mask[slot] = True
     return mask
+
+
+def _after_csi_node(pod: PodInfo, old: CSINode, new: CSINode) -> bool:
+    return any(count > old.limits.get(driver, 0) for driver, count in new.limits.items())
+
+
+def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+    return placed(old) and _attaches(old)
+
+
+def _after_detach(pod: PodInfo, old: VolumeAttachment, new: None) -> bool:
+    migrations = (csi_migration.migration_of(volume) for volume in pod.pod.spec.volumes or ())
+    return bool(pod.claims) or any(m is not None and m.driver == old.spec.attacher for m in migrations)
+
+
+def _attaches(pod: PodInfo) -> bool:
+    """Whether the pod has claims, or in-tree volumes that have become a CSI driver's."""
+    volumes = pod.pod.spec.volumes or ()
+    return any(claim_name(pod.pod, v) is not None or csi_migration.migration_of(v) is not None for v in volumes)

@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.framework.plugin import Handle, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.selectors import InvalidSelectorError
-from scheduler.objects.types import TopologySpreadConstraint
+from scheduler.objects.types import Node, TopologySpreadConstraint
 from scheduler.plugins.pod_topology_spread import constraints as spread
+from scheduler.plugins.pod_topology_spread import hints
 from scheduler.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
 from scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints
 from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label
@@ -73,12 +74,19 @@ class PodTopologySpread(InTreePlugin):
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
-    wakes_on = frozenset(
-        {
-            *(Event.POD_ADD, Event.POD_LABEL, Event.POD_DELETE, Event.POD_CHANGED),
-            *(Event.NODE_ADD, Event.NODE_DELETE, Event.NODE_LABEL, Event.NODE_TAINT),
-        }
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Pods to spread, nodes that make up domains, and this pod's tolerations where taints count."""
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+        yield ClusterEventWithHint(Resource.POD, pods, self._after_pod)
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(Resource.NODE, nodes, self._after_node)
+
+    def _after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+        return hints.after_pod(pod, self._constraints(pod, HARD, "hard"), old, new)
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node | None) -> bool:
+        return hints.after_node(self._constraints(pod, HARD, "hard"), old, new)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -9,22 +9,24 @@ Binding and provisioning (PreBind) are not built: where the scheduler around the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
-from scheduler.framework.events import Event
+from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, Handle, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
+from scheduler.plugins.volume_binding import hints
 from scheduler.plugins.volume_binding.claims import Claims, UnusableClaimError, claims_of
 from scheduler.plugins.volume_binding.search import Search, Storage
+from scheduler.plugins.volume_hints import any_claim
 
 NOT_BUILT = unresolvable(
     Reason("not-built", {"feature": "binding volumes to claims that wait for their pod", "plugin": "VolumeBinding"})
@@ -53,24 +55,17 @@ class VolumeBinding(InTreePlugin):
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
     idle_at = frozenset({"preBind"})
-    wakes_on = frozenset(
-        {
-            Event.STORAGE_CLASS_ADD,
-            Event.STORAGE_CLASS_UPDATE,
-            Event.CLAIM_ADD,
-            Event.CLAIM_UPDATE,
-            Event.VOLUME_ADD,
-            Event.VOLUME_UPDATE,
-            Event.NODE_ADD,
-            Event.NODE_LABEL,
-            Event.NODE_TAINT,
-            Event.CSI_NODE_ADD,
-            Event.CSI_NODE_UPDATE,
-            Event.CSI_DRIVER_UPDATE,
-            Event.CAPACITY_ADD,
-            Event.CAPACITY_UPDATE,
-        }
-    )
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Claims of the pod, and whatever may make a volume or a way to one."""
+        either = Action.ADD | Action.UPDATE
+        yield ClusterEventWithHint(Resource.STORAGE_CLASS, either, hints.after_class)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, either, any_claim)
+        yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME, either)
+        yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        yield ClusterEventWithHint(Resource.CSI_NODE, either, hints.after_csi_node)
+        yield ClusterEventWithHint(Resource.CSI_DRIVER, Action.UPDATE, hints.after_driver)
+        yield ClusterEventWithHint(Resource.CSI_STORAGE_CAPACITY, either, hints.after_capacity)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
