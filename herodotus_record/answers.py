@@ -23,7 +23,17 @@ from herodotus_record.explain import (
     verdicts,
     what_would_change,
 )
-from herodotus_record.model import API_VERSION, NOT_RUN, Code, Decision, Evaluation, NodeTable, Outcome, PluginVerdict
+from herodotus_record.model import (
+    API_VERSION,
+    NOT_RUN,
+    Candidate,
+    Code,
+    Decision,
+    Evaluation,
+    NodeTable,
+    Outcome,
+    PluginVerdict,
+)
 from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
@@ -152,12 +162,21 @@ def _preemption(decision: Decision) -> Json | None:
     found = decision.preemption
     if found is None:
         return None
+
+    def nearest(c: Candidate) -> tuple[bool, bool, object]:
+        return c.node != found.nominated, bool(c.refused_by), natural_key(c.node)
+
     return {
         "nominatedNode": found.nominated or None,
         "evicted": found.evicted,
         "candidates": [
-            {"node": c.node, "victims": list(c.victims), "pdbViolations": c.pdb_violations}
-            for c in sorted(found.candidates, key=lambda c: (c.node != found.nominated, natural_key(c.node)))[:NAMED]
+            {
+                "node": c.node,
+                "victims": list(c.victims),
+                "pdbViolations": c.pdb_violations,
+                "refusedBy": c.refused_by or None,
+            }
+            for c in sorted(found.candidates, key=nearest)[:NAMED]
         ],
         "candidatesOmitted": max(0, len(found.candidates) - NAMED),
     }

@@ -128,11 +128,15 @@ class PluginVerdict:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node on which evicting pods would make room: `victims` as NAMESPACE/NAME, the most important first."""
+    """A node on which evicting pods would make room: `victims` as NAMESPACE/NAME, the most important first.
+
+    `refused_by`: the extender that would not have it, "" where none objected.
+    """
 
     node: str
     victims: tuple[str, ...]
     pdb_violations: int
+    refused_by: str = ""
 
 
 @dataclass(frozen=True)

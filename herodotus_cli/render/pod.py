@@ -121,12 +121,14 @@ def _preemption(answer: Json) -> list[str]:
     if found and found["nominatedNode"]:
         best = found["candidates"][0]
         victims = listed(best["victims"], _VICTIMS_NAMED, "-o json")
-        others = len(found["candidates"]) + found["candidatesOmitted"] - 1
+        refused = sum(bool(c.get("refusedBy")) for c in found["candidates"])
+        others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
         verb = "evicted" if found["evicted"] else "evicts nothing yet; it would make room to evict"
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
             + (f"; {count(others, 'other node')} would do too" if others else "")
+            + (f"; {count(refused, 'node')} refused by an extender" if refused else "")
         ]
     # DynamicResources' part of the message says nothing about pods without claims
     said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.plugins.default_preemption.victims import Victims, started
+from scheduler.framework.extender import Victims
+from scheduler.plugins.default_preemption.victims import started
 
 _OFFSET = 1 << 31  # makes every priority count as at least one, as upstream does, so that fewer victims sum to less
 

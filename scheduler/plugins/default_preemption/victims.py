@@ -7,10 +7,10 @@ filterPodsWithPDBViolation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from herodotus_record.model import Code, Reason, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.framework.extender import Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import unresolvable
@@ -19,15 +19,6 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import label_selector_matches
 
 NO_VICTIMS = unresolvable(Reason("no-victims"))
-
-
-@dataclass(frozen=True)
-class Victims:
-    """A node on which the pod would fit, and who would have to go, the most important first."""
-
-    node: str
-    pods: tuple[PodInfo, ...]
-    pdb_violations: int
 
 
 def select(
