@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from herodotus_record import reasons
+from herodotus_record.document import retry, woken_by
 from herodotus_record.explain import (
     Json,
     detail,
@@ -126,6 +127,8 @@ def _attempt(decision: Decision) -> Json:
         "startedAt": timestamp(times.started_us),
         "phaseSeconds": dict(times.phases_s),
         "queueSeconds": dict(times.queues_s),
+        "wokenBy": woken_by(decision),
+        "retry": retry(decision),
     }
 
 

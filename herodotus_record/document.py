@@ -76,6 +76,8 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
                 "phaseSeconds": dict(d.times.phases_s),
                 "queueSeconds": dict(d.times.queues_s),
             },
+            "wokenBy": woken_by(d),
+            "retry": retry(d),
             "snapshot": {
                 "generation": d.generation,
                 "nodes": d.nodes_total,
@@ -115,6 +117,19 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             ],
         },
     }
+
+
+def woken_by(d: Decision) -> Json | None:
+    """What ended the pod's wait for an event."""
+    return {"event": d.woken_by.event, "plugin": d.woken_by.plugin or None} if d.woken_by else None
+
+
+def retry(d: Decision) -> Json | None:
+    """When a pod that was not placed is tried again."""
+    if d.retry is None:
+        return None
+    latest = None if d.retry.latest_us is None else timestamp(d.retry.latest_us)
+    return {"queue": d.retry.queue, "notBefore": timestamp(d.retry.not_before_us), "latest": latest}
 
 
 def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:

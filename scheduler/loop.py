@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, Decision, Path, PluginVerdict, Reason, Times
+from herodotus_record.model import Code, Decision, Path, PluginVerdict, Reason, Retry, Times
 from scheduler import klog
 from scheduler.binding import Assumed, Binder, Bound
 from scheduler.cache import Cache
@@ -139,6 +139,8 @@ class Loop:
             ),
             seed=seed,
             marks=(*framework.profile.marks, *self._handlers.absent.values()),
+            woken_by=queued.woken_by,
+            retry=self._retry(queued, result),
         )
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:
@@ -221,6 +223,14 @@ class Loop:
     def _give_back(self, queued: QueuedPod, message: str, rejectors: frozenset[str], *, failed: bool) -> None:
         self.queue.give_back(queued, rejectors, time.monotonic(), error=failed)
         self._writes.not_scheduled(queued.pod, "SchedulerError" if failed else "Unschedulable", message)
+
+    def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
+        """When a pod that no node was chosen for is tried again, before it is given back: its record says so."""
+        if result.chosen is not None:
+            return None
+        now_us = time.time_ns() // 1000
+        error = result.path is Path.ERROR or not result.rejectors
+        return self.queue.retry(queued, time.monotonic(), now_us, error=error)
 
     def _framework(self, pod: PodInfo) -> Framework:
         return self._frameworks[pod.pod.spec.scheduler_name]

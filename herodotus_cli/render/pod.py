@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_cli.render import rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import age, count, listed
+from herodotus_cli.render.words import age, count, listed, span
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -109,6 +109,8 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),
+        ("WOKEN BY", _woken_by(answer["attempt"].get("wokenBy"))),
+        ("RETRY", _retry(answer["attempt"])),
         ("NEXT", _next(answer)),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
@@ -139,6 +141,25 @@ def _not_preempted(verdict: Json, *, turned_away: bool) -> str:
     if turned_away and verdict["reasons"] == ["not found"]:  # kube-scheduler's words for a state that no node has
         return "not tried: the pod was turned away before nodes were looked at"
     return ", ".join(verdict["reasons"]).removeprefix("preemption: ") or str(verdict["code"])
+
+
+def _woken_by(said: Json | None) -> str:
+    """Why the pod was tried again: `AssignedPodDelete (NodeResourcesFit)`."""
+    if not said:
+        return ""
+    return f"{said['event']} ({said['plugin']})" if said["plugin"] else str(said["event"])
+
+
+def _retry(attempt: Json) -> str:
+    """When it is tried again, counted from this attempt."""
+    said = attempt.get("retry")
+    if not said:
+        return ""
+    earliest = span(attempt["startedAt"], said["notBefore"])
+    if said["latest"] is None:
+        return f"{earliest} after this attempt"
+    latest = span(attempt["startedAt"], said["latest"])
+    return f"when something happens that may help: after {earliest} at the earliest, {latest} at the latest"
 
 
 def _next(answer: Json) -> str:

@@ -65,6 +65,14 @@ def age(since: object, now: datetime) -> str:
         return ""
 
 
+def span(start: object, end: object) -> str:
+    """How long from one timestamp to another; empty where one is missing."""
+    try:
+        return age(start, datetime.fromisoformat(str(end).replace("Z", "+00:00")))
+    except ValueError:
+        return ""
+
+
 def duration(seconds: float) -> str:
     """A time span in its two largest units; days only from the second on, as kubectl writes ages."""
     whole = max(0, int(seconds))

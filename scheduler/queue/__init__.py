@@ -1,6 +1,6 @@
 """Pods that wait to be scheduled."""
 
-from scheduler.queue.queued_pod import QueuedPod, Retry
+from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
-__all__ = ["QueuedPod", "Retry", "SchedulingQueue"]
+__all__ = ["QueuedPod", "SchedulingQueue"]

@@ -6,7 +6,6 @@ Owns: what is remembered of a pod between its attempts. Does not own: where it g
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from herodotus_record.model import PluginVerdict, WokenBy
 from scheduler.objects.pod import PodInfo
@@ -38,11 +37,3 @@ class QueuedPod:
     def uid(self) -> str:
         """The pod's UID."""
         return self.pod.uid
-
-
-class Retry(NamedTuple):
-    """When a pod that was given back is tried again. `latest_s`: None where it does not depend on an event."""
-
-    where: str
-    not_before_s: float  # from now: the end of its backoff
-    latest_s: float | None  # from now: it is tried then even if nothing happened

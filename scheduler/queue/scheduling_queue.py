@@ -25,14 +25,14 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
-from herodotus_record.model import PluginVerdict, WokenBy
+from herodotus_record.model import PluginVerdict, Retry, WokenBy
 from scheduler.framework.changes import pod_events
 from scheduler.framework.events import Event
 from scheduler.framework.hints import QueueingHints
 from scheduler.objects.pod import PodInfo
 from scheduler.queue.heap import PodHeap
 from scheduler.queue.in_flight import InFlight
-from scheduler.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod, Retry
+from scheduler.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
 from scheduler.queue.waiting import WaitingPods
 
 FLUSH_AFTER_S: Final = 300.0  # an unschedulable pod is tried again after this long even if nothing happened
@@ -132,8 +132,8 @@ class SchedulingQueue:
         *,
         error: bool = False,
         pending: frozenset[str] = frozenset(),
-    ) -> Retry:
-        """A popped pod was not placed: when it is tried again.
+    ) -> None:
+        """A popped pod was not placed.
 
         After an error, or where something happened meanwhile that may help, it backs off; otherwise it waits for an
         event. `pending`: those of the rejectors that said Pending.
@@ -146,15 +146,22 @@ class SchedulingQueue:
             queued.errors += 1
         queued.queued_at = queued.since = now
         queued.waited_s, queued.woken_by, queued.gate = {}, None, None
-        queued.ready_at = self._backoff_end(queued)
+        queued.ready_at = self._backoff_end(queued.errors or queued.rejections, now)
         missed = self._missed(queued)
         self._in_flight.done(queued.uid)
         if missed is None:
             self._place(queued, UNSCHEDULABLE, now, ATTEMPT_FAILED)
         else:
             self._requeue(queued, missed, ATTEMPT_FAILED, now)
-        left_s = max(queued.ready_at - now, 0.0) if queued.where in (BACKOFF, UNSCHEDULABLE) else 0.0
-        return Retry(queued.where, left_s, FLUSH_AFTER_S if queued.where == UNSCHEDULABLE else None)
+
+    def retry(self, queued: QueuedPod, now: float, now_us: int, *, error: bool) -> Retry:
+        """When a popped pod is tried again if it is given back now. `now_us`: wall clock, as records have it."""
+        tries = 1 + (queued.errors if error else queued.rejections)
+        backoff_s = max(self._backoff_end(tries, now) - now, 0.0)
+        not_before_us = now_us + int(backoff_s * 1e6)
+        if error:
+            return Retry(BACKOFF, not_before_us, None)
+        return Retry(UNSCHEDULABLE, not_before_us, now_us + int((FLUSH_AFTER_S + FLUSH_EVERY_S) * 1e6))
 
     # --- out ------------------------------------------------------------------------------------------------------
 
@@ -336,10 +343,9 @@ class SchedulingQueue:
         queued.where = POPPED
         del self._pods[queued.uid]
 
-    def _backoff_end(self, queued: QueuedPod) -> float:
-        """The first moment after the window in which the backoff ends; 0 where there is none."""
-        tries = queued.errors or queued.rejections
-        if not tries or not self._max_backoff_s:
+    def _backoff_end(self, tries: int, now: float) -> float:
+        """The first moment after the window in which the backoff ends; 0 where backoff is switched off."""
+        if not self._max_backoff_s:
             return 0.0
         backoff_s = min(self._initial_backoff_s * 2.0 ** min(tries - 1, 32), self._max_backoff_s)
-        return (math.floor((queued.queued_at + backoff_s) / self._window_s) + 1) * self._window_s
+        return (math.floor((now + backoff_s) / self._window_s) + 1) * self._window_s

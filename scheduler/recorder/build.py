@@ -22,9 +22,11 @@ from herodotus_record.model import (
     Owner,
     Path,
     PodInfo,
+    Retry,
     SchedulerInfo,
     ScoreColumn,
     Times,
+    WokenBy,
 )
 from scheduler.columns import NodeColumns
 from scheduler.cycle import CycleResult
@@ -46,6 +48,8 @@ def decision(
     seed: int,
     result: CycleResult,
     marks: tuple[str, ...],
+    woken_by: WokenBy | None,
+    retry: Retry | None,
 ) -> Decision:
     """The record of one attempt."""
     trace = result.trace
@@ -76,6 +80,8 @@ def decision(
         message=result.message,
         preemption=trace.preemption,
         marks=marks,
+        woken_by=woken_by,
+        retry=retry,
     )
 
 

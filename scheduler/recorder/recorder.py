@@ -26,9 +26,11 @@ from herodotus_record.model import (
     Key,
     NodeRows,
     Outcome,
+    Retry,
     SchedulerInfo,
     Source,
     Times,
+    WokenBy,
 )
 from scheduler import klog
 from scheduler.columns import NodeColumns, Snapshot
@@ -80,6 +82,8 @@ class Recorder:
         times: Times,
         seed: int,
         marks: tuple[str, ...],
+        woken_by: WokenBy | None = None,
+        retry: Retry | None = None,
     ) -> Decision:
         """Record an attempt. Returns when it is in the spool, or known to be lost."""
         with self._lock:
@@ -94,6 +98,8 @@ class Recorder:
                 seed=seed,
                 result=result,
                 marks=self._marks + marks,
+                woken_by=woken_by,
+                retry=retry,
             )
             self._put(record, snapshot.nodes)
             return record
