@@ -135,6 +135,7 @@ class Demo:
             *(sys.executable, "-m", "scheduler", "run", "--config", str(HERE / "scheduler.yaml"), "--v", "2"),
             *("--kubeconfig", str(self._kubeconfig), "--spool", str(self.state / "spool")),
             *("--endpoint", f"http://127.0.0.1:{self._port_file.read_text().strip()}"),
+            *("--secure-port", "0"),  # nobody asks here, and 10259 may be a real scheduler's
         ]
         self.scheduler.start(command, r'"(Scheduling)"')
         say("The scheduler runs")

@@ -18,16 +18,25 @@ STOP_S: Final = 8.0  # longer than it drains
 class Supervisor:
     """A child process that is started again when it ends."""
 
-    def __init__(self, spool: Path, endpoint: str, verbosity: int) -> None:
+    def __init__(self, spool: Path, endpoint: str, *logging: str) -> None:
+        """`logging`: the options of the log, as on our own command line."""
+        self.restarts = 0
         self._command = [
             *(sys.executable, "-m", "scheduler", "ship"),
-            *("--spool", str(spool), "--endpoint", endpoint, "--v", str(verbosity)),
+            *("--spool", str(spool), "--endpoint", endpoint),
+            *logging,
         ]
         self._stop = threading.Event()
         self._lock = threading.Lock()  # nothing is started after `close` has looked at what runs
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="shipper", daemon=True)
         self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether a shipper lives this moment."""
+        process = self._process
+        return process is not None and process.poll() is None
 
     @property
     def pid(self) -> int | None:
@@ -61,6 +70,7 @@ class Supervisor:
                 return
             klog.error(f"exit code {code}", "The shipper ended, starting it again", after_s=pause)
             self._stop.wait(pause)
+            self.restarts += 1
             pause = min(pause * 2, RESTART_S[1])
 
     def _start(self) -> subprocess.Popen[bytes] | None:

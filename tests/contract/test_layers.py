@@ -30,6 +30,7 @@ SCHEDULER_MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.kube": ("objects", "klog"),
     "scheduler.extenders": ("objects", "framework", "columns"),
     "scheduler.recorder": ("objects", "columns", "framework", "cycle", "klog"),
+    "scheduler.serving": ("kube", "klog"),
     "scheduler.cache": ("objects", "columns"),
     "scheduler.cycle": ("objects", "columns", "framework", "extenders"),
 }
@@ -41,6 +42,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
+    "cryptography": ("scheduler.serving.certificates",),
+    "prometheus_client": ("scheduler.metrics", "scheduler.vitals", "scheduler.serving.routes", "herodotus_endpoint"),
     "flask": ("herodotus_endpoint",),
     "gunicorn": ("herodotus_endpoint",),
     "click": ("herodotus_cli",),

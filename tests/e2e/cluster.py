@@ -44,6 +44,13 @@ class Cluster:
         found: Json = response.json()
         return found
 
+    def find(self, path: str) -> Json | None:
+        """One object, or None when there is none."""
+        response = self._http.get(path)
+        assert response.status_code in (200, 404), response.text
+        found: Json = response.json()
+        return found if response.status_code == 200 else None
+
     def items(self, path: str) -> list[Json]:
         return list(self.get(path)["items"])
 
@@ -56,6 +63,12 @@ class Cluster:
     def delete(self, path: str) -> None:
         response = self._http.request("DELETE", path, json={"gracePeriodSeconds": 0})
         assert response.status_code in (200, 202, 404), response.text
+
+    def delete_all(self, path: str) -> None:
+        """Everything in a collection, at once and with what it owns."""
+        options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        response = self._http.request("DELETE", path, json=options, timeout=60.0)
+        assert response.status_code in (200, 202), response.text
 
     def bound(self, namespace: str) -> dict[str, Json]:
         """The pods of a namespace that are on a node, by name."""
@@ -142,7 +155,8 @@ class Herodotus:
             "scheduler",
             python(
                 *("scheduler", "run", "--kubeconfig", str(self.cluster.kubeconfig), "--config", str(self._config)),
-                *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3", *flags),
+                *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3"),
+                *("--secure-port", "0", *flags),
             ),
             self._directory / "scheduler.log",
         )

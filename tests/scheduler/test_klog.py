@@ -1,7 +1,10 @@
 """Log lines in klog's text format."""
 
 import io
+import json
 import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +68,48 @@ def test_a_traceback_follows_where_somebody_wants_it() -> None:
 def test_a_warning(log: io.StringIO) -> None:
     klog.warning("Careful", api="x")
     assert line(log) == ("W", '"Careful" api="x"\n')
+
+
+class TestJson:
+    @pytest.fixture
+    def log(self) -> io.StringIO:
+        stream = io.StringIO()
+        klog.setup(3, stream, "json")
+        return stream
+
+    def line(self, log: io.StringIO) -> dict[str, object]:
+        """The one object, without what differs each time."""
+        made = json.loads(log.getvalue())
+        assert log.getvalue().count("\n") == 1
+        assert abs(made.pop("ts") / 1000 - time.time()) < 60
+        assert re.fullmatch(r"scheduler/test_klog\.py:\d+", made.pop("caller"))
+        return dict(made)
+
+    def test_an_info_line_has_its_verbosity_and_its_pairs(self, log: io.StringIO) -> None:
+        klog.info(2, "Bound", pod="ns/p", score=73, ok=True, many=["a", "b"], lines="a\nb")
+        pairs = {"pod": "ns/p", "score": 73, "ok": True, "many": ["a", "b"], "lines": "a\nb"}
+        assert self.line(log) == {"msg": "Bound", "v": 2, **pairs}
+
+    def test_an_error_has_its_error_and_no_verbosity(self, log: io.StringIO) -> None:
+        klog.error(ValueError("bad"), "Failed", pod="ns/p")
+        assert self.line(log) == {"msg": "Failed", "err": "bad", "pod": "ns/p"}
+
+    def test_the_traceback_is_part_of_the_object(self, log: io.StringIO) -> None:
+        klog.set_verbosity(4)
+        try:
+            raise ValueError("bad")
+        except ValueError as e:
+            klog.error(e, "Failed")
+        assert str(self.line(log)["stacktrace"]).endswith("ValueError: bad")
+
+    def test_what_json_has_no_word_for_is_written_as_text(self, log: io.StringIO) -> None:
+        klog.warning("Odd", path=Path("/x"))
+        assert self.line(log) == {"msg": "Odd", "v": 0, "path": "/x"}
+
+
+def test_verbosity_changes_while_running(log: io.StringIO) -> None:
+    klog.info(5, "unheard")
+    klog.set_verbosity(5)
+    klog.info(5, "heard")
+    assert klog.enabled(5)
+    assert line(log)[1] == '"heard"\n'

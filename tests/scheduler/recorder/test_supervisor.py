@@ -28,7 +28,7 @@ def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
         monkeypatch.setattr(
             module.subprocess, "Popen", lambda command, **rest: popen([sys.executable, "-S", "-c", program], **rest)
         )
-        return Supervisor(tmp_path, "http://127.0.0.1:9", 0)
+        return Supervisor(tmp_path, "http://127.0.0.1:9", "--v", "0")
 
     return start
 

@@ -1,0 +1,226 @@
+"""What is counted while scheduling: kube-scheduler's metrics where the meaning is the same, and Herodotus' own.
+
+Owns: names, labels, buckets, and how the loop's numbers become them. Does not own: how they are served.
+
+Invariant: kube-scheduler's names (`scheduler_*`) have its labels and buckets, and mean what they mean there. No label's
+values grow with the cluster. The loop's thread adds to counters and never waits: a few microseconds a cycle. What needs
+a look at every waiting pod is left by `observe`, at most every OBSERVE_EVERY_S.
+
+Source of names, labels and buckets: pkg/scheduler/metrics/metrics.go v1.36.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from herodotus_record.model import Code, Path
+from scheduler.cycle import CycleResult
+
+OBSERVE_EVERY_S: Final = 1.0  # 10,000 waiting pods take a millisecond or two
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+MOST_ATTEMPTS: Final = 15  # pod_scheduling_sli_duration_seconds counts these and more as one
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Bucket bounds as kube-scheduler writes them."""
+    return tuple(start * factor**i for i in range(count))
+
+
+_ATTEMPT_S: Final = exponential(0.001, 2, 15)
+_PHASE_S: Final = exponential(0.0001, 2, 12)
+_SLI_S: Final = exponential(0.01, 2, 20)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the loop holds. `unschedulable`: for each waiting pod the plugins that turned it away, and its profile."""
+
+    queues: Mapping[str, int] = field(default_factory=dict)
+    incoming: Mapping[tuple[str, str], int] = field(default_factory=dict)  # (queue, event) -> pods since the start
+    unschedulable: Sequence[tuple[Collection[str], str]] = ()
+    nodes: int = 0
+    pods: int = 0
+    assumed: int = 0
+    binding: int = 0
+
+
+class Metrics:
+    """One process' metrics, in a registry of their own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.registry = r = CollectorRegistry()
+        self._clock = clock
+        self._beat = clock()
+        self._observe_at = 0.0
+        self._under_way: dict[str, float] = {}  # pod UID -> when its attempt began
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=r)
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result.",
+            ["result", "profile"],
+            registry=r,
+        )
+        self._attempt_s = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "One attempt: the algorithm, and binding where a node was found.",
+            ["result", "profile"],
+            buckets=_ATTEMPT_S,
+            registry=r,
+        )
+        self._algorithm_s = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "The algorithm alone.", buckets=_ATTEMPT_S, registry=r
+        )
+        self._phase_s = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "All plugins of one extension point, in one cycle, over all nodes.",
+            ["extension_point", "status", "profile"],
+            buckets=_PHASE_S,
+            registry=r,
+        )
+        self._pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a pod took until it was bound.",
+            buckets=exponential(1, 2, 5),
+            registry=r,
+        )
+        self._sli_s = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's first entry into the queue until it was bound.",
+            ["attempts"],
+            buckets=_SLI_S,
+            registry=r,
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts_total", "Cycles that looked for pods to evict.", registry=r
+        )
+        self._leader = Gauge("leader_election_master_status", "1 while we hold the Lease.", ["name"], registry=r)
+        self._recording_s = Histogram(
+            "herodotus_recording_duration_seconds",
+            "What recording a decision takes of the loop's time.",
+            buckets=exponential(0.00001, 2, 14),
+            registry=r,
+        )
+        self._heartbeat = Gauge(
+            "herodotus_loop_heartbeat_age_seconds", "Since the scheduling loop last went round.", registry=r
+        )
+        self._heartbeat.set_function(self.heartbeat_age_s)
+        self._held = _Held()
+        r.register(self._held)
+
+    # --- called by the loop's thread -----------------------------------------------------------------------------
+
+    def beat(self) -> bool:
+        """The loop goes round; whether it is time to `observe`."""
+        self._beat = now = self._clock()
+        if now < self._observe_at:
+            return False
+        self._observe_at = now + OBSERVE_EVERY_S
+        return True
+
+    def observe(self, sizes: Sizes) -> None:
+        """What the loop holds now, handed over: not changed any more."""
+        self._held.sizes = sizes
+
+    def cycle(self, profile: str, result: CycleResult, duration_s: float) -> None:
+        """One cycle of the algorithm."""
+        trace = result.trace
+        self._algorithm_s.observe(duration_s)
+        for phase, phase_s in trace.phases_s.items():
+            self._phase_s.labels(phase, _status(phase, result), profile).observe(phase_s)
+        if trace.post_filters:
+            self._preemptions.inc()
+
+    def recorded(self, duration_s: float) -> None:
+        """A decision was put into the spool."""
+        self._recording_s.observe(duration_s)
+
+    def started(self, uid: str) -> None:
+        """An attempt for a pod begins."""
+        self._under_way[uid] = self._clock()
+
+    def ended(self, uid: str, result: str, profile: str) -> None:
+        """It ended, binding included. `result`: SCHEDULED, UNSCHEDULABLE or ERROR. Once: a second end is none."""
+        started = self._under_way.pop(uid, None)
+        if started is not None:
+            self._attempts.labels(result, profile).inc()
+            self._attempt_s.labels(result, profile).observe(self._clock() - started)
+
+    def scheduled(self, attempts: int, waited_s: float) -> None:
+        """A pod is bound. `waited_s`: since it first came into the queue."""
+        self._pod_attempts.observe(attempts)
+        self._sli_s.labels(str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+").observe(waited_s)
+
+    # --- called by others -------------------------------------------------------------------------------------------
+
+    def phase(self, phase: str, status: Code, profile: str, duration_s: float) -> None:
+        """A phase after the cycle ended: PreBind, Bind."""
+        self._phase_s.labels(phase, status.label, profile).observe(duration_s)
+
+    def leading(self, name: str, leader: bool) -> None:
+        """Whether we hold the Lease `name`."""
+        self._leader.labels(name).set(leader)
+
+    def heartbeat_age_s(self) -> float:
+        """Seconds since the loop last went round."""
+        return self._clock() - self._beat
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self.registry)
+
+
+class _Held(Collector):
+    """The metrics of `Sizes`, made when somebody scrapes, from what the loop left last."""
+
+    def __init__(self) -> None:
+        self.sizes = Sizes()
+
+    def collect(self) -> Iterator[Metric]:
+        sizes = self.sizes
+        waiting = Tally((plugin, profile) for plugins, profile in sizes.unschedulable for plugin in plugins)
+        held = [(("nodes",), sizes.nodes), (("pods",), sizes.pods), (("assumed_pods",), sizes.assumed)]
+        queues = [((queue,), pods) for queue, pods in sizes.queues.items()]
+        yield _gauge("scheduler_pending_pods", "Waiting pods, by queue.", ("queue",), queues)
+        yield _gauge(
+            "scheduler_unschedulable_pods",
+            "Waiting pods that a plugin turned away; one that several did counts for each.",
+            ("plugin", "profile"),
+            waiting.items(),
+        )
+        yield _gauge("scheduler_cache_size", "What the cache holds.", ("type",), held)
+        yield _gauge("scheduler_goroutines", "Work under way.", ("operation",), [(("binding",), sizes.binding)])
+        incoming = CounterMetricFamily(
+            "scheduler_queue_incoming_pods", "Pods that came into a queue, by event.", labels=("queue", "event")
+        )
+        for labels, pods in sizes.incoming.items():
+            incoming.add_metric(labels, pods)
+        yield incoming
+
+
+def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], int]]) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=labels)
+    for of, value in values:
+        family.add_metric(of, value)
+    return family
+
+
+def _status(phase: str, result: CycleResult) -> str:
+    """How a phase of the cycle ended, as kube-scheduler labels it: a Filter that leaves no node is a Success."""
+    trace = result.trace
+    verdicts = {"PreFilter": trace.pre_filters, "PostFilter": trace.post_filters}.get(phase)
+    if verdicts:
+        return verdicts[-1].verdict.code.label
+    failed = result.path is Path.ERROR and phase == next(reversed(trace.phases_s))
+    return (Code.ERROR if failed else Code.SUCCESS).label

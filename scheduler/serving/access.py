@@ -1,0 +1,174 @@
+"""Who asks, and whether they may: both delegated to the API server.
+
+Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview); the
+caches of both answers. Does not own: the verification of certificates (`tls`).
+
+Invariant: never open. A token that cannot be checked is 401; a right that cannot be checked is 500; a user without
+credentials is `system:anonymous`, which has what RBAC gives it. Source: k8s.io/apiserver delegating authentication and
+authorization, with the options of kube-scheduler; request headers of a front proxy are not taken (docs/limits.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from scheduler import klog
+from scheduler.kube.http import ApiError, ApiServer, Json
+from scheduler.serving.http import RefusedError, Request
+
+CACHE_TTL_S: Final = 10.0  # kube-scheduler's, for tokens and for rights, given or refused
+CACHE_ENTRIES: Final = 1024  # what asks is a handful of scrapers; more are somebody guessing tokens
+ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")
+PRIVILEGED: Final = "system:masters"  # has every right by law: not asked about, so that it works without an API server
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks, as the API server names them."""
+
+    name: str
+    groups: tuple[str, ...]
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Access:
+    """Answers for one API server, remembered for a few seconds. Thread-safe."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        always_allowed: Sequence[str] = ALWAYS_ALLOWED_PATHS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`always_allowed`: paths for everyone; one that ends with `*` is a prefix."""
+        self._api = api
+        self._always_allowed = tuple(always_allowed)
+        self._users: _Remembered[User | None] = _Remembered(clock)
+        self._rights: _Remembered[tuple[bool, str]] = _Remembered(clock)
+
+    def check(self, request: Request) -> User:
+        """Who asks. RefusedError 401, 403 or 500 when the request must not be answered."""
+        user = self._user(request)
+        if not self._always(request.path) and PRIVILEGED not in user.groups:
+            self._authorize(user, request.method.lower(), request.path)
+        return user
+
+    def _user(self, request: Request) -> User:
+        if request.peer is not None:
+            return certificate_user(request.peer)
+        scheme, _, token = request.authorization.strip().partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return ANONYMOUS
+        try:
+            user = self._users.get(_digest(token.strip()), lambda: self._review_token(token.strip()))
+        except ApiError as e:
+            klog.error(e, "Unable to authenticate the request", path=request.path)
+            raise _unauthorized() from e
+        if user is None:
+            raise _unauthorized()
+        return user
+
+    def _review_token(self, token: str) -> User | None:
+        """Whose token it is; None where it is nobody's."""
+        status = self._review("authentication.k8s.io", "TokenReview", {"token": token})
+        if not status.get("authenticated"):
+            return None
+        user = status.get("user") or {}
+        extra = sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items())
+        groups = _with_authenticated(user.get("groups") or ())
+        return User(str(user.get("username", "")), groups, str(user.get("uid", "")), tuple(extra))
+
+    def _authorize(self, user: User, verb: str, path: str) -> None:
+        try:
+            allowed, reason = self._rights.get((user, verb, path), lambda: self._review_access(user, verb, path))
+        except ApiError as e:
+            klog.error(e, "Failed to make webhook authorizer request", path=path)
+            raise RefusedError(500, "InternalError", f'Internal Server Error: "{path}": {e}') from e
+        if not allowed:
+            because = f": {reason}" if reason else ""
+            raise RefusedError(403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"{because}')
+
+    def _review_access(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+        spec: Json = {
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        }
+        status = self._review("authorization.k8s.io", "SubjectAccessReview", spec)
+        return bool(status.get("allowed")) and not status.get("denied"), str(status.get("reason") or "")
+
+    def _review(self, group: str, kind: str, spec: Json) -> Json:
+        """The status that the API server gives. ApiError also where the answer is none."""
+        body: Json = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
+        answer = self._api.post(f"/apis/{group}/v1/{kind.lower()}s", body)
+        try:
+            status = json.loads(answer)["status"]
+        except (ValueError, KeyError, TypeError) as e:
+            raise ApiError(0, "NoAnswer", f"not a {kind}") from e
+        if not isinstance(status, dict):
+            raise ApiError(0, "NoAnswer", f"not a {kind}")
+        return status
+
+    def _always(self, path: str) -> bool:
+        return any(
+            path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
+            for allowed in self._always_allowed
+        )
+
+
+def certificate_user(peer: dict[str, Any]) -> User:
+    """The user that a verified client certificate names: CN, and each O a group."""
+    subject = [pair for part in peer.get("subject", ()) for pair in part]
+    name = next((value for key, value in subject if key == "commonName"), "")
+    if not name:
+        raise _unauthorized()
+    return User(name, _with_authenticated(value for key, value in subject if key == "organizationName"))
+
+
+class _Remembered(Generic[V]):
+    """Answers for a few seconds, the oldest forgotten first. An exception is not remembered."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._answers: dict[object, tuple[float, V]] = {}
+
+    def get(self, key: object, ask: Callable[[], V]) -> V:
+        with self._lock:
+            known = self._answers.get(key)
+        if known is not None and self._clock() < known[0]:
+            return known[1]
+        answer = ask()
+        with self._lock:
+            self._answers.pop(key, None)
+            self._answers[key] = (self._clock() + CACHE_TTL_S, answer)
+            while len(self._answers) > CACHE_ENTRIES:
+                del self._answers[next(iter(self._answers))]
+        return answer
+
+
+def _with_authenticated(groups: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*map(str, groups), "system:authenticated"]))
+
+
+def _digest(token: str) -> bytes:
+    """Tokens are not kept in memory for longer than a request."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _unauthorized() -> RefusedError:
+    return RefusedError(401, "Unauthorized", "Unauthorized")

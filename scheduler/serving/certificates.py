@@ -1,0 +1,238 @@
+"""The serving certificate, and the authorities whose client certificates are believed.
+
+Owns: finding or making the certificate, noticing that a file or the authorities changed. Does not own: the listener
+(`server`), what a client certificate means (`access`).
+
+The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (made there where it is
+absent), or one made in memory. The authorities: the cluster's, which the API server publishes in the ConfigMap
+kube-system/extension-apiserver-authentication, or `--client-ca-file`.
+
+Invariant: a context, once made, is not changed; a change makes another one, for the connections that follow. Where the
+new files cannot be loaded the old context stays. TLS 1.2 at least.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from scheduler import klog
+from scheduler.kube.http import ApiError, ApiServer
+
+LOOK_EVERY_S: Final = 1.0  # at the files, at most: a certificate is renewed days before it ends
+AUTHORITIES_EVERY_S: Final = 60.0  # how often the ConfigMap is read: they change once in years
+VALID_FOR: Final = datetime.timedelta(days=365)  # of a certificate made here, as kube components make it
+PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir
+AUTHORITIES_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+Pair = tuple[Path, Path]
+
+
+class CertificateError(Exception):
+    """The certificate cannot be used: one line that says why."""
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """What the command line says. None: not said."""
+
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    cert_dir: Path | None = None
+    client_ca_file: Path | None = None
+
+
+class Certificates:
+    """The TLS context of the next connection."""
+
+    def __init__(
+        self, files: CertificateFiles, host: str, authorities: Callable[[], str], clock: Callable[[], float]
+    ) -> None:
+        """`host`: address or name to put into a certificate made here. `authorities`: PEM of the believed ones."""
+        self._pair = _pair(files, host)
+        self._memory = None if self._pair else self_signed(host)
+        self._authorities = authorities
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked_at = clock()
+        self._state = self._look()
+        try:
+            self._context = self._made(self._state[1])
+        except (OSError, ssl.SSLError) as e:
+            raise CertificateError(f"cannot use the serving certificate: {e}") from e
+
+    def context(self) -> ssl.SSLContext:
+        """For a connection accepted now."""
+        with self._lock:
+            now = self._clock()
+            if now - self._looked_at >= LOOK_EVERY_S:
+                self._looked_at = now
+                self._reload()
+            return self._context
+
+    def _reload(self) -> None:
+        state = self._look()
+        if state == self._state:
+            return
+        self._state = state  # a pair that cannot be loaded is tried again when it changes again
+        try:
+            self._context = self._made(state[1])
+            klog.info(0, "Reloaded the serving certificate and client authorities")
+        except (OSError, ssl.SSLError) as e:
+            klog.error(e, "Cannot load the changed certificate, going on with the old one")
+
+    def _look(self) -> tuple[tuple[object, ...], str]:
+        """What the context is made of, to be compared: the files' identities, and the authorities."""
+        return tuple(_identity(path) for path in self._pair or ()), self._authorities()
+
+    def _made(self, authorities: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._pair:
+            context.load_cert_chain(*self._pair)
+        else:
+            _load_from_memory(context, self._memory or b"")
+        if authorities:
+            context.load_verify_locations(cadata=authorities)
+            context.verify_mode = ssl.CERT_OPTIONAL  # one that is shown must be good; none need be shown
+        return context
+
+
+class Authorities:
+    """The PEM of the client authorities, kept up to date in a thread of its own. Empty until it is known."""
+
+    def __init__(self, api: ApiServer, file: Path | None = None) -> None:
+        """`file`: read instead of asking the API server."""
+        self._api = api
+        self._file = file
+        self._pem = ""
+        self._said = ""  # the last failure that was logged
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="client-ca", daemon=True)
+
+    def __call__(self) -> str:
+        """What is believed now."""
+        return self._pem
+
+    def start(self) -> None:
+        """Begin to read them."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read them no more; does not wait."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        pause = LOOK_EVERY_S
+        while not self._stop.is_set():
+            try:
+                self._pem = self._read()
+                pause, self._said = AUTHORITIES_EVERY_S, ""
+            except (ApiError, OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+                pause = min(pause * 2, AUTHORITIES_EVERY_S)
+                if self._said != str(e):  # as kube-scheduler: without them, tokens still tell who asks
+                    self._said = str(e)
+                    klog.warning("Cannot read the authorities of client certificates, trying again", err=str(e))
+            self._stop.wait(pause)
+
+    def _read(self) -> str:
+        if self._file is not None:
+            return self._file.read_text()
+        data = json.loads(self._api.get(AUTHORITIES_PATH)).get("data") or {}
+        pem = str(data.get("client-ca-file", ""))
+        if pem:
+            ssl.create_default_context(cadata=pem)  # ssl.SSLError, an OSError, where it is none
+        return pem
+
+
+def self_signed(host: str) -> bytes:
+    """A new key and its own certificate for this host, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"{socket.gethostname()[:40]}@{int(time.time())}")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + VALID_FOR)
+        .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _names(host: str) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    if socket.gethostname().isascii():
+        names.append(x509.DNSName(socket.gethostname()))
+    try:
+        names.append(x509.IPAddress(ipaddress.ip_address(host)))
+    except ValueError:
+        names.append(x509.DNSName(host))
+    return list(dict.fromkeys(names))
+
+
+def _pair(files: CertificateFiles, host: str) -> Pair | None:
+    """Where the certificate and its key are; None for one in memory."""
+    if files.cert_file and files.key_file:
+        return files.cert_file, files.key_file
+    if files.cert_file or files.key_file:
+        raise CertificateError("--tls-cert-file and --tls-private-key-file must be given together")
+    if files.cert_dir is None:
+        return None
+    cert, key = (files.cert_dir / f"{PAIR_NAME}.{end}" for end in ("crt", "key"))
+    try:
+        if not (cert.exists() and key.exists()):
+            _write_pair(cert, key, self_signed(host))
+    except OSError as e:
+        raise CertificateError(f"--cert-dir {files.cert_dir}: {e.strerror or e}") from e
+    return cert, key
+
+
+def _write_pair(cert: Path, key: Path, pem: bytes) -> None:
+    private, marker, public = pem.partition(b"-----BEGIN CERTIFICATE-----")
+    cert.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(key, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as f:
+        f.write(private)
+    cert.write_bytes(marker + public)
+
+
+def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
+    """`ssl` reads files only: one without a name, so that the key is on no disk."""
+    file = os.memfd_create("serving-certificate", os.MFD_CLOEXEC)
+    try:
+        os.write(file, pem)
+        context.load_cert_chain(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
+
+
+def _identity(path: Path) -> object:
+    """What changes when the file does: also where a mounted Secret's link points elsewhere."""
+    try:
+        stat = path.stat()
+    except OSError as e:
+        return e.errno
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -1,0 +1,60 @@
+"""Health checks by name, summed up as kube components do.
+
+Owns: the text of /healthz, /livez and /readyz, `?verbose`, `?exclude`, one check a path. Does not own: the checks.
+
+An advisory check is listed and has its path, and never fails the sum: scheduling goes on while history waits. The sum
+is public, so it withholds reasons; the path of a single check needs a right.
+
+Source of the form: apiserver/pkg/server/healthz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scheduler import klog
+from scheduler.serving.http import Response, text
+
+
+@dataclass(frozen=True)
+class Check:
+    """`fault`: what is wrong now, or None."""
+
+    name: str
+    fault: Callable[[], str | None]
+    advisory: bool = False
+
+
+PING = Check("ping", lambda: None)
+
+
+def single(check: Check) -> Response:
+    """/readyz/NAME."""
+    fault = check.fault()
+    return text(200, "ok") if fault is None else text(500, f"internal server error: {fault}\n")
+
+
+def summary(name: str, checks: Sequence[Check], query: dict[str, list[str]]) -> Response:
+    """/readyz. Always verbose where a check fails."""
+    excluded = set(query.get("exclude", ()))
+    lines, failed = [], False
+    for check in checks:
+        if check.name in excluded:
+            lines.append(f"[+]{check.name} excluded: ok")
+            continue
+        fault = check.fault()
+        if fault is None:
+            lines.append(f"[+]{check.name} ok")
+        elif check.advisory:
+            lines.append(f"[!]{check.name} failed, which does not count: reason withheld")
+        else:
+            lines.append(f"[-]{check.name} failed: reason withheld")
+            klog.info(2, "Health check failed", check=check.name, path=f"/{name}", reason=fault)
+            failed = True
+    if unknown := sorted(excluded - {check.name for check in checks}):
+        quoted = ", ".join(f'"{each}"' for each in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+    if failed:
+        return text(500, "\n".join([*lines, f"{name} check failed", ""]))
+    return text(200, "\n".join([*lines, f"{name} check passed", ""]) if "verbose" in query else "ok")

@@ -1,0 +1,95 @@
+"""The command line's options of the HTTPS port and of the log, named and meant as kube components'.
+
+Owns: names, defaults, what is no value. Does not own: what they do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler import klog
+from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
+from scheduler.serving.certificates import CertificateFiles
+
+PORT: Final = 10259  # kube-scheduler's
+
+
+@dataclass(frozen=True)
+class ServingOptions:
+    """`port` 0: nothing is served."""
+
+    host: str
+    port: int
+    certificates: CertificateFiles
+    always_allowed: tuple[str, ...]
+
+
+def add_serving(parser: argparse._ActionsContainer) -> None:
+    """Options of the HTTPS port."""
+    parser.add_argument("--bind-address", default="0.0.0.0", metavar="ADDRESS", help="to listen on (default 0.0.0.0)")
+    parser.add_argument(
+        "--secure-port",
+        type=_port,
+        default=PORT,
+        metavar="PORT",
+        help=f"for health, metrics and configuration, over TLS (default {PORT}); 0 serves nothing",
+    )
+    for option, of in (("--tls-cert-file", "serving certificate"), ("--tls-private-key-file", "its key")):
+        parser.add_argument(option, type=Path, metavar="FILE", help=f"{of}; read again when it changes")
+    parser.add_argument(
+        "--cert-dir",
+        type=Path,
+        metavar="DIR",
+        help="where a self-signed certificate is kept if no other is given (default: in memory)",
+    )
+    parser.add_argument(
+        "--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="authorities of client certificates (default: the cluster's, asked of the API server)",
+    )
+    parser.add_argument(
+        "--authorization-always-allow-paths",
+        type=_paths,
+        default=ALWAYS_ALLOWED_PATHS,
+        metavar="PATHS",
+        help=f"for everyone, with commas (default {','.join(ALWAYS_ALLOWED_PATHS)})",
+    )
+
+
+def add_logging(parser: argparse._ActionsContainer) -> None:
+    """Options of the log."""
+    parser.add_argument(
+        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
+    )
+    parser.add_argument(
+        "--logging-format", choices=tuple(klog.FORMATS), default="text", help="of the log's lines (default text)"
+    )
+
+
+def serving(arguments: argparse.Namespace) -> ServingOptions:
+    """What was said about the HTTPS port."""
+    return ServingOptions(
+        arguments.bind_address,
+        arguments.secure_port,
+        CertificateFiles(
+            arguments.tls_cert_file, arguments.tls_private_key_file, arguments.cert_dir, arguments.client_ca_file
+        ),
+        arguments.authorization_always_allow_paths,
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(part for part in text.split(",") if part)
+    if not all(path.startswith("/") for path in paths):
+        raise argparse.ArgumentTypeError(f"{text!r}: a path starts with /")
+    return paths

@@ -1,0 +1,31 @@
+"""The HTTPS port from its options: the one place where the parts of this package meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from scheduler import klog
+from scheduler.kube.http import ApiServer
+from scheduler.serving.access import Access
+from scheduler.serving.certificates import Authorities, Certificates
+from scheduler.serving.options import ServingOptions
+from scheduler.serving.routes import Content, Routes
+from scheduler.serving.server import Server
+
+
+def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
+    """Serve in threads until the returned function is called. OSError or CertificateError when it cannot."""
+    with ExitStack() as closing:
+        if options.port:
+            authorities = Authorities(api, options.certificates.client_ca_file)
+            certificates = Certificates(options.certificates, options.host, authorities, time.monotonic)
+            routes = Routes(Access(api, options.always_allowed), content)
+            server = Server((options.host, options.port), certificates.context, routes)
+            authorities.start()
+            closing.callback(authorities.close)
+            server.start()
+            closing.callback(server.close)
+            klog.info(0, "Serving securely", address=options.host, port=server.port)
+        return closing.pop_all().close

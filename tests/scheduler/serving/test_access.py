@@ -1,0 +1,226 @@
+"""Who asks and whether they may: the API server says so, and where it does not, nobody may."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.serving.access import CACHE_TTL_S, Access, User, certificate_user
+from scheduler.serving.http import RefusedError, Request
+from tests.scheduler.kube.servers import Json, api_of, status
+
+ADA = {"username": "ada", "uid": "7", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Reviewer:
+    """An API server that knows one token, and says who may read /metrics."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, Json] = {"good": ADA}
+        self.allowed = {"ada"}
+        self.answer: httpx.Response | Exception | None = None  # instead of a review
+        self.asked: list[Json] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.read())
+        self.asked.append(body)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is not None:
+            return self.answer
+        spec = body["spec"]
+        if body["kind"] == "TokenReview":
+            assert request.url.path == "/apis/authentication.k8s.io/v1/tokenreviews"
+            user = self.users.get(spec["token"])
+            said: Json = {"authenticated": True, "user": user} if user else {"error": "invalid"}
+        else:
+            assert request.url.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+            said = {"allowed": spec["user"] in self.allowed}
+        return httpx.Response(201, json={**body, "status": said})
+
+    @property
+    def kinds(self) -> list[str]:
+        return [body["kind"] for body in self.asked]
+
+
+@pytest.fixture
+def reviewer() -> Reviewer:
+    return Reviewer()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def access(reviewer: Reviewer, clock: Clock) -> Access:
+    return Access(api_of(reviewer), clock=clock)
+
+
+def get(path: str = "/metrics", *, token: str = "", peer: dict[str, Any] | None = None, method: str = "GET") -> Request:
+    return Request(method, path, authorization=f"Bearer {token}" if token else "", peer=peer)
+
+
+def refused(access: Access, request: Request) -> tuple[int, str, str]:
+    with pytest.raises(RefusedError) as raised:
+        access.check(request)
+    return raised.value.code, raised.value.reason, str(raised.value)
+
+
+def subject(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return {"subject": tuple((pair,) for pair in pairs)}
+
+
+def test_a_user_with_the_right_is_let_in_by_two_reviews(access: Access, reviewer: Reviewer) -> None:
+    user = access.check(get(token="good"))
+    groups = ("dev", "system:authenticated")
+    assert user == User("ada", groups, "7", (("scopes", ("a", "b")),))
+    assert [body["spec"] for body in reviewer.asked] == [
+        {"token": "good"},
+        {
+            "user": "ada",
+            "uid": "7",
+            "groups": list(groups),
+            "extra": {"scopes": ["a", "b"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ("bad", (401, "Unauthorized", "Unauthorized")),
+        ("", (403, "Forbidden", 'forbidden: User "system:anonymous" cannot get path "/metrics"')),
+    ],
+    ids=["a token of nobody", "no token"],
+)
+def test_who_is_not_let_in(access: Access, token: str, expected: tuple[int, str, str]) -> None:
+    assert refused(access, get(token=token)) == expected
+
+
+def test_a_right_is_asked_for_by_verb_and_path(access: Access, reviewer: Reviewer) -> None:
+    access.check(get("/debug/flags/v", token="good", method="PUT"))
+    assert reviewer.asked[-1]["spec"]["nonResourceAttributes"] == {"path": "/debug/flags/v", "verb": "put"}
+
+
+def test_a_user_without_the_right_is_forbidden_and_named(access: Access, reviewer: Reviewer) -> None:
+    reviewer.allowed.clear()
+    message = 'forbidden: User "ada" cannot get path "/configz"'
+    assert refused(access, get("/configz", token="good")) == (403, "Forbidden", message)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+def test_health_is_for_everyone_and_asks_nobody(access: Access, reviewer: Reviewer, path: str) -> None:
+    access.check(get(path))
+    assert reviewer.asked == []
+
+
+def test_a_bad_token_is_refused_even_for_health(access: Access) -> None:
+    assert refused(access, get("/healthz", token="bad"))[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/readyz/shipper", "/healthzz", "/metrics", "/"])
+def test_only_these_paths_are_for_everyone(access: Access, path: str) -> None:
+    assert refused(access, get(path))[0] == 403
+
+
+def test_a_star_allows_what_begins_so(reviewer: Reviewer) -> None:
+    access = Access(api_of(reviewer), ("/readyz/*",))
+    access.check(get("/readyz/shipper"))
+    assert refused(access, get("/readyz"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        status(500),
+        status(403),
+        httpx.Response(201, text="a web page"),
+        httpx.Response(201, json={"status": "yes"}),
+        httpx.Response(201, json=[]),
+    ],
+    ids=repr,
+)
+class TestWithoutAnAnswerItIsNeverOpen:
+    def test_a_token_that_cannot_be_reviewed_is_unauthorized(
+        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+    ) -> None:
+        reviewer.answer = answer
+        assert refused(access, get(token="good"))[0] == 401
+
+    def test_a_right_that_cannot_be_reviewed_is_an_error(
+        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+    ) -> None:
+        reviewer.answer = answer
+        code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
+        assert (code, message.startswith('Internal Server Error: "/metrics"')) == (500, True)
+
+    def test_it_is_asked_again_at_once(
+        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+    ) -> None:
+        reviewer.answer = answer
+        refused(access, get(token="good"))
+        reviewer.answer = None
+        assert access.check(get(token="good")).name == "ada"
+
+
+def test_denied_wins_over_allowed(access: Access, reviewer: Reviewer) -> None:
+    reviewer.answer = httpx.Response(201, json={"status": {"allowed": True, "denied": True, "reason": "because"}})
+    code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
+    assert (code, message.endswith(": because")) == (403, True)
+
+
+def test_answers_are_remembered_for_their_time_and_no_longer(access: Access, reviewer: Reviewer, clock: Clock) -> None:
+    for _ in range(3):
+        access.check(get(token="good"))
+        refused(access, get(token="bad"))
+    assert reviewer.kinds == ["TokenReview", "SubjectAccessReview", "TokenReview"]
+    reviewer.allowed.clear()
+    reviewer.users.clear()
+    clock.now = CACHE_TTL_S - 0.1
+    access.check(get(token="good"))
+    clock.now = CACHE_TTL_S
+    assert refused(access, get(token="good"))[0] == 401
+
+
+def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch, access: Access, reviewer: Reviewer) -> None:
+    monkeypatch.setattr("scheduler.serving.access.CACHE_ENTRIES", 2)
+    for token in ("a", "b", "c"):
+        refused(access, get(token=token))
+    assert len(access._users._answers) == 2
+
+
+def test_no_token_is_kept(access: Access) -> None:
+    access.check(get(token="good"))
+    assert b"good" not in repr(access._users._answers).encode()
+
+
+def test_a_certificate_names_the_user_and_its_groups(access: Access, reviewer: Reviewer) -> None:
+    peer = subject(("organizationName", "dev"), ("organizationName", "ops"), ("commonName", "ada"))
+    assert access.check(get(peer=peer, token="bad")) == User("ada", ("dev", "ops", "system:authenticated"))
+    assert reviewer.kinds == ["SubjectAccessReview"]
+
+
+def test_a_certificate_without_a_name_is_nobody_s(access: Access) -> None:
+    assert refused(access, get(peer=subject(("organizationName", "dev"))))[0] == 401
+
+
+def test_an_administrator_needs_no_review(access: Access, reviewer: Reviewer) -> None:
+    reviewer.answer = httpx.ConnectError("refused")
+    peer = subject(("organizationName", "system:masters"), ("commonName", "root"))
+    assert access.check(get(peer=peer)) == certificate_user(peer)

@@ -1,0 +1,390 @@
+"""The HTTPS port as a client meets it: certificates, limits, and what each path answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from scheduler.metrics import Metrics
+from scheduler.serving.access import Access
+from scheduler.serving.certificates import (
+    AUTHORITIES_PATH,
+    Authorities,
+    CertificateError,
+    CertificateFiles,
+    Certificates,
+)
+from scheduler.serving.health import Check
+from scheduler.serving.http import Request, Response
+from scheduler.serving.routes import Content, Routes
+from scheduler.serving.server import Server
+from tests.processes import eventually
+from tests.scheduler.kube.servers import api_of, status
+from tests.scheduler.serving.authorities import Authority
+from tests.scheduler.serving.test_access import Clock, Reviewer
+
+Start = Callable[..., Server]
+
+
+def echo(request: Request) -> Response:
+    """An answer that says who asked what."""
+    subject = dict(pair for part in (request.peer or {}).get("subject", ()) for pair in part)
+    return Response(200, json.dumps([request.method, request.path, request.query, subject]).encode())
+
+
+def certificates(files: CertificateFiles | None = None, pem: str = "", clock: Any = time.monotonic) -> Certificates:
+    return Certificates(files or CertificateFiles(), "127.0.0.1", lambda: pem, clock)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    servers: list[Server] = []
+
+    def made(handler: Any = echo, certs: Certificates | None = None, **limits: Any) -> Server:
+        server = Server(("127.0.0.1", 0), (certs or certificates()).context, handler, poll_s=0.01, **limits)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield made
+    for server in servers:
+        server.close()
+
+
+def ask(server: Server, path: str = "/x", method: str = "GET", verify: Any = False, **more: Any) -> httpx.Response:
+    return httpx.request(method, f"https://127.0.0.1:{server.port}{path}", verify=verify, timeout=5, **more)
+
+
+def client_tls(pair: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if pair:
+        context.load_cert_chain(*pair)
+    return context
+
+
+def served_certificate(server: Server) -> str:
+    return ssl.get_server_certificate(("127.0.0.1", server.port))
+
+
+class TestRequests:
+    def test_an_answer_closes_its_connection_and_is_not_cached(self, start: Start) -> None:
+        answer = ask(start(), "/a?verbose&exclude=b&exclude=c")
+        assert answer.json() == ["GET", "/a", {"verbose": [""], "exclude": ["b", "c"]}, {}]
+        headers = {name: answer.headers[name] for name in ("Connection", "Cache-Control", "X-Content-Type-Options")}
+        assert headers == {
+            "Connection": "close",
+            "Cache-Control": "no-cache, private",
+            "X-Content-Type-Options": "nosniff",
+        }
+
+    def test_a_head_has_no_body(self, start: Start) -> None:
+        answer = ask(start(), method="HEAD")
+        assert (answer.status_code, answer.content) == (200, b"")
+
+    @pytest.mark.parametrize(
+        ("more", "code"),
+        [
+            ({"content": b"x" * 1025}, 413),
+            ({"content": iter([b"chunked"])}, 413),
+            ({"content": b"x" * 1024}, 200),
+        ],
+        ids=["too long", "chunked", "the longest"],
+    )
+    def test_a_body_has_a_limit(self, start: Start, more: dict[str, Any], code: int) -> None:
+        assert ask(start(), method="PUT", **more).status_code == code
+
+    def test_a_fault_of_ours_is_500_and_says_nothing(self, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+        def handler(request: Request) -> Response:
+            raise KeyError("secret")
+
+        answer = ask(start(handler))
+        assert (answer.status_code, answer.text) == (500, "internal server error\n")
+        assert "Traceback" not in capfd.readouterr().err
+
+    def test_a_query_that_is_none_is_400(self, start: Start) -> None:
+        assert ask(start(), "/x?" + "&".join(f"a{i}=1" for i in range(30))).status_code == 400
+
+
+class TestLimits:
+    def test_a_silent_client_keeps_nobody_waiting(self, start: Start) -> None:
+        """The handshake runs in the connection's own thread."""
+        server = start()
+        with socket.create_connection(("127.0.0.1", server.port)), socket.create_connection(("127.0.0.1", server.port)):
+            begun = time.monotonic()
+            assert ask(server).status_code == 200
+            assert time.monotonic() - begun < 2
+
+    @pytest.mark.parametrize("says", ["nothing", "half a request"])
+    def test_a_slow_client_is_cut_off(self, start: Start, says: str) -> None:
+        server = start(deadline_s=0.2)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as plain:
+            if says == "nothing":
+                assert plain.recv(1) == b""
+                return
+            with client_tls().wrap_socket(plain) as tls:
+                tls.sendall(b"GET / HTTP/1.1\r\n")
+                with contextlib.suppress(OSError):  # closed, with or without a good-bye
+                    assert tls.recv(1) == b""
+
+    def test_there_are_so_many_connections_and_no_more(self, start: Start) -> None:
+        go_on = threading.Event()
+
+        def slow(request: Request) -> Response:
+            if request.path == "/slow":
+                go_on.wait(5)
+            return Response(200, b"ok")
+
+        server, answers = start(slow, max_connections=2), []
+        threads = [threading.Thread(target=lambda: answers.append(ask(server, "/slow").status_code)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(server._open) == 2, "two connections")
+        with pytest.raises(httpx.TransportError):
+            ask(server)
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert answers == [200, 200]
+        eventually(lambda: len(server._open) == 0, "room again")
+        assert ask(server).status_code == 200
+
+    def test_no_tls_is_no_request(self, start: Start) -> None:
+        server = start()
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"http://127.0.0.1:{server.port}/")
+        assert ask(server).status_code == 200
+
+    def test_an_address_that_is_taken_is_an_error(self, start: Start) -> None:
+        with pytest.raises(OSError, match="Address already in use"):
+            Server(("127.0.0.1", start().port), certificates().context, echo)
+
+
+class TestCertificates:
+    def test_one_in_memory_is_for_this_host_and_on_no_disk(self, start: Start) -> None:
+        server = start()
+        context = ssl.create_default_context(cadata=served_certificate(server))
+        assert ask(server, verify=context).status_code == 200
+
+    def test_an_old_protocol_is_refused(self) -> None:
+        assert certificates().context().minimum_version is ssl.TLSVersion.TLSv1_2
+
+    def test_files_are_served_and_read_again_when_they_change(self, start: Start, tmp_path: Path) -> None:
+        authority, clock = Authority(tmp_path), Clock()
+        cert, key = authority.server("server")
+        server = start(certs=certificates(CertificateFiles(cert, key), clock=clock))
+        assert ask(server, verify=ssl.create_default_context(cafile=str(authority.file))).status_code == 200
+        old = served_certificate(server)
+        authority.server("server")
+        assert served_certificate(server) == old, "not looked at again yet"
+        clock.now = 1.0
+        assert served_certificate(server) == cert.read_text() != old
+
+    def test_files_that_are_half_written_change_nothing_until_they_are_whole(
+        self, start: Start, tmp_path: Path
+    ) -> None:
+        authority, clock = Authority(tmp_path), Clock()
+        cert, key = authority.server("server")
+        server = start(certs=certificates(CertificateFiles(cert, key), clock=clock))
+        old = served_certificate(server)
+        cert.write_text("half")
+        clock.now = 1.0
+        assert served_certificate(server) == old
+        authority.server("server")
+        clock.now = 2.0
+        assert served_certificate(server) == cert.read_text()
+
+    def test_a_directory_keeps_the_one_that_was_made(self, tmp_path: Path) -> None:
+        files = CertificateFiles(cert_dir=tmp_path / "certs")
+        certificates(files)
+        first = (tmp_path / "certs" / "kube-scheduler.crt").read_text()
+        certificates(files)
+        assert (tmp_path / "certs" / "kube-scheduler.crt").read_text() == first
+        assert (tmp_path / "certs" / "kube-scheduler.key").stat().st_mode & 0o777 == 0o600
+        assert "PRIVATE" not in first
+
+    @pytest.mark.parametrize(
+        ("files", "message"),
+        [
+            (CertificateFiles(cert_file=Path("a")), "must be given together"),
+            (CertificateFiles(Path("/nonexistent"), Path("/nonexistent")), "cannot use the serving certificate"),
+            (CertificateFiles(cert_dir=Path("/dev/null/x")), "--cert-dir /dev/null/x: Not a directory"),
+        ],
+        ids=["no key", "no file", "no directory"],
+    )
+    def test_what_cannot_be_served_is_said(self, files: CertificateFiles, message: str) -> None:
+        with pytest.raises(CertificateError, match=message):
+            certificates(files)
+
+
+class TestClientCertificates:
+    def test_a_good_one_names_the_client_none_is_needed(self, start: Start, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        server = start(certs=certificates(pem=authority.pem))
+        named = {"organizationName": "dev", "commonName": "ada"}
+        assert ask(server, verify=client_tls(authority.client("ada", "dev"))).json()[3] == named
+        assert ask(server).json()[3] == {}
+
+    def test_one_of_another_authority_is_no_request(self, start: Start, tmp_path: Path) -> None:
+        (tmp_path / "other").mkdir()
+        server = start(certs=certificates(pem=Authority(tmp_path).pem))
+        with pytest.raises(httpx.TransportError):
+            ask(server, verify=client_tls(Authority(tmp_path / "other").client("ada")))
+
+    def test_a_server_s_certificate_is_no_client_s(self, start: Start, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        with pytest.raises(httpx.TransportError):
+            ask(start(certs=certificates(pem=authority.pem)), verify=client_tls(authority.server("ada")))
+
+    def test_without_authorities_nobody_is_named(self, start: Start, tmp_path: Path) -> None:
+        assert ask(start(), verify=client_tls(Authority(tmp_path).client("ada"))).json()[3] == {}
+
+    def test_new_authorities_take_the_place_of_old_ones(self, start: Start, tmp_path: Path) -> None:
+        (tmp_path / "new").mkdir()
+        old, new, clock = Authority(tmp_path), Authority(tmp_path / "new"), Clock()
+        believed = [old.pem]
+        server = start(certs=Certificates(CertificateFiles(), "127.0.0.1", lambda: believed[0], clock))
+        believed[0], clock.now = new.pem, 1.0
+        assert ask(server, verify=client_tls(new.client("bob"))).json()[3] == {"commonName": "bob"}
+        with pytest.raises(httpx.TransportError):
+            ask(server, verify=client_tls(old.client("ada")))
+
+    @pytest.mark.parametrize(
+        ("answer", "believed"),
+        [
+            (lambda pem: httpx.Response(200, json={"data": {"client-ca-file": pem}}), True),
+            (lambda pem: httpx.Response(200, json={"data": {"client-ca-file": "no certificate"}}), False),
+            (lambda pem: httpx.Response(200, json={}), False),
+            (lambda pem: status(403), False),
+            (lambda pem: httpx.ConnectError("refused"), False),
+        ],
+        ids=["there", "damaged", "empty", "forbidden", "no answer"],
+    )
+    def test_the_cluster_s_are_asked_for(self, tmp_path: Path, answer: Any, believed: bool) -> None:
+        pem, asked = Authority(tmp_path).pem, threading.Event()
+
+        def handler(request: httpx.Request) -> httpx.Response:
+            assert request.url.path == AUTHORITIES_PATH
+            asked.set()
+            said = answer(pem)
+            if isinstance(said, Exception):
+                raise said
+            return said  # type: ignore[no-any-return]
+
+        authorities = Authorities(api_of(handler))
+        authorities.start()
+        assert asked.wait(5)
+        if believed:
+            eventually(lambda: authorities() == pem, "the authorities")
+        assert authorities() == (pem if believed else "")
+        authorities.close()
+
+    def test_a_file_is_read_instead(self, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        authorities = Authorities(api_of(lambda request: status(500)), authority.file)
+        authorities.start()
+        eventually(lambda: authorities() == authority.pem, "the file")
+        authorities.close()
+
+
+@pytest.fixture
+def reviewer() -> Reviewer:
+    return Reviewer()
+
+
+@pytest.fixture
+def verbosity() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> Server:
+    content = Content(
+        configuration={"kind": "KubeSchedulerConfiguration", "parallelism": 16},
+        metrics=Metrics().exposition,
+        readyz=(Check("good", lambda: None), Check("bad", lambda: "broken")),
+        set_verbosity=verbosity.append,
+    )
+    return start(Routes(Access(api_of(reviewer)), content))
+
+
+ADA = {"headers": {"Authorization": "Bearer good"}}
+
+
+class TestRoutes:
+    @pytest.mark.parametrize(
+        ("path", "code", "body"),
+        [
+            ("/healthz", 200, "ok"),
+            ("/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"),
+            ("/livez", 200, "ok"),
+            ("/readyz", 500, "[+]good ok\n[-]bad failed: reason withheld\nreadyz check failed\n"),
+            ("/readyz?exclude=bad", 200, "ok"),
+        ],
+    )
+    def test_health_needs_no_right(self, served: Server, path: str, code: int, body: str) -> None:
+        answer = ask(served, path)
+        assert (answer.status_code, answer.text) == (code, body)
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+    @pytest.mark.parametrize("path", ["/readyz/bad", "/metrics", "/configz", "/debug/flags/v", "/nonsense"])
+    def test_everything_else_does_known_or_not(self, served: Server, path: str) -> None:
+        answer = ask(served, path)
+        assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
+
+    @pytest.mark.parametrize(
+        ("path", "code", "body"),
+        [
+            ("/readyz/bad", 500, "internal server error: broken\n"),
+            ("/readyz/good", 200, "ok"),
+            ("/nonsense", 404, "404 page not found\n"),
+            ("/metrics/resources", 404, "404 page not found\n"),
+        ],
+    )
+    def test_with_the_right(self, served: Server, path: str, code: int, body: str) -> None:
+        answer = ask(served, path, **ADA)
+        assert (answer.status_code, answer.text) == (code, body)
+
+    def test_metrics_are_what_prometheus_reads(self, served: Server) -> None:
+        answer = ask(served, "/metrics", **ADA)
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        names = {family.name for family in text_string_to_metric_families(answer.text)}
+        assert {"scheduler_schedule_attempts", "process_resident_memory_bytes"} <= names
+
+    def test_the_configuration_is_under_upstream_s_key(self, served: Server) -> None:
+        answer = ask(served, "/configz", **ADA)
+        assert answer.json() == {"componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16}}
+
+    @pytest.mark.parametrize(
+        ("method", "body", "code", "said"),
+        [
+            ("PUT", "7", 200, "successfully set klog.logging.verbosity to 7\n"),
+            ("PUT", "much", 400, "failed set klog.logging.verbosity much: not a number of 32 bits\n"),
+            ("PUT", "-1", 400, "failed set klog.logging.verbosity -1: not a number of 32 bits\n"),
+            ("PUT", "99999999999", 400, "failed set klog.logging.verbosity 99999999999: not a number of 32 bits\n"),
+            ("PUT", "", 400, "failed set klog.logging.verbosity : not a number of 32 bits\n"),
+            ("GET", "", 406, "unsupported http method\n"),
+        ],
+    )
+    def test_verbosity_is_put(
+        self, served: Server, verbosity: list[int], method: str, body: str, code: int, said: str
+    ) -> None:
+        answer = ask(served, "/debug/flags/v", method, content=body.encode(), **ADA)
+        assert (answer.status_code, answer.text) == (code, said)
+        assert verbosity == ([7] if code == 200 else [])
+
+    def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: Reviewer) -> None:
+        content = Content(configuration={}, metrics=bytes, profiling=False)
+        server = start(Routes(Access(api_of(reviewer)), content))
+        assert ask(server, "/debug/flags/v", "PUT", content=b"7", **ADA).status_code == 404
