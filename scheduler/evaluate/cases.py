@@ -31,7 +31,7 @@ def evaluate_lines(
 ) -> Iterator[Json | CaseError]:
     """The answer to each case, or what is wrong with it. `config`: for cases that bring none of their own.
 
-    `form`: `case`, {"id", "expect"}, or `decision`, the record of an attempt.
+    `form`: `case`, {"id", "expect"}, with "marks" where there are any, or `decision`, the record of an attempt.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -48,7 +48,10 @@ def _answer(case: Json, config: Configuration | None, form: str) -> Json:
 
 def answer(name: str, evaluation: Evaluation, form: str) -> Json:
     """What is printed of a decided pod."""
-    return evaluation.decision() if form == DECISION else {"id": name, "expect": evaluation.outcome()}
+    if form == DECISION:
+        return evaluation.decision()
+    marks = evaluation.result.trace.marks
+    return {"id": name, "expect": evaluation.outcome(), **({"marks": marks} if marks else {})}
 
 
 def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Evaluation:

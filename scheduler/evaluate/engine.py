@@ -115,6 +115,7 @@ class Engine:
     def __init__(self, cluster: Cluster, config: Configuration, profile: int = 0) -> None:
         """`profile`: which of the configuration's decides."""
         self._nodes = cluster.nodes
+        self._not_asked = [f"extender {e.url_prefix} was not asked: evaluate asks nobody" for e in config.extenders]
         self._framework = Framework(build_profile(config, profile, IN_TREE, NoCluster(cluster.objects)), time.monotonic)
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
@@ -122,6 +123,7 @@ class Engine:
         self._framework.prepare(self._nodes)
         with _uncollected():
             result = schedule(self._framework, pod, Snapshot.of(self._nodes), seed=0)
+        result.trace.marks += self._not_asked
         return Evaluation(self._framework, self._nodes, pod, result)
 
 

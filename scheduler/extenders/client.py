@@ -26,7 +26,7 @@ from scheduler.objects.types import Node, Object
 T = TypeVar("T")
 
 
-def build(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
+def build_extenders(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
     """The extenders of a configuration, named by their URLs; of two with one URL, the later one gets a number."""
     extenders: list[HttpExtender] = []
     seen: Counter[str] = Counter()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from contextlib import contextmanager
+from functools import cache
 from tempfile import NamedTemporaryFile
 from typing import Final
 
@@ -142,6 +143,8 @@ def _root(e: BaseException) -> BaseException:
 
 def _tls(config: Extender) -> ssl.SSLContext:
     """How to trust the extender. `enableHTTPS` without a CA trusts anyone, as upstream."""
+    if config.tls_config is None and not config.enable_https:
+        return _system_roots()
     tls = config.tls_config or TlsConfig()
     has_ca = bool(tls.ca_file or tls.ca_data)
     if tls.insecure and has_ca:
@@ -159,6 +162,11 @@ def _tls(config: Extender) -> ssl.SSLContext:
     if tls.insecure or (config.enable_https and not has_ca):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+@cache
+def _system_roots() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def decision(
         post_filters=tuple(trace.post_filters),
         message=result.message,
         preemption=trace.preemption,
-        marks=marks,
+        marks=(*marks, *trace.marks),
         woken_by=woken_by,
         retry=retry,
     )
