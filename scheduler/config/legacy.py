@@ -26,13 +26,9 @@ _LOCKS = ("endpointsleases", "configmapsleases")  # two locks at once, the secon
 
 
 def translated(document: Document) -> tuple[Document, list[str]]:
-    """(The v1 document, notes: the deprecation, then what was left out.) ConfigError when there is none."""
-    old = str(document["apiVersion"])
-    version = LEGACY[old]
-    notes = [
-        f"{old} is deprecated: kube-scheduler removed it in {version.removed_in};"
-        " `python -m scheduler convert-config FILE` writes v1 from it"
-    ]
+    """(The v1 document, notes on what was left out.) ConfigError when there is no such document."""
+    version = LEGACY[str(document["apiVersion"])]
+    notes: list[str] = []
     _refuse_later_fields(document, version)
     new = {**document, "apiVersion": API_VERSION}
     dropped = [name for name in version.dropped_fields if new.pop(name, None) is not None]
@@ -49,6 +45,15 @@ def translated(document: Document) -> tuple[Document, list[str]]:
     ]
     ConfigError.raise_any(problems)
     return new, notes
+
+
+def deprecation(document: Document) -> str:
+    """The warning that a file of this version gets, once."""
+    old = str(document["apiVersion"])
+    return (
+        f"{old} is deprecated: kube-scheduler removed it in {LEGACY[old].removed_in};"
+        " `python -m scheduler convert-config FILE` writes v1 from it"
+    )
 
 
 def to_yaml(document: Document) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from scheduler.config.arguments import Registry
 from scheduler.config.document import Document, convert, parse, text_of
 from scheduler.config.errors import ConfigError
-from scheduler.config.legacy import translated
+from scheduler.config.legacy import deprecation, translated
 from scheduler.config.legacy_versions import LEGACY
 from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, PluginConfig
 from scheduler.config.validation import config_problems
@@ -43,6 +43,7 @@ def read(
     """
     document = checked_version(parse(text), accept_legacy=legacy is not None)
     if legacy is not None and document["apiVersion"] in LEGACY:
+        legacy(deprecation(document))
         document, notes = translated(document)
         for note in notes:
             legacy(note)

@@ -300,5 +300,40 @@ def test_nobody_reads_what_it_prints() -> None:
         assert (process.returncode, errors) == (1, b"")
 
 
+BETA = "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\nhealthzBindAddress: ':1'\n"
+
+
+class TestBetaConfigurations:
+    """Read with a flag, or converted once."""
+
+    def test_the_flag_reads_them_and_warns_once_of_the_version(self, tmp_path: Path) -> None:
+        (tmp_path / "old.yaml").write_text(BETA)
+        done = command("validate", "--accept-legacy-config", str(tmp_path / "old.yaml"))
+        assert done.returncode == 0
+        assert yaml.safe_load(done.stdout)["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+        version, field = done.stderr.splitlines()
+        assert version[0] == field[0] == "W"
+        assert "v1beta2 is deprecated: kube-scheduler removed it in v1.28" in version
+        assert "healthzBindAddress: left out" in field
+
+    def test_what_convert_config_writes_is_the_same_configuration(self, tmp_path: Path, capsys: Captured) -> None:
+        old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+        old.write_text(BETA)
+        assert app.main(["convert-config", str(old), "-o", str(new)]) == 0
+        assert "is deprecated" not in capsys.readouterr().err
+        assert app.main(["validate", str(new)]) == 0
+        converted = capsys.readouterr().out
+        app.main(["validate", "--accept-legacy-config", str(old)])
+        assert capsys.readouterr().out == converted
+        assert app.main(["convert-config", str(new)]) == 0
+        assert capsys.readouterr().out == new.read_text()
+
+    def test_an_output_that_cannot_be_written_is_named(self, tmp_path: Path, capsys: Captured) -> None:
+        (tmp_path / "old.yaml").write_text(BETA)
+        assert refused(capsys, "convert-config", str(tmp_path / "old.yaml"), "-o", str(tmp_path)).endswith(
+            f"error: {tmp_path}: Is a directory"
+        )
+
+
 def test_the_default_configuration_is_what_run_takes() -> None:
     assert app._configuration(None) == Configuration()

@@ -276,7 +276,8 @@ def test_arguments_that_cannot_be(plugin: str, args: str, message: str) -> None:
 
 
 def test_arguments_reach_their_plugin() -> None:
-    made = profile(arguments(FIT, f"{{apiVersion: {API_VERSION}, kind: NodeResourcesFitArgs, ignoredResources: [a/b]}}"))
+    head = f"apiVersion: {API_VERSION}, kind: NodeResourcesFitArgs"
+    made = profile(arguments(FIT, f"{{{head}, ignoredResources: [a/b]}}"))
     (fit,) = [p for p in made.filter if p.name == FIT]
     assert fit.args.ignored_resources == ("a/b",)  # type: ignore[attr-defined]
 
