@@ -1,0 +1,79 @@
+"""`python -m bench.reliability`: one run, or many with seeds that follow each other, and what came of it.
+
+python -m bench.reliability [--seed N] [--operations 10000] [--server simulated|real] [--replicas 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+
+from bench.reliability.driver import Result, Settings, run
+from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
+from tests.e2e import control_plane
+
+
+def main() -> int:
+    """The exit code: 1 when an invariant was violated."""
+    given = _parser().parse_args()
+    directory = Path(given.directory or tempfile.mkdtemp(prefix="reliability-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = Settings(given.seed, given.operations, given.per_s, given.disturb_every_s)
+    print(f"seed {given.seed}; logs in {directory}", flush=True)
+    api = _api(given.server, directory)
+    try:
+        system = System(
+            api, directory, given.replicas, Election(given.lease_s, given.lease_s * 2 / 3, given.lease_s / 6)
+        )
+        try:
+            result = run(system, settings)
+        finally:
+            system.stop()
+    finally:
+        api.stop()
+    print(report(result, system.election))
+    return 1 if result.violations else 0
+
+
+def report(result: Result, election: Election) -> str:
+    """For a person, and for docs/reliability.md."""
+    lines = [
+        f"{sum(result.did.values())} operations and disturbances in {result.seconds:.0f} s: "
+        + ", ".join(f"{n} x {name}" for name, n in sorted(result.did.items())),
+        f"{result.pods} pods, {result.bindings} bindings, {result.decisions} decisions of {result.incarnations} "
+        f"incarnations, {result.explained} records explained by gaps",
+    ]
+    limits = {"SIGKILL": election.lease_s + 2 * election.retry_s, "SIGTERM": 2 * election.retry_s}
+    for how, waits in sorted(result.waits_s.items()):
+        worst = f"at most {max(waits):.2f} s (of {limits[how]:.2f} s) without a leader"
+        lines.append(f"{len(waits)} x {how} of the leader: {worst}, {sum(waits) / len(waits):.2f} s on average")
+    lines += [f"{len(result.violations)} violations", *result.violations]
+    return "\n".join(lines)
+
+
+def _api(server: str, directory: Path) -> ApiProcess:
+    if server == "simulated":
+        return Simulated(directory)
+    binaries = control_plane.assets()
+    if binaries is None:
+        raise SystemExit("no etcd and kube-apiserver: see tests/e2e/control_plane.py")
+    return Real(binaries, directory)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.reliability", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--operations", type=int, default=10_000)
+    parser.add_argument("--per-s", type=float, default=Settings.per_s, help="operations a second (%(default)s)")
+    parser.add_argument("--disturb-every-s", type=float, default=Settings.disturb_every_s, help="on average; 0: never")
+    parser.add_argument("--server", choices=("simulated", "real"), default="simulated")
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--lease-s", type=float, default=Election.lease_s)
+    parser.add_argument("--directory", help="for logs and data; default: a new temporary one")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
