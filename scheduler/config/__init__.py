@@ -1,7 +1,8 @@
 """KubeSchedulerConfiguration: the file, its defaults, its errors, and the profiles it stands for.
 
-Owns: reading (`load`), the types (`types`), and expanding profiles into plugin objects (`profiles`). Does not own: what
-plugins do with their arguments.
+Owns: reading (`document`, `load`), the types (`types`), what is refused (`validation`, `arguments`), older versions
+(`legacy`, `convert`), and expanding profiles into plugin objects (`profiles`). Does not own: what plugins do with their
+arguments, and which of these they refuse.
 """
 
 from scheduler.config.errors import ConfigError

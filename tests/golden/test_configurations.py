@@ -17,6 +17,7 @@ from scheduler.plugins import IN_TREE
 Json = dict[str, Any]
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "config/cases.jsonl").read_text().splitlines()]
+FIELDS = ("profiles[", "extenders", "leaderElection.", "pod", "parallelism")  # how an error that names one begins
 DIFFERENT_ON_PURPOSE = ("leaderElection",)  # the Lease is Herodotus' own: docs/parity.md
 
 
@@ -38,11 +39,10 @@ def test_what_kube_scheduler_accepts_gets_its_defaults(case: Json) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c["accepted"]], ids=lambda c: c["name"])
-def test_what_kube_scheduler_refuses_is_refused_by_the_same_field(case: Json) -> None:
+def test_what_kube_scheduler_refuses_is_refused_in_its_words_where_it_names_a_field(case: Json) -> None:
     with pytest.raises(ConfigError) as refused:
         validated(case["input"])
     said = str(refused.value)
     assert "\n" not in said
-    path = case["error"].removeprefix("[").partition(": ")[0]
-    if path.startswith(("profiles[", "extenders", "leaderElection.", "pod", "parallelism")):
-        assert said.removeprefix("[").startswith(path)
+    if case["error"].removeprefix("[").startswith(FIELDS):
+        assert said == case["error"]
