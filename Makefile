@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden bench-short clean
+.PHONY: test lint types unit e2e golden parity bench-short clean
 
 test: $(STAMP) lint types unit
 
@@ -45,6 +45,10 @@ e2e: $(STAMP)
 # Only the recorded decisions of kube-scheduler.
 golden: $(STAMP)
 	$(RUN) pytest tests/golden -v
+
+# Random clusters against a real kube-scheduler, ten minutes of them: PARITY_SEEDS, PARITY_PODS, PARITY_NODES.
+parity: $(STAMP)
+	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
 # Cycle rates of the algorithm alone, in a minute; shows early when a change is a wrong turn.
 bench-short: $(STAMP)

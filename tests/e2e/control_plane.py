@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -68,8 +69,8 @@ class ControlPlane:
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--authorization-mode=RBAC",
                 "--allow-privileged=true",
-                # no controller makes service accounts or lifts the taint of a new node
-                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+                # no controller makes service accounts, lifts the taint of a new node or the finalizer of a volume
+                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
                 "--shutdown-watch-termination-grace-period=1s",
                 "--endpoint-reconciler-type=none",
                 f"--token-auth-file={directory / 'tokens.csv'}",
@@ -87,6 +88,17 @@ class ControlPlane:
                 return False
 
         eventually(ready, "kube-apiserver to be ready", 60.0, every_s=0.2)
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """As an administrator."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority": str(self.ca)}}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+            "current-context": "e2e",
+        }
 
     def stop(self) -> None:
         self._apiserver.stop(90.0)

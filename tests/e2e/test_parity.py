@@ -1,0 +1,69 @@
+"""On random clusters that nobody has seen, our engine decides as the real kube-scheduler does.
+
+PARITY_SEEDS (`1-40`), PARITY_PODS and PARITY_NODES make the run longer or larger (`make parity`), PARITY_CASES is a
+folder for the cases that differ.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster
+from tests.e2e.parity import Figures, Parity
+
+NOT_FOUND = "NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver"
+PODS = int(os.environ.get("PARITY_PODS", "40"))
+NODES = int(os.environ.get("PARITY_NODES", "0")) or None
+CASES = Path(os.environ["PARITY_CASES"]) if "PARITY_CASES" in os.environ else None
+
+
+def seeds() -> range:
+    first, _, last = os.environ.get("PARITY_SEEDS", "1-2").partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane of the module's own."""
+    binaries = control_plane.assets()
+    if binaries is None or not (binaries / "kube-scheduler").exists():
+        pytest.skip(NOT_FOUND)
+    directory = tmp_path_factory.mktemp("parity")
+    plane = control_plane.ControlPlane(binaries, directory)
+    plane.wait_until_ready()
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+    yield cluster
+    cluster.close()
+    plane.stop()
+
+
+@pytest.fixture(scope="module")
+def total() -> Iterator[list[Figures]]:
+    """The figures of every seed; their sum is printed at the end."""
+    figures: list[Figures] = []
+    yield figures
+    print(f"\n{len(figures)} clusters: {sum(figures, Figures())}")
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", seeds())
+def test_kube_scheduler_decides_the_same(real: Cluster, total: list[Figures], tmp_path: Path, seed: int) -> None:
+    binaries = control_plane.assets()
+    assert binaries is not None
+    parity = Parity(real, binaries / "kube-scheduler", tmp_path, seed, NODES, CASES)
+    try:
+        for number in range(PODS):
+            parity.decide(number)
+        parity.compare_events()
+    finally:
+        parity.stop()
+        total.append(parity.figures)
+    print(parity.figures)
+    assert not parity.figures.disagreements, "\n".join(parity.figures.disagreements[:20])
