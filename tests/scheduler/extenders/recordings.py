@@ -1,4 +1,4 @@
-"""kube-scheduler's conversations with an extender, as recorded (tests/golden/extender), and the log that goes with one."""
+"""kube-scheduler's talk with an extender as recorded in tests/golden/extender, and the log that goes with it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,12 @@ def exchanges(recording: str) -> list[Exchange]:
 def pod_of(manifest: Json, *, running: bool = False) -> PodInfo:
     """The pod as our watch would have seen it: with its type and managed fields, which are not sent on."""
     fields = [{"manager": "kubectl", "operation": "Update"}]
-    seen = {"kind": "Pod", "apiVersion": "v1", **manifest, "metadata": {**manifest["metadata"], "managedFields": fields}}
+    seen = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        **manifest,
+        "metadata": {**manifest["metadata"], "managedFields": fields},
+    }
     raw = msgspec.Raw(json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode())
     return PodInfo(_kept(msgspec.json.decode(raw, type=Pod), raw), running=running)
 

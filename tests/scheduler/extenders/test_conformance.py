@@ -52,7 +52,10 @@ def ask(exchange: Exchange, extender: Stub, *, names_only: bool) -> Any:
 
 def candidates(request: Json) -> list[Victims]:
     whole = request["NodeNameToVictims"] or {
-        node: {**v, "Pods": [{"metadata": {"name": "", "uid": p["UID"]}, "spec": {"nodeName": node}} for p in v["Pods"]]}
+        node: {
+            **v,
+            "Pods": [{"metadata": {"name": "", "uid": p["UID"]}, "spec": {"nodeName": node}} for p in v["Pods"]],
+        }
         for node, v in request["NodeNameToMetaVictims"].items()
     }
     return [

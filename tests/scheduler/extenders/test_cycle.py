@@ -1,0 +1,343 @@
+"""What extenders' answers and failures mean for an attempt: who is asked, what is left, said and recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from herodotus_record.model import NOT_RUN, SUCCESS, Code, Path, Preemption, Verdict
+from scheduler.columns import NodeColumns, Snapshot
+from scheduler.config import build_profile
+from scheduler.config.load import read
+from scheduler.cycle import CycleResult, schedule
+from scheduler.evaluate import NoCluster
+from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
+from scheduler.framework.runtime import Framework
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Node
+from scheduler.plugins import IN_TREE
+from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
+
+Filter = Callable[[list[str]], Filtered]
+NOTHING: Mapping[str, str] = {}
+
+
+@dataclass
+class FakeExtender:
+    """Says what it was told to, and keeps what it was asked: (verb, nodes)."""
+
+    name: str = "http://one"
+    filter_answer: Filter | ExtenderError | None = None
+    points: Mapping[str, int] | ExtenderError | None = None
+    bind_answer: ExtenderError | str | None = None
+    sacrifices: Mapping[str, Sacrifice] | ExtenderError | None = None
+    weight: int = 1
+    ignorable: bool = False
+    is_interested: bool = True
+    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    filters = property(lambda self: self.filter_answer is not None)
+    prioritizes = property(lambda self: self.points is not None)
+    binds = property(lambda self: self.bind_answer is not None)
+    preempts = property(lambda self: self.sacrifices is not None)
+
+    def interested(self, pod: PodInfo) -> bool:
+        return self.is_interested
+
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
+        names = [node.metadata.name for node in nodes]
+        self.asked.append(("filter", names))
+        assert callable(self.filter_answer) or isinstance(self.filter_answer, ExtenderError)
+        return self._or_raise(self.filter_answer)(names)  # type: ignore[no-any-return]
+
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
+        self.asked.append(("prioritize", [node.metadata.name for node in nodes]))
+        return self._or_raise(self.points)  # type: ignore[no-any-return]
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        self.asked.append(("bind", [node]))
+        self._or_raise(self.bind_answer)
+
+    def preempt(self, pod: PodInfo, candidates: Sequence[Victims]) -> Mapping[str, Sacrifice]:
+        self.asked.append(("preempt", [c.node for c in candidates]))
+        return self._or_raise(self.sacrifices)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _or_raise(answer: Any) -> Any:
+        if isinstance(answer, ExtenderError):
+            raise answer
+        return answer
+
+
+def leaves(*names: str, failed: Mapping[str, str] = NOTHING, unresolvable: Mapping[str, str] = NOTHING) -> Filter:
+    return lambda _: Filtered(frozenset(names), failed, unresolvable)
+
+
+def keeps_all(names: list[str]) -> Filtered:
+    return Filtered(frozenset(names), {}, {})
+
+
+def framework(*extenders: FakeExtender, profile: str = "") -> Framework:
+    text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    return Framework(build_profile(read(text + profile), 0, IN_TREE, NoCluster()), time.monotonic, extenders)
+
+
+def attempt(pod: PodBuilder, nodes: NodeColumns, *extenders: FakeExtender) -> CycleResult:
+    return schedule(framework(*extenders), pod.info(), Snapshot.of(nodes), seed=1)
+
+
+def three(*pods: PodBuilder) -> NodeColumns:
+    return columns_of([make_node("a"), make_node("b"), make_node("c")], pods)
+
+
+def column(result: CycleResult, extender: str) -> list[Verdict]:
+    """What the record says an extender said of each slot."""
+    (run,) = (run for run in result.trace.filters if run.plugin == extender)
+    return [run.verdicts.at(slot) for slot in range(result.trace.slots)]
+
+
+def rejected(code: Code, *texts: str) -> tuple[Code, list[str]]:
+    return code, list(texts)
+
+
+def said(verdict: Verdict) -> tuple[Code, list[str]]:
+    return verdict.code, [reason.params["text"] for reason in verdict.reasons]
+
+
+# --- filter -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_what_it_left() -> None:
+    nodes = columns_of([make_node("a").cordoned(), make_node("b"), make_node("c")])
+    one = FakeExtender("http://one", filter_answer=leaves("c", failed={"b": "full"}))
+    two = FakeExtender("http://two", filter_answer=keeps_all)
+    result = attempt(make_pod(), nodes, one, two)
+    assert (one.asked, two.asked) == ([("filter", ["b", "c"])], [("filter", ["c"])])
+    assert (result.path, nodes.names[result.chosen or 0]) == (Path.ONLY_FEASIBLE, "c")
+    assert [v == NOT_RUN for v in column(result, "http://one")] == [True, False, False]
+    assert said(column(result, "http://one")[1]) == rejected(Code.UNSCHEDULABLE, "full")
+    assert column(result, "http://two") == [NOT_RUN, NOT_RUN, SUCCESS]
+
+
+def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> None:
+    """In both maps: unresolvable. In none: gone without a word, and uncounted, as kube-scheduler leaves it."""
+    answer = leaves(failed={"a": "full", "b": "full"}, unresolvable={"b": "no GPU"})
+    result = attempt(make_pod(), three(), FakeExtender(filter_answer=answer))
+    assert result.path is Path.NONE
+    assert result.message.startswith("0/3 nodes are available: 1 full, 1 no GPU. ")
+    assert list(result.trace.codes) == [
+        Code.UNSCHEDULABLE,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ]
+    assert result.rejectors == {"http://one"}
+
+
+def test_nodes_left_out_without_a_word_count_as_narrowed_where_others_were() -> None:
+    """Upstream counts what is absent from its map of reasons; both are."""
+    pod = make_pod().required_terms({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})
+    result = attempt(pod, three(), FakeExtender(filter_answer=leaves()))
+    assert result.message.startswith("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. ")
+
+
+def test_what_it_says_of_nodes_that_it_was_not_asked_about_is_not_heard() -> None:
+    nodes = columns_of([make_node("a").cordoned(), make_node("b"), make_node("c")])
+    answer = leaves("b", "c", failed={"a": "mine", "nowhere": "gone"}, unresolvable={"b": "but passed"})
+    result = attempt(make_pod(), nodes, FakeExtender(filter_answer=answer))
+    assert column(result, "http://one") == [NOT_RUN, SUCCESS, SUCCESS]
+    assert result.path is Path.SCORED
+
+
+def test_one_that_is_not_interested_is_not_asked_and_the_record_says_so() -> None:
+    extender = FakeExtender(filter_answer=leaves(), points={"a": 10}, is_interested=False)
+    result = attempt(make_pod(), three(), extender)
+    assert extender.asked == []
+    assert [run.skipped for run in result.trace.filters if run.plugin == "http://one"] == [True]
+    assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
+
+
+def test_nobody_is_asked_when_no_node_is_left() -> None:
+    first = FakeExtender("http://one", filter_answer=leaves())
+    second = FakeExtender("http://two", filter_answer=keeps_all)
+    attempt(make_pod(), three(), first, second)
+    assert (len(first.asked), second.asked) == (1, [])
+    cordoned = columns_of([make_node("a").cordoned()])
+    attempt(make_pod(), cordoned, second)
+    assert second.asked == []
+
+
+def test_a_failure_ends_the_attempt_with_its_words_and_the_record_names_the_extender() -> None:
+    failing = FakeExtender(filter_answer=ExtenderError("the cache is cold"))
+    result = attempt(make_pod(), three(), failing)
+    assert (result.path, result.message) == (Path.ERROR, "the cache is cold")
+    assert result.trace.marks == ["extender http://one failed to filter: the cache is cold"]
+
+
+def test_one_that_may_be_ignored_is_asked_last_and_its_failure_is_marked() -> None:
+    ignorable = FakeExtender("http://one", filter_answer=ExtenderError("gone"), ignorable=True)
+    other = FakeExtender("http://two", filter_answer=leaves("a", "b"))
+    result = attempt(make_pod(), three(), ignorable, other)
+    assert result.path is Path.SCORED
+    assert ignorable.asked == [("filter", ["a", "b"])]
+    assert result.trace.marks == ["extender http://one failed to filter, ignored: gone"]
+    assert [run.plugin for run in result.trace.filters if run.skipped][-1] == "http://one"
+
+
+# --- the nominated node -----------------------------------------------------------------------------------------------
+
+
+def test_the_nominated_node_alone_is_asked_about_first() -> None:
+    extender = FakeExtender(filter_answer=keeps_all)
+    nodes = three()
+    result = attempt(make_pod().nominated("b"), nodes, extender)
+    assert extender.asked == [("filter", ["b"])]
+    assert (result.path, nodes.names[result.chosen or 0]) == (Path.NOMINATED, "b")
+
+
+@pytest.mark.parametrize("first", [leaves(failed={"b": "full"}), ExtenderError("gone")], ids=["refused", "failed"])
+def test_a_nominated_node_that_is_refused_sends_the_search_on(first: Any) -> None:
+    """Also where the extender failed: kube-scheduler only logs that, and asks it again about all nodes."""
+    answers: list[Any] = [first, leaves("a", "c")]
+
+    def one_by_one(names: list[str]) -> Filtered:
+        answer = answers.pop(0)
+        if isinstance(answer, ExtenderError):
+            raise answer
+        return answer(names)  # type: ignore[no-any-return]
+
+    extender = FakeExtender(filter_answer=one_by_one)
+    result = attempt(make_pod().nominated("b"), three(), extender)
+    assert extender.asked == [("filter", ["b"]), ("filter", ["a", "b", "c"])]
+    assert result.path is Path.SCORED
+
+
+# --- prioritize -------------------------------------------------------------------------------------------------------
+
+
+def test_points_are_stretched_weighed_and_added() -> None:
+    """0 to 10 becomes 0 to 100; nodes that it does not name get none, and what it says of others is not heard."""
+    nodes = columns_of([make_node("a"), make_node("b"), make_node("c").cordoned()])
+    plain = attempt(make_pod(), nodes)
+    one = FakeExtender("http://one", points={"b": 7, "c": 9, "nowhere": 3}, weight=2)
+    two = FakeExtender("http://two", points={"a": -1}, weight=5)
+    result = attempt(make_pod(), nodes, one, two)
+    assert plain.trace.totals is not None
+    assert result.trace.totals is not None
+    assert list(result.trace.totals - plain.trace.totals) == [-50, 140, 0]
+    columns = {run.plugin: (list(run.raw), list(run.normalized), run.weight) for run in result.trace.scores[-2:]}  # type: ignore[arg-type]
+    assert columns == {"http://one": ([0, 7, 0], [0, 70, 0], 2), "http://two": ([-1, 0, 0], [-10, 0, 0], 5)}
+    assert (one.asked, two.asked) == ([("prioritize", ["a", "b"])], [("prioritize", ["a", "b"])])
+
+
+@pytest.mark.parametrize("points", [ExtenderError("gone"), {"a": 1 << 17}], ids=["failed", "beyond-any-sense"])
+def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: Any) -> None:
+    plain = attempt(make_pod(), three())
+    result = attempt(make_pod(), three(), FakeExtender(points=points))
+    assert result.trace.totals is not None
+    assert plain.trace.totals is not None
+    assert list(result.trace.totals) == list(plain.trace.totals)
+    assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
+    (mark,) = result.trace.marks
+    assert mark.startswith("extender http://one failed to prioritize, gave no points: ")
+
+
+def test_the_only_node_is_not_prioritized() -> None:
+    extender = FakeExtender(filter_answer=leaves("b"), points={"b": 1})
+    assert attempt(make_pod(), three(), extender).path is Path.ONLY_FEASIBLE
+    assert [verb for verb, _ in extender.asked] == ["filter"]
+
+
+# --- bind -------------------------------------------------------------------------------------------------------------
+
+
+def bound_by(*extenders: FakeExtender) -> str:
+    """Who took the binding: an extender's failure, "extender", or "plugins"."""
+    ready = framework(*extenders)
+    pod = make_pod().info()
+    result = attempt(make_pod(), three())
+    failure = ready.run_bind(result.state, pod, "a")
+    if failure is None:
+        return "extender"
+    return failure.plugin if failure.plugin != "DefaultBinder" else "plugins"
+
+
+def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
+    extender = FakeExtender(bind_answer="done")
+    assert bound_by(extender) == "extender"
+    assert extender.asked == [("bind", ["a"])]
+
+
+def test_its_failure_is_the_binding_s_unless_it_may_be_ignored() -> None:
+    assert bound_by(FakeExtender(bind_answer=ExtenderError("no"))) == "http://one"
+    assert bound_by(FakeExtender(bind_answer=ExtenderError("no"), ignorable=True)) == "plugins"
+    assert bound_by(FakeExtender(bind_answer="done", is_interested=False)) == "plugins"
+
+
+# --- preempt ----------------------------------------------------------------------------------------------------------
+
+FULL = {"cpu": "4"}
+
+
+def crowded() -> NodeColumns:
+    """Three nodes, each full of one pod that may be evicted."""
+    return three(*(make_pod(f"on-{n}").request(FULL).node(n).priority(1) for n in "abc"))
+
+
+def preempting(*extenders: FakeExtender) -> CycleResult:
+    return attempt(make_pod("p").request(FULL).priority(100), crowded(), *extenders)
+
+
+def found(result: CycleResult) -> Preemption:
+    assert result.trace.preemption is not None
+    return result.trace.preemption
+
+
+def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
+    one = FakeExtender("http://one", sacrifices={n: Sacrifice((f"uid-on-{n}",), 0) for n in "ab"})
+    two = FakeExtender("http://two", sacrifices={"b": Sacrifice(("uid-on-b",), 3)})
+    result = preempting(one, two)
+    assert sorted(one.asked[0][1]) == ["a", "b", "c"]
+    assert sorted(two.asked[0][1]) == ["a", "b"]
+    assert found(result).nominated == "b"
+    by_node = {c.node: (c.refused_by, c.pdb_violations) for c in found(result).candidates}
+    assert by_node == {"a": ("http://two", 0), "b": ("", 3), "c": ("http://one", 0)}
+
+
+def test_where_it_would_have_none_there_is_no_candidate() -> None:
+    result = preempting(FakeExtender(sacrifices={}))
+    assert result.trace.preemption is None
+    assert result.message.endswith("preemption: no candidate node for preemption")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param({"nowhere": Sacrifice(("u",), 0)}, 'nodeinfo not found for node name "nowhere"', id="no-node"),
+        pytest.param({"a": Sacrifice((), 0)}, 'expected at least one victim pod on node "a"', id="no-victims"),
+        pytest.param(
+            {"a": Sacrifice(("uid-on-b",), 0)},
+            "extender: http://one claims to preempt pod (UID: &{uid-on-b}) on node: a,"
+            " but the pod is not found on that node",
+            id="no-pod",
+        ),
+        pytest.param(ExtenderError("gone"), "gone", id="failed"),
+    ],
+)
+def test_a_failure_ends_preemption_with_its_words(answer: Any, message: str) -> None:
+    result = preempting(FakeExtender(sacrifices=answer))
+    last = result.trace.post_filters[-1]
+    assert (last.plugin, said(last.verdict)) == ("DefaultPreemption", rejected(Code.ERROR, message))
+    assert result.trace.marks == [f"extender http://one failed to preempt: {message}"]
+
+
+def test_one_that_may_be_ignored_loses_only_the_node_without_victims() -> None:
+    answer = {"a": Sacrifice((), 0), "b": Sacrifice(("uid-on-b",), 0)}
+    result = preempting(FakeExtender(sacrifices=answer, ignorable=True))
+    assert found(result).nominated == "b"
+    failed = preempting(FakeExtender(sacrifices=ExtenderError("gone"), ignorable=True))
+    assert found(failed).nominated in ("a", "b", "c")
+    assert failed.trace.marks == ["extender http://one failed to preempt, ignored: gone"]
