@@ -86,7 +86,7 @@ class Extenders:
             trace.scores.append(_scored(extender, answer, pod, nodes, feasible, trace))
 
     def run_bind(self, pod: PodInfo, node: str) -> PluginVerdict:
-        """The first interested extender that binds; Skip where none does."""
+        """The first interested extender that binds; Skip where none does. A failure bears no plugin's name."""
         for extender in self._all:
             if not extender.binds or not extender.interested(pod):
                 continue
@@ -95,7 +95,8 @@ class Extenders:
                 return PluginVerdict(extender.name, SUCCESS)
             except ExtenderError as e:
                 if not extender.ignorable:
-                    return PluginVerdict(extender.name, error(str(e)))
+                    klog.error(e, "Extender failed to bind pod", extender=extender.name, pod=pod.full_name)
+                    return PluginVerdict("", error(str(e)))
                 klog.info(0, _IGNORED, extender=extender.name, verb="bind", pod=pod.full_name, err=str(e))
         return PluginVerdict("", SKIP)
 

@@ -28,16 +28,22 @@ SCHEDULER_MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.config": ("objects", "framework", "plugins"),
     "scheduler.queue": ("objects", "framework"),
     "scheduler.kube": ("objects", "klog"),
-    "scheduler.extenders": ("objects", "framework", "columns"),
+    "scheduler.extenders": ("objects", "framework", "config"),
+    "scheduler.extenders.wire": (),
     "scheduler.recorder": ("objects", "columns", "framework", "cycle", "klog"),
     "scheduler.serving": ("kube", "klog"),
     "scheduler.cache": ("objects", "columns"),
-    "scheduler.cycle": ("objects", "columns", "framework", "extenders"),
+    "scheduler.cycle": ("objects", "columns", "framework"),
 }
 
 # One door for each outside thing.
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "httpx": ("scheduler.kube.http", "scheduler.recorder.shipper", "herodotus_cli.transport.http"),
+    "httpx": (
+        "scheduler.kube.http",
+        "scheduler.recorder.shipper",
+        "scheduler.extenders.transport",
+        "herodotus_cli.transport.http",
+    ),
     "kubernetes": ("scheduler.kube.credentials",),
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),

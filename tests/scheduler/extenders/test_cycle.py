@@ -16,7 +16,7 @@ from scheduler.config.load import read
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
 from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
-from scheduler.framework.runtime import Framework
+from scheduler.framework.runtime import Framework, message_of
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
 from scheduler.plugins import IN_TREE
@@ -255,14 +255,14 @@ def test_the_only_node_is_not_prioritized() -> None:
 
 
 def bound_by(*extenders: FakeExtender) -> str:
-    """Who took the binding: an extender's failure, "extender", or "plugins"."""
+    """Who took the binding: "extender", "plugins", or what an extender said that failed to."""
     ready = framework(*extenders)
     pod = make_pod().info()
     result = attempt(make_pod(), three())
     failure = ready.run_bind(result.state, pod, "a")
     if failure is None:
         return "extender"
-    return failure.plugin if failure.plugin != "DefaultBinder" else "plugins"
+    return "plugins" if failure.plugin == "DefaultBinder" else message_of(failure.verdict)
 
 
 def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
@@ -272,7 +272,7 @@ def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
 
 
 def test_its_failure_is_the_binding_s_unless_it_may_be_ignored() -> None:
-    assert bound_by(FakeExtender(bind_answer=ExtenderError("no"))) == "http://one"
+    assert bound_by(FakeExtender(bind_answer=ExtenderError("no"))) == "no"
     assert bound_by(FakeExtender(bind_answer=ExtenderError("no"), ignorable=True)) == "plugins"
     assert bound_by(FakeExtender(bind_answer="done", is_interested=False)) == "plugins"
 
