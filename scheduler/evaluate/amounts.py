@@ -18,16 +18,21 @@ _AMOUNTS: Final = frozenset(
 
 def wrong_amount(content: object) -> str | None:
     """`FIELD: what is wrong with it` of the first amount that is none; None where all are."""
-    return next(_wrong(content, "", False), None)
+    return next(_wrong(content, "", False, set()), None)
 
 
-def _wrong(content: object, path: str, amounts: bool) -> Iterator[str]:
+def _wrong(content: object, path: str, amounts: bool, seen: set[tuple[int, bool]]) -> Iterator[str]:
+    """`seen`: what was looked at already, for YAML's aliases can write one thing a billion times."""
+    if not isinstance(content, str | int | float):
+        if (id(content), amounts) in seen:
+            return
+        seen.add((id(content), amounts))
     if isinstance(content, Mapping):
         for key, value in content.items():
-            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in _AMOUNTS)
+            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in _AMOUNTS, seen)
     elif isinstance(content, Sequence) and not isinstance(content, str):
         for i, value in enumerate(content):
-            yield from _wrong(value, f"{path}[{i}]", amounts)
+            yield from _wrong(value, f"{path}[{i}]", amounts, seen)
     elif amounts and isinstance(content, str | int | float) and not isinstance(content, bool):
         try:
             quantity.parse(content)

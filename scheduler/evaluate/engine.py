@@ -104,23 +104,28 @@ class Evaluation:
             generation=self.nodes.generation,
             seed=0,
             result=self.result,
-            marks=(*self.framework.profile.marks, *MARKS),
+            woken_by=None,
+            retry=None,
+            marks=(*self.result.trace.marks, *MARKS),
         )
         return decision_document(record, (), table)
 
 
 class Engine:
-    """A cluster and a profile, ready to decide. ConfigError when the profile cannot be built."""
+    """A cluster and a profile, ready to decide: what plugins keep about the cluster is built at once.
+
+    ConfigError when the profile cannot be built.
+    """
 
     def __init__(self, cluster: Cluster, config: Configuration, profile: int = 0) -> None:
         """`profile`: which of the configuration's decides."""
         self._nodes = cluster.nodes
         self._not_asked = [f"extender {e.url_prefix} was not asked: evaluate asks nobody" for e in config.extenders]
         self._framework = Framework(build_profile(config, profile, IN_TREE, NoCluster(cluster.objects)), time.monotonic)
+        self._framework.prepare(self._nodes)
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Decide the pod."""
-        self._framework.prepare(self._nodes)
         with _uncollected():
             result = schedule(self._framework, pod, Snapshot.of(self._nodes), seed=0)
         result.trace.marks += self._not_asked

@@ -25,6 +25,7 @@ from scheduler.objects.types import Pod
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
 _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: ten times as fast
+MAX_DEPTH: Final = 200  # no object comes near; libyaml's composer overruns the stack at some tens of thousands
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
@@ -116,14 +117,29 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
         except (msgspec.DecodeError, RecursionError):
             pass  # a mapping of YAML may begin so too, and its parser says more of what is wrong
     try:
-        return list(yaml.load_all(content.decode(), _Loader))
+        text = content.decode()
+        _check_depth(name, text)
+        return list(yaml.load_all(text, _Loader))
     except UnicodeDecodeError as e:
         raise ManifestError(f"{name}: not UTF-8 text: {e}") from e
+    except ManifestError:
+        raise
     except yaml.MarkedYAMLError as e:
         line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
         raise ManifestError(f"{name}: {line}{e.problem or 'not YAML'}") from e
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:
         raise ManifestError(f"{name}: not YAML: {e}") from e
+
+
+def _check_depth(name: str, text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ManifestError(f"{name}: nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _items(where: str, document: object) -> Iterator[Manifest]:

@@ -118,22 +118,35 @@ BAD_PREFERENCE = {
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (b"{\n", "line 2: not JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
+        (b"{\n", "line 2: not JSON: "),
+        (b'{"id": NaN}\n', "line 2: not JSON: "),
+        (b'{"id": "\\ud800"}\n', "line 2: not JSON: "),
+        (b'{"id": ' + b"9" * 5000 + b"}\n", "line 2: not JSON: "),
         (b"[1]\n", "line 2: a case is a JSON object"),
         (b'"\xff"\n', "line 2: a case is a JSON object"),
         (b"[" * 100_000 + b"\n", "line 2: not JSON: "),
-        (case("x", pod=None), "case x: Expected `object`, got `null`"),
+        (case("x", pod=None), "case x: pod: expected an object"),
         (
             case("x", pod={"spec": {"containers": 3}}),
-            "case x: Expected `array | null`, got `int` - at `$.spec.containers`",
+            "case x: pod (Pod): spec.containers: Expected `array | null`, got `int`",
         ),
-        (case("x", pod=make_pod().request(cpu="much").json), "case x: 'much' is not a quantity"),
+        (
+            case("x", pod=make_pod().request(cpu="much").json),
+            "case x: pod: spec.containers[0].resources.requests.cpu: 'much' is not a quantity",
+        ),
+        (
+            case("x", pod=make_pod().json | {"metadata": {"name": "p", "creationTimestamp": "2026-03-01"}}),
+            "case x: pod: metadata.creationTimestamp: '2026-03-01' is not an RFC 3339 time",
+        ),
         (case("x", objects=3), "case x: objects: expected an array"),
         (case("x", objects=["n"]), "case x: objects[0]: expected an object"),
-        (case("x", objects=[{"kind": "Node", "spec": {"taints": 3}}]), "case x: objects[0] (Node): Expected "),
+        (
+            case("x", objects=[{"kind": "Node", "spec": {"taints": 3}}]),
+            "case x: objects[0] (Node): spec.taints: Expected ",
+        ),
         (
             case("x", objects=[make_node().allocatable(cpu="x").json | {"kind": "Node"}]),
-            "case x: objects[0] (Node): 'x' is not a quantity",
+            "case x: objects[0] (Node n): status.allocatable.cpu: 'x' is not a quantity",
         ),
         (case("x", config={"kind": "x"}), "case x: expected apiVersion "),
         (case("x", config="nonsense"), "case x: expected a mapping with apiVersion and kind"),
