@@ -2,185 +2,307 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from herodotus_record.model import PluginVerdict
-from scheduler.framework.events import EVERY_EVENT, Event
+from herodotus_record.model import PluginVerdict, Retry, WokenBy
+from scheduler import klog
+from scheduler.framework.events import SKIP, Action, Event, Resource
+from scheduler.framework.hints import QueueingHints
 from scheduler.objects.pod import PodInfo
-from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.plugins.scheduling_gates import SchedulingGates
-from scheduler.queue import QueuedPod, SchedulingQueue
-from tests.scheduler.builders import PodBuilder, make_pod
-
-SORT, GATES = PrioritySort(None, None), SchedulingGates(None, None)
-DECLARED = {"Fit": frozenset({Event.NODE_ADD, Event.POD_DELETE}), "Taints": frozenset({Event.NODE_TAINT})}
-FIT, TAINTS, NONE = frozenset({"Fit"}), frozenset({"Taints"}), frozenset()
-
-
-def gate(pod: PodInfo) -> PluginVerdict | None:
-    verdict = GATES.pre_enqueue(pod)
-    return PluginVerdict(GATES.name, verdict) if verdict.code else None
-
-
-def wakes_on(pod: PodInfo, plugins: frozenset[str]) -> frozenset[Event]:
-    return frozenset().union(*(DECLARED.get(p, EVERY_EVENT) for p in plugins))
-
-
-def a_queue() -> SchedulingQueue:
-    return SchedulingQueue(SORT.sort_key, gate, wakes_on)
-
-
-def add(queue: SchedulingQueue, *pods: PodBuilder, now: float = 0.0) -> None:
-    for pod in pods:
-        queue.add(pod.info(), now, 0)
-
-
-def popped(queue: SchedulingQueue, now: float = 0.0) -> QueuedPod:
-    queued = queue.pop(now)
-    assert queued is not None
-    return queued
-
-
-def names(queue: SchedulingQueue, now: float) -> list[str]:
-    """Everything that can be had now, in order."""
-    found = []
-    while (queued := queue.pop(now)) is not None:
-        found.append(queued.pod.name)
-    return found
-
-
-def test_higher_priority_first_then_who_came_first() -> None:
-    queue = a_queue()
-    add(queue, make_pod("old"), make_pod("low").priority(-1), make_pod("high").priority(10))
-    add(queue, make_pod("new"), make_pod("higher").priority(11), now=1.0)
-    assert names(queue, 2.0) == ["higher", "high", "old", "new", "low"]
-
-
-def test_who_came_back_first_is_first_however_long_it_then_waited() -> None:
-    """The place among equals is from the last return, not from when an event or the clock moved the pod."""
-    queue = a_queue()
-    add(queue, make_pod("rejected"))
-    queue.give_back(popped(queue), FIT, 1.0)
-    add(queue, make_pod("new"), now=5.0)
-    assert queue.wake(Event.NODE_ADD, 10.0) == 1
-    assert names(queue, 10.0) == ["rejected", "new"]
-
-
-def test_a_changed_pod_keeps_its_place_in_the_active_queue() -> None:
-    queue = a_queue()
-    add(queue, make_pod("a"))
-    add(queue, make_pod("b"), now=1.0)
-    queue.update(make_pod("a").label("app", "x").info(), 2.0)
-    assert names(queue, 3.0) == ["a", "b"]
-
-
-def test_a_changed_priority_changes_the_place() -> None:
-    queue = a_queue()
-    add(queue, make_pod("a"), make_pod("b"))
-    queue.update(make_pod("b").priority(1).info(), 0.0)
-    assert names(queue, 0.0) == ["b", "a"]
-
-
-@pytest.mark.parametrize("error", [False, True], ids=["rejected", "error"])
-def test_backoff_doubles_up_to_its_limit(error: bool) -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    now, waits = 0.0, []
-    for _ in range(7):
-        queued = popped(queue, now)
-        queue.give_back(queued, NONE if error else FIT, now, error=error)
-        waits.append(queued.ready_at - now)
-        now = queued.ready_at
-        queue.wake(Event.NODE_ADD, now)
-    assert waits == [1, 2, 4, 8, 10, 10, 10]
-    assert popped(queue, now).attempts == 8
-
-
-def test_a_rejection_ends_a_row_of_errors_and_goes_on_counting() -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    now, waits = 0.0, []
-    for error in (False, True, True, False, True):
-        queued = popped(queue, now)
-        queue.give_back(queued, NONE if error else FIT, now, error=error)
-        waits.append(queued.ready_at - now)
-        now = queued.ready_at
-        queue.wake(Event.NODE_ADD, now)
-    assert waits == [1, 1, 2, 2, 1]
-
-
-def test_an_attempt_without_rejectors_is_an_error_even_where_it_is_called_none() -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    queue.give_back(popped(queue), NONE, 0.0)
-    assert queue.lengths() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
-
-
-def test_a_rejected_pod_is_popped_before_its_backoff_ends_when_nothing_else_is_active() -> None:
-    queue = a_queue()
-    add(queue, make_pod("rejected"))
-    queue.give_back(popped(queue), FIT, 0.0)
-    assert queue.pop(0.1) is None  # it waits for an event
-    queue.wake(Event.NODE_ADD, 0.2)
-    add(queue, make_pod("active"), now=0.3)
-    assert names(queue, 0.4) == ["active", "rejected"]
-
-
-def test_a_pod_that_failed_by_error_waits_its_backoff_out_and_holds_up_nobody() -> None:
-    queue = a_queue()
-    add(queue, make_pod("error"), make_pod("rejected"))
-    queue.give_back(popped(queue), NONE, 0.0, error=True)
-    queue.give_back(popped(queue), FIT, 0.5)
-    queue.wake(Event.NODE_ADD, 0.5)
-    assert queue.next_due() == 1.0
-    assert names(queue, 0.6) == ["rejected"]  # although the other's backoff ends earlier
-    assert names(queue, 0.9) == []
-    assert names(queue, 1.0) == ["error"]
-
-
-@pytest.mark.parametrize(
-    ("event", "woken"),
-    [
-        (Event.NODE_ADD, ["fit"]),
-        (Event.POD_DELETE, ["fit"]),
-        (Event.NODE_TAINT, ["taints"]),
-        (Event.NODE_LABEL, []),
-        (Event.TIMEOUT, []),
-    ],
+from scheduler.queue import SchedulingQueue
+from tests.scheduler.builders import PROFILE, make_pod
+from tests.scheduler.queue.queues import (
+    FIT,
+    FIT_ASKS,
+    NONE,
+    SORT,
+    TAINTS,
+    Asks,
+    a_queue,
+    add,
+    gate,
+    names,
+    on,
+    popped,
+    rejected,
 )
-def test_only_declared_events_wake(event: Event, woken: list[str]) -> None:
-    queue = a_queue()
-    for name, plugins in (("fit", FIT), ("taints", TAINTS)):
-        add(queue, make_pod(name))
-        queue.give_back(popped(queue), plugins, 0.0)
-    assert queue.wake(event, 20.0) == len(woken)
-    assert names(queue, 20.0) == woken
 
 
-def test_any_of_several_plugins_events_wakes() -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    queue.give_back(popped(queue), FIT | TAINTS, 0.0)
-    assert queue.wake(Event.NODE_TAINT, 20.0) == 1
+class TestOrder:
+    def test_higher_priority_first_then_who_came_first(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("old"), make_pod("low").priority(-1), make_pod("high").priority(10))
+        add(queue, make_pod("new"), make_pod("higher").priority(11), now=1.0)
+        assert names(queue, 2.0) == ["higher", "high", "old", "new", "low"]
+
+    def test_who_came_back_first_is_first_however_long_it_then_waited(self) -> None:
+        """The place among equals is from the last return, not from when an event or the clock moved the pod."""
+        queue = a_queue()
+        rejected(queue, make_pod("rejected"), now=1.0)
+        add(queue, make_pod("new"), now=5.0)
+        assert queue.wake(Event.NODE_ADD, 10.0) == 1
+        assert names(queue, 10.0) == ["rejected", "new"]
+
+    def test_a_changed_pod_keeps_its_place_in_the_active_queue(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"))
+        add(queue, make_pod("b"), now=1.0)
+        queue.update(make_pod("a").label("app", "x").info(), 2.0)
+        assert names(queue, 3.0) == ["a", "b"]
+
+    def test_a_changed_priority_changes_the_place(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"), make_pod("b"))
+        queue.update(make_pod("b").priority(1).info(), 0.0)
+        assert names(queue, 0.0) == ["b", "a"]
+
+    def test_pods_whose_backoff_ends_in_one_second_come_by_priority(self) -> None:
+        queue = a_queue()
+        for name, priority, now in (("first", 0, 0.1), ("important", 5, 0.8), ("next-second", 9, 1.1)):
+            rejected(queue, make_pod(name).priority(priority), now=now)
+        queue.wake(Event.NODE_ADD, 1.2)
+        assert names(queue, 1.3) == ["important", "first", "next-second"]
 
 
-def test_a_plugin_that_declares_nothing_wakes_on_everything() -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    queue.give_back(popped(queue), frozenset({"Unknown"}), 0.0)
-    assert queue.wake(Event.POD_ADD, 20.0) == 1
+class TestBackoff:
+    @pytest.mark.parametrize("error", [False, True], ids=["rejected", "error"])
+    def test_it_doubles_up_to_its_limit_and_ends_with_its_second(self, error: bool) -> None:
+        """1, 2, 4, 8, 10, 10 s, and then the rest of the second in which it ends."""
+        queue = a_queue()
+        add(queue, make_pod())
+        now, waits = 0.0, []
+        for _ in range(7):
+            queued = popped(queue, now)
+            queue.give_back(queued, NONE if error else FIT, now, error=error)
+            waits.append(queued.ready_at - now)
+            now = queued.ready_at
+            queue.wake(Event.NODE_ADD, now)
+        assert waits == [2, 3, 5, 9, 11, 11, 11]
+        assert popped(queue, now).attempts == 8
+
+    def test_it_counts_from_the_return_and_not_from_the_second(self) -> None:
+        queue = a_queue()
+        assert rejected(queue, make_pod(), now=7.9).ready_at == 9.0  # floor(8.9), and that second
+
+    def test_a_backoff_of_less_than_a_second_is_not_made_one(self) -> None:
+        queue = a_queue(initial_backoff_s=0.25, max_backoff_s=0.25)
+        assert rejected(queue, make_pod(), now=1.0).ready_at == 1.5
+
+    def test_none_where_it_is_switched_off(self) -> None:
+        queue = a_queue(max_backoff_s=0.0)
+        add(queue, make_pod())
+        queue.give_back(popped(queue), NONE, 0.0, error=True)
+        assert names(queue, 0.0) == ["p"]
+
+    def test_a_rejection_ends_a_row_of_errors_and_goes_on_counting(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        now, waits = 0.0, []
+        for error in (False, True, True, False, True):
+            queued = popped(queue, now)
+            queue.give_back(queued, NONE if error else FIT, now, error=error)
+            waits.append(queued.ready_at - now - 1)
+            now = queued.ready_at
+            queue.wake(Event.NODE_ADD, now)
+        assert waits == [1, 1, 2, 2, 1]
+
+    def test_an_attempt_without_rejectors_is_an_error_even_where_it_is_called_none(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod(), NONE)
+        assert queue.lengths() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
+
+    def test_a_rejected_pod_is_popped_before_its_backoff_ends_when_nothing_else_is_active(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod("rejected"))
+        assert queue.pop(0.1) is None  # it waits for an event
+        queue.wake(Event.NODE_ADD, 0.2)
+        add(queue, make_pod("active"), now=0.3)
+        assert names(queue, 0.4) == ["active", "rejected"]
+
+    def test_a_pod_that_failed_by_error_waits_its_backoff_out_and_holds_up_nobody(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod("error"), NONE)
+        rejected(queue, make_pod("rejected"), now=1.5)
+        queue.wake(Event.NODE_ADD, 1.5)
+        assert queue.next_due() == 2.0
+        assert names(queue, 1.6) == ["rejected"]  # although the other's backoff ends earlier
+        assert names(queue, 1.9) == []
+        assert names(queue, 2.0) == ["error"]
 
 
-def test_nothing_for_five_minutes_and_it_is_tried_anyway() -> None:
-    queue = a_queue()
-    add(queue, make_pod("p"), make_pod("gated").gate("g"))
-    queue.give_back(popped(queue), FIT, 10.0)
-    assert names(queue, 309.0) == []
-    assert names(queue, 345.0) == ["p"]  # looked for every 30 s
-    assert names(queue, 10_000.0) == []
+class TestEvents:
+    @pytest.mark.parametrize(
+        ("event", "woken"),
+        [
+            (Event.NODE_ADD, ["fit"]),
+            (Event.POD_DELETE, ["fit"]),
+            (Event.NODE_TAINT, ["fit"]),
+            (Event.NODE_LABEL, ["taints"]),
+            (Event.NODE_ALLOCATABLE, []),
+            (Event.TIMEOUT, []),
+        ],
+    )
+    def test_only_declared_events_wake(self, event: Event, woken: list[str]) -> None:
+        queue = a_queue()
+        for name, plugins in (("fit", FIT), ("taints", TAINTS)):
+            rejected(queue, make_pod(name), plugins)
+        assert queue.wake(event, 20.0) == len(woken)
+        assert names(queue, 20.0) == woken
+
+    def test_the_hint_sees_the_pod_and_the_object_before_and_after(self) -> None:
+        seen = []
+
+        def hint(pod: PodInfo, old: object, new: object) -> bool:
+            seen.append((pod.name, old, new))
+            return SKIP
+
+        queue = a_queue(Asks("Looks", on(Resource.NODE, Action.ADD, hint)))
+        rejected(queue, make_pod(), frozenset({"Looks"}))
+        assert queue.wake(Event.NODE_ADD, 1.0, "old", "new") == 0
+        assert seen == [("p", "old", "new")]
+
+    def test_pods_that_differ_in_their_names_alone_are_asked_about_once(self) -> None:
+        asked = []
+        hint = on(Resource.NODE, Action.ADD, lambda pod, old, new: bool(asked.append(pod.labels.get("app")) or 1))
+        queue = a_queue(Asks("Looks", hint))
+        for i in range(6):
+            rejected(queue, make_pod(f"p{i}").label("app", "ab"[i % 2]), frozenset({"Looks"}))
+        assert queue.wake(Event.NODE_ADD, 1.0) == 6
+        assert sorted(asked) == ["a", "b"]
+
+    def test_a_hint_that_raises_wakes_and_is_logged(self) -> None:
+        log = io.StringIO()
+        klog.setup(0, log)
+        queue = a_queue(Asks("Broken", on(Resource.NODE, Action.ADD, lambda pod, old, new: 1 // 0 == 0)))
+        rejected(queue, make_pod(), frozenset({"Broken"}))
+        assert queue.wake(Event.NODE_ADD, 20.0) == 1
+        line = log.getvalue()
+        assert '"QueueingHintFn returns error"' in line
+        assert 'event="NodeAdd" plugin="Broken" pod="default/p"' in line
+
+    def test_any_of_several_plugins_events_wakes(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod(), FIT | TAINTS)
+        assert queue.wake(Event.NODE_LABEL, 20.0) == 1
+
+    def test_a_plugin_that_is_not_known_wakes_on_everything(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod(), frozenset({"Extender"}))
+        assert queue.wake(Event.POD_UPDATE, 20.0) == 1
+
+    def test_only_some_pods_may_be_woken(self) -> None:
+        queue = a_queue()
+        for priority in (1, 2, 3):
+            rejected(queue, make_pod(f"p{priority}").priority(priority))
+        assert queue.wake(Event.POD_DELETE, 20.0, among=lambda pod: pod.priority <= 2) == 2
+        assert names(queue, 20.0) == ["p2", "p1"]
+
+    def test_a_plugin_that_said_pending_ends_the_backoff_too(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("pending"), make_pod("rejected"))
+        for pending in (TAINTS, NONE):
+            queue.give_back(popped(queue), FIT | TAINTS, 0.0, pending=pending)
+        queue.wake(Event.NODE_LABEL, 0.1)
+        assert queue.lengths() == {"active": 1, "backoff": 1, "unschedulable": 0, "gated": 0}
+
+    def test_nothing_for_five_minutes_and_it_is_tried_anyway(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("gated").gate("g"))
+        rejected(queue, make_pod("p"), now=10.0)
+        assert names(queue, 310.0) == []
+        queued = popped(queue, 345.0)  # looked for every 30 s
+        assert (queued.pod.name, queued.woken_by) == ("p", WokenBy("UnschedulableTimeout", ""))
+        assert names(queue, 10_000.0) == []
+
+    def test_a_pod_can_be_told_to_be_tried_now(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod("waiting"))
+        rejected(queue, make_pod("error"), NONE)
+        assert [queue.activate(f"uid-{name}", 0.0) for name in ("waiting", "error", "unknown")] == [True, True, False]
+        assert names(queue, 0.0) == ["waiting", "error"]
+
+
+class TestInFlight:
+    def test_what_happens_meanwhile_is_asked_about_when_it_comes_back(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        queued = popped(queue)
+        queue.wake(Event.NODE_LABEL, 0.1)
+        queue.wake(Event.NODE_ADD, 0.2)
+        queue.give_back(queued, FIT, 0.5)
+        assert queue.lengths()["backoff"] == 1
+        assert popped(queue, 1.0).woken_by == WokenBy("NodeAdd", "Fit")
+
+    @pytest.mark.parametrize(
+        "event", [None, Event.NODE_LABEL], ids=["nothing happened", "what happened is nothing to its rejector"]
+    )
+    def test_otherwise_it_waits(self, event: Event | None) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        queued = popped(queue)
+        if event:
+            queue.wake(event, 0.1)
+        queue.give_back(queued, FIT, 0.5)
+        assert queue.lengths()["unschedulable"] == 1
+
+    def test_what_happened_before_it_was_popped_does_not_count(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"), make_pod("b"))
+        popped(queue)
+        queue.wake(Event.NODE_ADD, 0.1)
+        queue.give_back(popped(queue, 0.2), FIT, 0.3)
+        assert queue.lengths()["unschedulable"] == 1
+
+    def test_its_own_update_counts_and_it_comes_back_as_it_is_now(self) -> None:
+        queue = a_queue(
+            Asks("Own", on(Resource.POD, Action.UPDATE_POD_LABEL, lambda pod, old, new: new.uid == pod.uid))
+        )
+        add(queue, make_pod())
+        queued = popped(queue)
+        queue.update(make_pod().label("v", "2").info(), 0.1)
+        queue.give_back(queued, frozenset({"Own"}), 0.2)
+        again = popped(queue, 0.3)
+        assert (again.pod.labels, again.woken_by) == (
+            {"v": "2"},
+            WokenBy("UnschedulablePodUpdatePodLabel", "Own"),
+        )
+
+    def test_it_can_be_told_to_be_tried_again(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"), make_pod("b"))
+        a, b = popped(queue), popped(queue)
+        assert queue.activate("uid-a", 0.1) is False
+        for queued in (a, b):
+            queue.give_back(queued, FIT, 0.2)
+        assert names(queue, 5.0) == ["a"]
+
+    def test_events_are_kept_no_longer_than_somebody_may_ask(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"), make_pod("b"))
+        queue.wake(Event.NODE_ADD, 0.0)
+        assert queue.in_flight() == (0, 0)
+        popped(queue)
+        queue.wake(Event.NODE_ADD, 0.1)
+        b = popped(queue)
+        queue.wake(Event.NODE_ADD, 0.2)
+        assert queue.in_flight() == (2, 2)
+        queue.done("uid-a")
+        queue.done("uid-a")  # harmless
+        assert queue.in_flight() == (1, 1)
+        queue.give_back(b, FIT, 0.3)
+        assert queue.in_flight() == (0, 0)
+
+    def test_a_pod_that_missed_more_than_is_kept_is_tried_anyway(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        queued = popped(queue)
+        for _ in range(10_001):
+            queue.wake(Event.NODE_LABEL, 0.1)
+        assert queue.in_flight() == (1, 10_000)
+        queue.give_back(queued, FIT, 0.2)
+        assert queue.lengths()["backoff"] == 1
 
 
 class TestGates:
@@ -188,7 +310,8 @@ class TestGates:
         queue = a_queue()
         add(queue, make_pod().gate("a", "b"))
         assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
-        assert [queue.wake(event, 0.0) for event in Event] == [0] * len(Event)
+        woken = {event: queue.wake(event, 0.0, old=make_pod("o").info(), new=make_pod("o").info()) for event in Event}
+        assert woken == dict.fromkeys(Event, 0)
         assert names(queue, 1e6) == []
 
     def test_a_gate_that_remains_keeps_it_out(self) -> None:
@@ -202,33 +325,60 @@ class TestGates:
         add(queue, make_pod().gate("a"))
         queue.update(make_pod().info(), 5.0)
         queued = popped(queue, 6.0)
-        assert (queued.attempts, queued.waited_s) == (1, {"unschedulable": 5.0, "active": 1.0})
+        assert (queued.attempts, queued.waited_s) == (1, {"gated": 5.0, "active": 1.0})
+        assert queued.woken_by == WokenBy("UnschedulablePodUpdatePodSchedulingGatesEliminated", "SchedulingGates")
+
+    def test_whoever_holds_a_pod_back_is_asked_each_time_it_would_enter(self) -> None:
+        """As a preemption that is under way does: the pod waits for its end, in whatever way it was woken."""
+        held = True
+
+        def pre_enqueue(pod: PodInfo) -> PluginVerdict | None:
+            return gate(make_pod().gate("held").info()) if held else None
+
+        hold = Asks("SchedulingGates", on(Resource.POD, Action.DELETE, lambda pod, old, new: SKIP))
+        queue = SchedulingQueue(SORT.sort_key, pre_enqueue, {PROFILE: QueueingHints([hold, FIT_ASKS])})
+        held = False
+        rejected(queue, make_pod())
+        held = True
+        assert queue.wake(Event.NODE_ADD, 20.0) == 0
+        assert queue.lengths()["gated"] == 1
+        held = False
+        assert queue.wake(Event.NODE_ADD, 30.0) == 0  # its gate does not ask about nodes
+        assert queue.wake(Event.POD_DELETE, 40.0) == 1  # its gate asks, and its rejector says yes
+        assert popped(queue, 40.0).woken_by == WokenBy("AssignedPodDelete", "Fit")
 
 
 class TestUpdateAndDelete:
-    def test_an_unschedulable_pod_whose_labels_changed_is_tried_where_that_may_help(self) -> None:
+    def test_an_unschedulable_pod_that_changed_is_tried_where_that_may_help(self) -> None:
         queue = a_queue()
         for name, plugins in (("any", frozenset({"Unknown"})), ("fit", FIT)):
-            add(queue, make_pod(name))
-            queue.give_back(popped(queue), plugins, 0.0)
+            rejected(queue, make_pod(name), plugins)
         for name in ("any", "fit"):
             queue.update(make_pod(name).label("app", "new").info(), 20.0)
         assert names(queue, 20.0) == ["any"]  # Fit does not ask about the pod itself here
 
-    def test_a_status_that_changed_wakes_nobody(self) -> None:
+    def test_the_same_pod_again_wakes_nobody(self) -> None:
         queue = a_queue()
-        add(queue, make_pod())
-        queue.give_back(popped(queue), frozenset({"Unknown"}), 0.0)
-        queue.update(make_pod().condition("PodScheduled", "False").info(), 20.0)
+        rejected(queue, make_pod(), frozenset({"Unknown"}))
+        queue.update(make_pod().info(), 20.0)
         assert names(queue, 20.0) == []
+
+    def test_a_pod_that_changed_is_asked_about_as_it_is_now(self) -> None:
+        hint = on(Resource.NODE, Action.ADD, lambda pod, old, new: pod.labels.get("v") == "2")
+        queue = a_queue(Asks("Looks", hint))
+        rejected(queue, make_pod("a"), frozenset({"Looks"}))
+        rejected(queue, make_pod("b"), frozenset({"Looks"}))
+        queue.update(make_pod("b").label("v", "2").info(), 1.0)
+        queue.wake(Event.NODE_ADD, 20.0)
+        assert names(queue, 20.0) == ["b"]
 
     def test_the_newest_version_is_what_is_popped_from_any_place(self) -> None:
         queue = a_queue()
-        add(queue, make_pod("a"), make_pod("b"))
-        queue.give_back(popped(queue), NONE, 0.0, error=True)  # a: backoff
+        rejected(queue, make_pod("a"), NONE)  # backoff
+        add(queue, make_pod("b"))
         for name in ("a", "b"):
             queue.update(make_pod(name).label("v", "2").info(), 0.0)
-        assert [popped(queue, t).pod.labels for t in (0.0, 1.0)] == [{"v": "2"}] * 2
+        assert [popped(queue, t).pod.labels for t in (0.0, 2.0)] == [{"v": "2"}] * 2
 
     @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated"])
     def test_delete(self, place: str) -> None:
@@ -237,92 +387,72 @@ class TestUpdateAndDelete:
         if place in ("backoff", "unschedulable"):
             queue.give_back(popped(queue), FIT if place == "unschedulable" else NONE, 0.0)
         assert queue.lengths()[place] == 1
-        assert "uid-p" in queue
-        assert queue.delete("uid-p") is True
-        assert queue.delete("uid-p") is False
-        assert (len(queue), list(queue.uids()), names(queue, 1e6)) == (0, [], [])
+        gone = queue.delete("uid-p")
+        assert gone is not None
+        assert gone.uid == "uid-p"
+        assert queue.delete("uid-p") is None
+        assert (len(queue), list(queue), set(queue.lengths().values()), names(queue, 1e6)) == (0, [], {0}, [])
+
+    def test_a_pod_that_changes_all_the_time_does_not_fill_the_queue(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("a"), make_pod("b"))
+        for i in range(1000):
+            queue.update(make_pod("a").label("at", str(i)).info(), 0.0)
+        assert len(queue._active._heap) < 200
+        assert sorted(names(queue, 0.0)) == ["a", "b"]
 
 
-def test_waiting_times_are_kept_by_place_since_the_last_attempt() -> None:
-    queue = a_queue()
-    add(queue, make_pod())
-    first = popped(queue, 2.0)
-    assert first.waited_s == {"active": 2.0}
-    queue.give_back(first, FIT, 3.0)
-    queue.wake(Event.NODE_ADD, 3.5)  # into backoff until 4.0
-    second = popped(queue, 6.0)
-    assert (second.waited_s, second.attempts, second.first_seen_us) == (
-        {"unschedulable": 0.5, "backoff": 2.5, "active": 0.0},
-        2,
-        0,
+class TestWhatIsToldOfIt:
+    def test_waiting_times_are_kept_by_place_since_the_last_attempt(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        first = popped(queue, 2.0)
+        assert first.waited_s == {"active": 2.0}
+        queue.give_back(first, FIT, 3.0)
+        queue.wake(Event.NODE_ADD, 3.5)  # into backoff until 5.0
+        second = popped(queue, 6.0)
+        assert (second.waited_s, second.attempts, second.first_seen_us) == (
+            {"unschedulable": 0.5, "backoff": 2.5, "active": 0.0},
+            2,
+            0,
+        )
+
+    def test_what_woke_a_pod_is_told_of_the_attempt_that_follows_only(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod())
+        queue.wake(Event.POD_DELETE, 20.0)
+        woken = popped(queue, 20.0)
+        assert woken.woken_by == WokenBy("AssignedPodDelete", "Fit")
+        queue.give_back(woken, NONE, 21.0, error=True)
+        assert popped(queue, 40.0).woken_by is None
+
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (False, Retry("unschedulable", 101_500_000, 430_000_000)),
+            (True, Retry("backoff", 101_500_000, None)),
+        ],
+        ids=["rejected", "error"],
     )
+    def test_when_it_is_tried_again(self, error: bool, expected: Retry) -> None:
+        queue = a_queue()
+        add(queue, make_pod())
+        assert queue.retry(popped(queue), 0.5, 100_000_000, error=error) == expected
 
-
-class QueueMachine(RuleBasedStateMachine):
-    """Whatever is done to it, a pod is in one place, and every pod can still be had."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.queue = a_queue()
-        self.now = 0.0
-        self.waiting: set[str] = set()
-        self.popped: dict[str, QueuedPod] = {}
-        self.count = 0
-
-    @rule(priority=st.integers(0, 2), gated=st.booleans())
-    def add(self, priority: int, gated: bool) -> None:
-        self.count += 1
-        pod = make_pod(f"p{self.count}").priority(priority)
-        add(self.queue, pod.gate("g") if gated else pod, now=self.now)
-        self.waiting.add(f"uid-p{self.count}")
-
-    @rule()
-    def pop(self) -> None:
-        queued = self.queue.pop(self.now)
-        if queued is not None:
-            assert queued.gate is None
-            self.waiting.remove(queued.uid)
-            self.popped[queued.uid] = queued
-
-    @precondition(lambda self: self.popped)
-    @rule(data=st.data(), plugins=st.sampled_from([FIT, TAINTS, NONE]), error=st.booleans())
-    def give_back(self, data: st.DataObject, plugins: frozenset[str], error: bool) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.popped)))
-        self.queue.give_back(self.popped.pop(uid), plugins, self.now, error=error)
-        self.waiting.add(uid)
-
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data(), gated=st.booleans())
-    def update(self, data: st.DataObject, gated: bool) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.waiting)))
-        pod = make_pod(uid.removeprefix("uid-")).label("at", str(self.now))
-        self.queue.update((pod.gate("g") if gated else pod).info(), self.now)
-
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.waiting)))
-        assert self.queue.delete(uid)
-        self.waiting.remove(uid)
-
-    @rule(event=st.sampled_from(list(Event)))
-    def wake(self, event: Event) -> None:
-        self.queue.wake(event, self.now)
-
-    @rule(seconds=st.sampled_from([0.3, 1.0, 11.0, 400.0]))
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-
-    @invariant()
-    def every_pod_is_in_one_place(self) -> None:
-        assert set(self.queue.uids()) == self.waiting
-        assert sum(self.queue.lengths().values()) == len(self.queue) == len(self.waiting)
-
-    def teardown(self) -> None:
-        gated = self.queue.lengths()["gated"]
-        self.queue.flush(self.now + 10_000)  # wakes them
-        assert len(names(self.queue, self.now + 20_000)) == len(self.waiting) - gated
-
-
-TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+    def test_pods_that_come_are_counted_by_queue_and_event(self) -> None:
+        queue = a_queue()
+        rejected(queue, make_pod("a"))
+        rejected(queue, make_pod("b"), NONE)
+        queue.wake(Event.NODE_ADD, 0.5)
+        popped(queue, 0.6)
+        popped(queue, 5.0)
+        add(queue, make_pod("gated").gate("g"))
+        assert dict(queue.incoming) == {
+            ("active", "UnschedulablePodAdd"): 2,
+            ("unschedulable", "ScheduleAttemptFailure"): 1,
+            ("backoff", "ScheduleAttemptFailure"): 1,
+            ("backoff", "NodeAdd"): 1,
+            ("active", "PopFromBackoffQ"): 1,
+            ("active", "BackoffComplete"): 1,
+            ("unschedulable", "UnschedulablePodAdd"): 1,
+        }
