@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import resource
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from herodotus_record.model import Code, Decision, Gap, NodeRows, Outcome, Times
+from herodotus_record.model import Code, Decision, Gap, HighWater, NodeRows, Outcome, Times
 from scheduler.columns import NodeColumns, Snapshot
-from scheduler.cycle import schedule
+from scheduler.config import Configuration, build_profile
+from scheduler.cycle import CycleResult, schedule
+from scheduler.evaluate import NoCluster
+from scheduler.framework.runtime import Framework
+from scheduler.objects.pod import PodInfo
+from scheduler.plugins import IN_TREE
 from scheduler.recorder import build, ids
 from scheduler.recorder import spool as spool_module
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import MARK, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import columns_of, make_node, make_pod
@@ -29,6 +37,10 @@ def a_recorder(directory: Path, limit: int = 1 << 30) -> Recorder:
 def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decision:
     snapshot, pod = Snapshot.of(columns), make_pod(name).request(cpu="1").info()
     result = schedule(framework(score=(Scores("S", {"b": 5}),)), pod, snapshot, 0)
+    return record(recorder, pod, snapshot, result)
+
+
+def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> Decision:
     return recorder.decision(pod, 1, "test", snapshot, result, TIMES, 0, ("mark",))
 
 
@@ -173,6 +185,8 @@ def test_the_record_of_a_scored_cycle() -> None:
         seed=1,
         result=result,
         marks=(),
+        woken_by=None,
+        retry=None,
     )
     assert (d.slots, d.nodes_total, d.nodes_evaluated, d.nodes_feasible) == (5, 4, 4, 3)
     assert d.evaluation.tolist() == [0, 0, 1, 0, 0]
@@ -198,7 +212,7 @@ def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
     result = schedule(framework(pre_filter=(PreFilters("P", text("no")),)), make_pod().info(), Snapshot.of(columns), 0)
     d = build.decision(
         id="", key=None, sequence=1, scheduler=None, pod=make_pod().info(), times=TIMES,  # type: ignore[arg-type]
-        generation=1, seed=0, result=result, marks=(),
+        generation=1, seed=0, result=result, marks=(), woken_by=None, retry=None,
     )  # fmt: skip
     assert (d.filters, d.scores, d.totals.tolist(), d.rank.tolist()) == ((), (), [], [0, 0])
     assert (d.nodes_total, d.nodes_evaluated, d.evaluation.tolist()) == (2, 0, [5, 5])
@@ -232,3 +246,79 @@ def test_outcomes_of_other_phases_are_not_final(tmp_path: Path) -> None:
     recorder.outcome(made, "PreBind", Code.SUCCESS, "a", "", 0.5, final=False)
     (said,) = spools.of(Outcome, tmp_path)
     assert said == Outcome(recorder.incarnation, 2, made.id, 1, "PreBind", Code.SUCCESS, "a", "", 42, 0.5, False)
+
+
+class TestHighWater:
+    def test_a_leader_says_how_far_it_came_also_where_a_record_was_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        recorder, columns = a_recorder(tmp_path), cluster()
+        assert recorder.mark() == {MARK: f"{recorder.incarnation} 0"}
+        outcome(recorder, decide(recorder, columns))
+        assert recorder.mark() == {MARK: f"{recorder.incarnation} 2"}
+        monkeypatch.setattr(recorder._spool, "limit_bytes", 1)
+        decide(recorder, columns)
+        assert recorder.mark() == {MARK: f"{recorder.incarnation} 3"}
+
+    def test_its_successor_records_it_before_any_decision(self, tmp_path: Path) -> None:
+        first = a_recorder(tmp_path / "lost")
+        decide(first, cluster())
+        second = a_recorder(tmp_path / "kept")
+        second.inherit({"note": "somebody's", **first.mark()})
+        decide(second, cluster())
+        said, table, decision = spools.frames(tmp_path / "kept")
+        assert said == HighWater(second.incarnation, 1, first.incarnation, 1, 42)
+        assert (type(table), decision.sequence) == (NodeRows, 2)  # type: ignore[union-attr]
+
+    def test_a_leader_that_decides_nothing_has_said_it_all_the_same(self, tmp_path: Path) -> None:
+        recorder = a_recorder(tmp_path)
+        recorder.inherit({MARK: "another 7"})
+        recorder.close()
+        assert [f.reached for f in spools.frames(tmp_path) if isinstance(f, HighWater)] == [7]
+
+    @pytest.mark.parametrize("words", ["", "x", "x y", "x -1", "x 0", " 5", "x 5 6"])
+    def test_what_is_no_mark_is_passed_over(self, tmp_path: Path, words: str) -> None:
+        recorder = a_recorder(tmp_path)
+        recorder.inherit({MARK: words})
+        assert decide(recorder, cluster()).sequence == 1
+
+
+def test_on_a_full_disk_scheduling_goes_on_and_what_is_lost_is_exactly_a_gap(tmp_path: Path) -> None:
+    """A real limit of the kernel's: a write is cut short in the middle of a frame, the next ones fail."""
+    recorder, columns = a_recorder(tmp_path), cluster()
+    decide(recorder, columns)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (segment,) = tmp_path.glob("*/*.seg")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (segment.stat().st_size + 1500, before[1]))
+    try:
+        for _ in range(20):
+            decide(recorder, columns)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert recorder.dropped > 0
+    recorder.settle()
+    last = decide(recorder, columns).sequence
+    (gap,) = spools.of(Gap, tmp_path)
+    assert (gap.last - gap.first + 1, recorder.gaps) == (recorder.dropped, 1)
+    assert gap.reason == "[Errno 28] No space left on device"
+    assert spools.sequences(tmp_path) == list(range(1, last + 1))
+
+
+@pytest.mark.parametrize(("nodes", "at_most"), [(50, 4_000), (500, 12_000), (5_000, 90_000)])
+def test_a_decision_and_its_outcome_take_what_the_documentation_says(tmp_path: Path, nodes: int, at_most: int) -> None:
+    """docs/limits.md derives from it how long an outage the spool covers."""
+    recorder = a_recorder(tmp_path)
+    columns = columns_of([make_node(f"worker-{i}") for i in range(nodes)])
+    plugins = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
+    sizes = []
+    for i in range(4):
+        pod = make_pod(f"p{i}").request(cpu="100m", memory="128Mi").info()
+        snapshot = Snapshot.of(columns)
+        result = schedule(plugins, pod, snapshot, i)
+        assert result.chosen is not None
+        outcome(recorder, record(recorder, pod, snapshot, result))
+        columns.add_pod(replace(pod, running=True), columns.names[result.chosen])
+        sizes.append(sum(s.stat().st_size for s in tmp_path.glob("*/*.seg")))
+    each = (sizes[-1] - sizes[0]) / 3
+    print(f"{nodes} nodes: {each:.0f} bytes")
+    assert 0.5 * at_most < each < at_most
