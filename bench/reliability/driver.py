@@ -122,8 +122,10 @@ def _judge(system: System, journal: Journal, result: Result) -> None:
         history=history,
         decisions=system.listed(f"/namespaces/{NAMESPACE}/decisions"),
         incarnations=system.query("/incarnations")["items"],
-        system=system,
         record=lambda decision: system.query(f"/namespaces/{NAMESPACE}/decisions/{decision['metadata']['name']}"),
+        attempts=system.attempts(),
+        kills=sum(replica.kills for replica in system.replicas),
+        crashes=system.crashes,
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})
     result.bindings = len(evidence.bindings)

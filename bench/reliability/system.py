@@ -7,7 +7,9 @@ Owns: starting, killing, replacing them, as a kubelet would. Does not own: when 
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -23,6 +25,7 @@ Json = dict[str, Any]
 
 QUERIES: Final = "/apis/herodotus.dev/v1alpha1"
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{PROFILE}"
+ATTEMPT: Final = re.compile(r'"Attempting to schedule pod" pod="([^"]+)"')
 SCHEDULING: Final = '"Scheduling" profiles'
 
 
@@ -159,7 +162,8 @@ class Replica:
 class System:
     """Everything that runs."""
 
-    def __init__(self, api: ApiProcess, directory: Path, replicas: int, election: Election) -> None:
+    def __init__(self, api: ApiProcess, directory: Path, replicas: int, election: Election, verbosity: int = 3) -> None:
+        """`verbosity`: 3 logs every attempt, which `attempts` counts."""
         self.api = api
         self.election = election
         self.crashes: list[str] = []
@@ -172,7 +176,7 @@ class System:
         self.endpoint = self._start_endpoint()
         command = python(
             *("scheduler", "run", "--kubeconfig", str(directory / "kubeconfig")),
-            *("--config", str(directory / "config.yaml"), "--endpoint", self.endpoint_url, "--v", "3"),
+            *("--config", str(directory / "config.yaml"), "--endpoint", self.endpoint_url, "--v", str(verbosity)),
         )
         self.replicas = [Replica(f"replica-{n}", directory, command) for n in range(replicas)]
         for replica in self.replicas:
@@ -220,6 +224,10 @@ class System:
             if not page["metadata"].get("continue"):
                 return found
             params["continue"] = page["metadata"]["continue"]
+
+    def attempts(self) -> Counter[str]:
+        """How often each pod was tried, by what the schedulers logged."""
+        return Counter(pod for r in self.replicas for log in r.logs for pod in ATTEMPT.findall(log.read_text()))
 
     def delivered(self) -> bool:
         """Whether the spools of all replicas are with the decisions service."""

@@ -1,0 +1,214 @@
+"""`python -m bench.churn`: a day's churn in minutes, and whether the processes' memory stays as it is.
+
+python -m bench.churn [--pod-events 200000] [--nodes 50] [--pods 500]
+
+Pods are created, bound and deleted as fast as the scheduler binds them; nodes come and go. Two numbers tell about each
+process: its resident memory after the warm-up (the middle fifth of the run) and at the end (the last fifth).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import tempfile
+import threading
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+
+from bench.reliability.client import Client
+from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
+from bench.reliability.system import Election, Simulated, System, children, memory_mib, wait_for_leader
+from scheduler.kube.credentials import Credentials
+from scheduler.kube.http import ApiServer
+from scheduler.kube.watch import Changed, Listed, Reflector
+from scheduler.objects.types import Object, Struct
+
+Json = dict[str, Any]
+
+SAMPLE_S: Final = 1.0
+AHEAD: Final = 300  # pods created and not bound yet: the scheduler always has something to do
+NODE_EVERY_S: Final = 3.0  # a node goes and another comes
+GROWTH: Final = (1.05, 4.0)  # still flat: a factor and MiB, for what the allocator keeps
+BINDERS_S: Final = 120.0  # at the end, for what still waits
+
+
+class _Spec(Struct, frozen=True):
+    node_name: str = ""
+
+
+class _Pod(Object, frozen=True):
+    spec: _Spec = _Spec()
+
+
+@dataclass
+class Cluster:
+    """What the watch has shown. Changed by its thread, read by the others."""
+
+    events: int = 0
+    waiting: set[str] = field(default_factory=set)
+    bound: OrderedDict[str, str] = field(default_factory=OrderedDict)  # pod to node, oldest first
+
+    def apply(self, message: Listed[Any] | Changed[Any]) -> None:
+        """A change of a pod."""
+        if isinstance(message, Listed):
+            return
+        self.events += 1
+        name, node_name = message.object.metadata.name, message.object.spec.node_name
+        if message.type == "DELETED":
+            self.waiting.discard(name)
+            self.bound.pop(name, None)
+        elif node_name:
+            self.waiting.discard(name)
+            self.bound.setdefault(name, node_name)
+
+
+@dataclass
+class Memory:
+    """Samples of each process, with the count of events at which they were taken."""
+
+    samples: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+    def take(self, events: int, pids: dict[str, int]) -> None:
+        """One sample of each."""
+        for name, pid in pids.items():
+            self.samples.setdefault(name, []).append((events, memory_mib(pid)))
+
+    def settled(self, name: str, begin: float, end: float) -> float:
+        """The median in a part of the run, by events."""
+        last = self.samples[name][-1][0]
+        return statistics.median(mib for at, mib in self.samples[name] if begin * last <= at <= end * last)
+
+
+def main() -> int:
+    """The exit code: 1 when memory grew, or a pod was left."""
+    given = _parser().parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="churn-"))
+    print(f"logs in {directory}", flush=True)
+    api = Simulated(directory)
+    try:
+        system = System(api, directory, 1, Election(15.0, 10.0, 2.0), verbosity=0)
+        try:
+            return churn(system, given.pod_events, given.nodes, given.pods)
+        finally:
+            system.stop()
+    finally:
+        api.stop()
+
+
+def churn(system: System, pod_events: int, nodes: int, pods: int) -> int:
+    """Drive, sample, report."""
+    assert isinstance(system.api, Simulated)
+    server = system.api.process.pid
+    cluster, memory, over = Cluster(), Memory(), threading.Event()
+    api = Client(system.api.url, system.api.headers)
+    api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    for number in range(nodes):
+        api.create(NODES, node(f"first-{number}", ZONES[number % 3], cpu="8"))
+    scheduler = wait_for_leader(system).running.pid
+    door = ApiServer(Credentials(system.api.url, None, dict))
+    reflector = Reflector(door, "/api/v1/pods", "pods", _Pod, cluster.apply)
+    reflector.start()
+    threads = [
+        threading.Thread(target=each, args=(Client(system.api.url, {}), cluster, over, pods), daemon=True)
+        for each in (_create, _delete, _exchange_nodes)
+    ]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    while cluster.events < pod_events:
+        shippers = children(scheduler)
+        pids = {"scheduler": scheduler, "simulated API server": server, "decisions service": system.endpoint.pid}
+        memory.take(cluster.events, pids | ({"shipper": shippers[0]} if shippers else {}))
+        if not scheduler or not system.replicas[0].running.running:
+            raise SystemExit(f"the scheduler ended:\n{system.replicas[0].running.output()[-3000:]}")
+        time.sleep(SAMPLE_S)
+    over.set()
+    seconds = time.monotonic() - began
+    left = _drained(cluster)
+    for thread in threads:
+        thread.join()
+    reflector.stop()
+    door.close()
+    return _report(cluster, memory, seconds, left)
+
+
+def _create(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
+    for number in itertools.count():
+        while len(cluster.waiting) >= AHEAD:
+            if over.wait(0.01):
+                return
+        if over.is_set():
+            return
+        name = f"pod-{number}"
+        cluster.waiting.add(name)
+        api.create(PODS, _pod(name))
+
+
+def _delete(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
+    gone: deque[str] = deque(maxlen=4 * AHEAD)  # deleted, and perhaps not seen to be
+    while not over.is_set():
+        surplus = list(itertools.islice(cluster.bound.copy(), max(0, len(cluster.bound) - pods)))
+        asked = set(gone)
+        for name in surplus:
+            if name not in asked:
+                gone.append(name)
+                api.delete(f"{PODS}/{name}")
+        over.wait(0.02)
+
+
+def _exchange_nodes(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
+    names = deque(["first-0"])
+    for number in itertools.count():
+        if over.wait(NODE_EVERY_S):
+            return
+        names.append(f"later-{number}")
+        api.create(NODES, node(names[-1], ZONES[number % 3], cpu="8"))
+        going = names.popleft()
+        api.delete(f"{NODES}/{going}")
+        for name, where in cluster.bound.copy().items():
+            if where == going:
+                api.delete(f"{PODS}/{name}")
+
+
+def _pod(name: str) -> Json:
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
+    metadata = {"name": name, "labels": {"app": f"app-{hash(name) % 20}"}}
+    return {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": [container]}}
+
+
+def _drained(cluster: Cluster) -> int:
+    """How many pods still wait when nothing new comes."""
+    deadline = time.monotonic() + BINDERS_S
+    while cluster.waiting and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return len(cluster.waiting)
+
+
+def _report(cluster: Cluster, memory: Memory, seconds: float, left: int) -> int:
+    print(f"{cluster.events} pod events in {seconds:.0f} s, {cluster.events / seconds:.0f} a second; {left} pods left")
+    print(f"{'PROCESS':24}{'AFTER WARM-UP MiB':>18}{'AT THE END MiB':>16}")
+    grown = []
+    for name in sorted(memory.samples):
+        middle, end = memory.settled(name, 0.4, 0.6), memory.settled(name, 0.8, 1.0)
+        print(f"{name:24}{middle:>18.1f}{end:>16.1f}")
+        if end > max(middle * GROWTH[0], middle + GROWTH[1]):
+            grown.append(name)
+    print(f"grown: {', '.join(grown)}" if grown else "flat")
+    return 1 if left or grown else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.churn", description="Memory under a day's churn.")
+    parser.add_argument("--pod-events", type=int, default=200_000)
+    parser.add_argument("--nodes", type=int, default=50)
+    parser.add_argument("--pods", type=int, default=500, help="on nodes at a time")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,139 @@
+"""Each invariant of the reliability run speaks when it is violated, and only then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.reliability import invariants
+from bench.reliability.invariants import INVARIANTS, LAG_S, Evidence
+from bench.reliability.state import Seen
+
+Json = dict[str, Any]
+
+CONTAINER = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "600m"}}}
+
+
+def node(version: int, cpu: str = "1", *, at: float = 0.0, **spec: Any) -> Seen:
+    metadata = {"name": "n", "uid": "uid-n", "resourceVersion": str(version), "labels": {}}
+    status = {"allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "10"}}
+    return Seen(at, version, "Node", "MODIFIED", {"metadata": metadata, "spec": spec, "status": status})
+
+
+def pod(version: int, name: str = "a", node: str = "", type: str = "MODIFIED", **spec: Any) -> Seen:
+    metadata = {"name": name, "namespace": "x", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    bound = {"nodeName": node} if node else {}
+    body = {"metadata": metadata, "spec": {"containers": [CONTAINER], **bound, **spec}, "status": {"phase": "Pending"}}
+    return Seen(100.0, version, "Pod", type, body)
+
+
+def decision(name: str = "a", node: str | None = "n", attempt: int = 1, state: str = "Bound") -> Json:
+    return {
+        "metadata": {"name": f"decision-{name}-{attempt}", "namespace": "x"},
+        "pod": name,
+        "podUID": f"uid-{name}",
+        "attempt": attempt,
+        "node": node,
+        "state": state,
+        "startedAt": "1970-01-01T00:01:39+00:00",
+        "message": "",
+    }
+
+
+def record(**rejected: Json) -> Callable[[Json], Json]:
+    filters = [{"plugin": plugin, "rejected": nodes} for plugin, nodes in rejected.items()]
+    return lambda decision: {"spec": {"filters": filters, "evaluation": {"n": "evaluated"}}}
+
+
+GOOD = Evidence(
+    history=[node(1), pod(2), pod(3, node="n")],
+    decisions=[decision()],
+    incarnations=[{"missing": 0, "explainedByGaps": 0}],
+    record=record(),
+    attempts=Counter({"x/a": 1}),
+)
+BOTH: dict[str, Any] = {"decisions": [decision(), decision("b")], "attempts": Counter({"x/a": 1, "x/b": 1})}
+NOTHING: dict[str, Any] = {"decisions": [], "attempts": Counter()}
+TAINT: dict[str, Any] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+
+
+def spoken(evidence: Evidence) -> list[str]:
+    """The invariants that were violated."""
+    return [check.__name__ for check in INVARIANTS for _ in check(evidence)]
+
+
+def with_history(*history: Seen, **more: Any) -> Evidence:
+    return replace(GOOD, history=list(history), **more)
+
+
+CASES: dict[str, tuple[Evidence, list[str]]] = {
+    "all well": (GOOD, []),
+    "a crash": (replace(GOOD, crashes=["it died"]), ["no_process_crashed"]),
+    "moved": (with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")), ["no_pod_is_bound_twice"]),
+    "two bindings recorded": (
+        replace(GOOD, decisions=[decision(), decision(attempt=2)], attempts=Counter({"x/a": 2})),
+        ["no_pod_is_bound_twice"],
+    ),
+    "too full": (
+        with_history(node(1), pod(2, node="n"), pod(3, "b", "n"), **BOTH),
+        ["no_node_is_overcommitted"],
+    ),
+    "the first one has gone": (
+        with_history(node(1), pod(2, node="n"), pod(3, node="n", type="DELETED"), pod(4, "b", "n"), **BOTH),
+        [],
+    ),
+    "shrunk so recently that the scheduler need not know": (
+        with_history(node(1, "2"), node(2, at=99.0 - LAG_S + 1), pod(3, node="n"), pod(4, "b", "n"), **BOTH),
+        [],
+    ),
+    "shrunk long ago": (
+        with_history(node(1, "2"), node(2, at=99.0 - LAG_S - 1), pod(3, node="n"), pod(4, "b", "n"), **BOTH),
+        ["no_node_is_overcommitted"],
+    ),
+    "a taint not tolerated": (
+        with_history(node(1, **TAINT), pod(2, node="n")),
+        ["no_pod_is_where_it_may_not_be"],
+    ),
+    "tainted a moment before": (with_history(node(1), node(2, at=98.0, **TAINT), pod(3, node="n")), []),
+    "another zone": (
+        with_history(node(1), pod(2, node="n", nodeSelector={"zone": "z"})),
+        ["no_pod_is_where_it_may_not_be"],
+    ),
+    "decided elsewhere": (replace(GOOD, decisions=[decision(node="m")]), ["every_bound_pod_has_its_decision"]),
+    "a filter was against it": (
+        replace(GOOD, record=record(NodePorts={"n": {}})),
+        ["no_pod_is_on_a_node_that_a_filter_rejected"],
+    ),
+    "forgotten": (with_history(node(1), pod(2), **NOTHING), ["no_schedulable_pod_is_pending"]),
+    "waiting with reason": (with_history(node(1, "0"), pod(2), **NOTHING), []),
+    "gated": (with_history(node(1), pod(2, schedulingGates=[{"name": "g"}]), **NOTHING), []),
+    "a hole": (
+        replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 1}]),
+        ["every_attempt_is_stored_once"],
+    ),
+    "a hole with a gap record": (replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 2}]), []),
+    "an attempt without record": (replace(GOOD, attempts=Counter({"x/a": 2})), ["every_attempt_is_stored_once"]),
+    "killed before it was recorded": (replace(GOOD, attempts=Counter({"x/a": 2}), kills=1), []),
+    "a record of no attempt": (replace(GOOD, attempts=Counter()), ["every_attempt_is_stored_once"]),
+}
+
+
+@pytest.mark.parametrize(("evidence", "violated"), CASES.values(), ids=CASES)
+def test_what_is_violated(evidence: Evidence, violated: list[str]) -> None:
+    assert spoken(evidence) == violated
+
+
+def test_every_invariant_can_be_violated() -> None:
+    defined = {name for name, f in vars(invariants).items() if name.startswith(("no_", "every_")) and callable(f)}
+    assert {check.__name__ for check in INVARIANTS} == defined
+
+
+def test_a_violation_tells_the_pods_history() -> None:
+    (said,) = invariants.no_pod_is_bound_twice(with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")))
+    assert [line.split()[0:2] for line in said.splitlines()[1:]] == [["seen", "100.000"]] * 3 + [
+        ["decided", "1970-01-01T00:01:39+00:00"]
+    ]

@@ -1,0 +1,42 @@
+"""The invariants of bench/reliability hold after a short run of operations, faults and killed processes.
+
+The longer run, with other seeds: `make reliability`. A violation names the seed and the history of the pod.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.reliability.driver import Settings, run
+from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
+from tests.e2e import control_plane
+from tests.e2e.conftest import NO_BINARIES
+
+SEED = 36
+OPERATIONS = {"simulated": 900, "real": 500}
+
+
+def api_server(kind: str, directory: Path) -> ApiProcess:
+    if kind == "simulated":
+        return Simulated(directory)
+    binaries = control_plane.assets()
+    if binaries is None:
+        pytest.skip(NO_BINARIES)
+    return Real(binaries, directory)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["simulated", pytest.param("real", marks=pytest.mark.e2e)])
+def test_what_must_hold_holds(kind: str, tmp_path: Path) -> None:
+    """Two replicas, the endpoint and the shipper killed and stopped; on the simulated server, faults as well."""
+    api = api_server(kind, tmp_path)
+    system = System(api, tmp_path, 2, Election())
+    try:
+        result = run(system, Settings(SEED, OPERATIONS[kind]))
+    finally:
+        system.stop()
+        api.stop()
+    assert result.violations == [], f"seed {SEED}\n" + "\n".join(result.violations)
+    assert result.bindings > OPERATIONS[kind] / 4
