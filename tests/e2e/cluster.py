@@ -115,7 +115,8 @@ def pod(name: str, cpu: str = "100m", scheduler: str = SCHEDULER, **spec: Any) -
 class Herodotus:
     """The scheduler and the decisions service as processes, to be killed and started again."""
 
-    def __init__(self, cluster: Cluster, directory: Path, profile: str = SCHEDULER) -> None:
+    def __init__(self, cluster: Cluster, directory: Path, profile: str = SCHEDULER, **configuration: Any) -> None:
+        """`configuration`: more of the KubeSchedulerConfiguration."""
         self.cluster = cluster
         self.spool = directory / "spool"
         self._directory = directory
@@ -135,6 +136,7 @@ class Herodotus:
                         "resourceName": profile,
                     },
                     "profiles": [{"schedulerName": profile}],
+                    **configuration,
                 }
             )
         )

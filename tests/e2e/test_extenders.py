@@ -1,0 +1,125 @@
+"""A whole system with an extender beside it: it narrows, scores and binds, and the record says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster, Herodotus, node, pod
+from tests.processes import eventually
+from tests.scheduler.extenders.stub import Request, Stub, send, stub
+
+pytestmark = pytest.mark.timeout(120)
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def extender(cluster: Cluster) -> Iterator[Stub]:
+    """Keeps pods off n0, wants them on n2, and binds them itself."""
+
+    def narrow(handler: BaseHTTPRequestHandler, request: Request) -> None:
+        items = [item for item in request.json["Nodes"]["items"] if item["metadata"]["name"] != "n0"]
+        send(handler, json.dumps({"Nodes": {"items": items}, "FailedNodes": {"n0": "in maintenance"}}).encode())
+
+    def bind(handler: BaseHTTPRequestHandler, request: Request) -> None:
+        args = request.json
+        metadata = {"name": args["PodName"], "namespace": args["PodNamespace"], "uid": args["PodUID"]}
+        target = {"apiVersion": "v1", "kind": "Node", "name": args["Node"]}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        path = f"/api/v1/namespaces/{args['PodNamespace']}/pods/{args['PodName']}/binding"
+        cluster.create(path, binding)
+        send(handler, b'{"Error":""}')
+
+    with stub() as running:
+        running.reply("filter", narrow)
+        running.answer("prioritize", [{"Host": "n2", "Score": 10}])
+        running.reply("bind", bind)
+        yield running
+
+
+@pytest.fixture
+def herodotus(cluster: Cluster, extender: Stub, tmp_path: Path) -> Iterator[Herodotus]:
+    verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 3}
+    running = Herodotus(cluster, tmp_path, extenders=[{"urlPrefix": extender.url, **verbs}])
+    yield running
+    running.stop()
+
+
+def asked(extender: Stub, verb: str, name: str) -> Json:
+    """What an extender was asked about a pod."""
+    for request in extender.requests:
+        if request.path.endswith(f"/{verb}") and request.json["Pod"]["metadata"]["name"] == name:
+            return request.json  # type: ignore[no-any-return]
+    raise AssertionError(f"never asked to {verb} {name}")
+
+
+def test_an_extender_narrows_scores_and_binds(
+    cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
+) -> None:
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(4)])
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("p"))
+    eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound")
+    assert cluster.bound(namespace)["p"]["spec"]["nodeName"] == "n2"
+    assert [r.json["PodName"] for r in extender.requests if r.path.endswith("/bind")] == ["p"]
+
+    eventually(lambda: herodotus.decisions(namespace) or None, "the decision")
+    answer = herodotus.explanation(namespace, "p", all="true")
+    (narrowed,) = (row for row in answer["perNode"] if row["node"] == "n0")
+    assert [(r["plugin"], [d["text"] for d in r["reasons"]]) for r in narrowed["rejectedBy"]] == [
+        (extender.url, ["in maintenance"])
+    ]
+    best = answer["ranking"][0]
+    assert (best["node"], best["scores"][extender.url]) == ("n2", {"raw": 10, "normalized": 100, "weighted": 300})
+
+
+def test_objects_are_sent_whole_and_as_they_are_now(
+    cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
+) -> None:
+    """Also what scheduling reads nothing of, such as a container's image pull policy or a node's heartbeat."""
+    cluster.create_all("/api/v1/nodes", [node("n1"), node("n2")])
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.create(pods, pod("first"))
+    eventually(lambda: "first" in cluster.bound(namespace), "the first pod to be bound")
+    before = cluster.get("/api/v1/nodes/n1")
+    heartbeat = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-03-01T12:00:00Z"}
+    cluster.patch("/api/v1/nodes/n1/status", {"status": {"conditions": [heartbeat]}})
+    eventually(
+        lambda: cluster.get("/api/v1/nodes/n1")["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"],
+        "the node to change",
+    )
+    cluster.create(pods, pod("second"))
+    eventually(lambda: "second" in cluster.bound(namespace), "the second pod to be bound")
+
+    sent = asked(extender, "filter", "second")
+    assert list(sent) == ["Pod", "Nodes", "NodeNames"]
+    assert sent["Pod"]["spec"] == {
+        key: value for key, value in cluster.get(f"{pods}/second")["spec"].items() if key != "nodeName"
+    }
+    assert "kind" not in sent["Pod"]
+    assert "managedFields" not in sent["Pod"]["metadata"]
+    (n1,) = (item for item in sent["Nodes"]["items"] if item["metadata"]["name"] == "n1")
+    now = cluster.get("/api/v1/nodes/n1")
+    assert n1 == {key: value for key, value in now.items() if key not in ("kind", "apiVersion")}
+
+
+def test_an_extender_that_fails_keeps_the_pod_waiting_and_is_named(
+    cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
+) -> None:
+    extender.answer("filter", {}, status=500)
+    cluster.create("/api/v1/nodes", node("n1"))
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("p"))
+    condition = eventually(lambda: cluster.condition(namespace, "p") or None, "the condition")
+    message = f"failed filter with extender at URL {extender.url}/filter, code 500"
+    assert (condition["reason"], condition["message"]) == ("SchedulerError", message)
+    eventually(lambda: herodotus.decisions(namespace) or None, "the decision")
+    assert f"extender {extender.url} failed to filter: {message}" in herodotus.explanation(namespace, "p")["marks"]
+
+    del extender.replies["filter"]
+    extender.answer("filter", {"Nodes": {"items": [{"metadata": {"name": "n1"}}]}})
+    eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound once the extender is back", 30)
