@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-
 from bench.reliability.client import Client
 from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
 from bench.reliability.system import Election, Simulated, System, children, memory_mib, wait_for_leader
