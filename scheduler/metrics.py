@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -59,6 +59,7 @@ class Metrics:
     """One process' metrics, in a registry of their own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        disable_created_metrics()  # kube-scheduler has no series with that ending
         self.registry = r = CollectorRegistry()
         self._clock = clock
         self._beat = clock()
@@ -168,9 +169,9 @@ class Metrics:
         """A phase after the cycle ended: PreBind, Bind."""
         self._phase_s.labels(phase, status.label, profile).observe(duration_s)
 
-    def leading(self, name: str, leader: bool) -> None:
-        """Whether we hold the Lease `name`."""
-        self._leader.labels(name).set(leader)
+    def leading(self, name: str, leader: Callable[[], bool]) -> None:
+        """`leader`: whether we hold the Lease `name`, asked when somebody scrapes."""
+        self._leader.labels(name).set_function(leader)
 
     def heartbeat_age_s(self) -> float:
         """Seconds since the loop last went round."""

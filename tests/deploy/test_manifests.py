@@ -1,7 +1,9 @@
 """The manifests say what the programs take, grant what the scheduler asks for, and lock down what they start."""
 
 import argparse
+import ast
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from scheduler import app
 from scheduler.config import load
 from scheduler.kube.kinds import KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
+from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
+from scheduler.serving.options import PORT
 from tests.processes import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -52,25 +56,140 @@ def test_objects_are_unique_and_namespaced_ones_say_where() -> None:
     assert len(keys) == len(set(keys))
     cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
     assert all((namespace is None) == (kind in cluster_wide) for kind, namespace, _ in keys)
-    assert {namespace for _, namespace, _ in keys} == {None, "herodotus"}
+    elsewhere = {key for key in keys if key[1] not in (None, "herodotus")}
+    assert elsewhere == {("RoleBinding", "kube-system", "herodotus-scheduler-authentication-reader")}
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda r: f"{r['resources']}-{r['verbs']}")
+@pytest.mark.parametrize("rule", rules(), ids=lambda r: f"{r.get('resources') or r['nonResourceURLs']}-{r['verbs']}")
 def test_every_rule_names_its_verbs_and_uses_no_wildcard(rule: dict[str, Any]) -> None:
     assert rule["verbs"]
     assert set(rule["verbs"]) <= VERBS
     assert not any("*" in word for words in rule.values() for word in words)
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)])
-def test_every_kind_that_the_scheduler_watches_is_granted(path: str) -> None:
+@dataclass(frozen=True)
+class Right:
+    """What one request needs. `role`: which of the scheduler's two roles gives it."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    name: str = ""  # where the role gives it for this object alone
+    role: str = "ClusterRole"
+
+
+def watched(path: str) -> list[Right]:
     *start, _, resource = path.strip("/").split("/")
     group = start[1] if start[0] == "apis" else ""
-    granted: set[str] = set()
-    for rule in named("ClusterRole", "herodotus-scheduler")["rules"]:
-        if group in rule["apiGroups"] and resource in rule["resources"] and "resourceNames" not in rule:
-            granted |= set(rule["verbs"])
-    assert granted >= {"list", "watch"}
+    return [Right("list", resource, group), Right("watch", resource, group)]
+
+
+LEASE = {"group": "coordination.k8s.io", "role": "Role"}
+
+# Every place in the scheduler that asks the API server for something, and what it needs for that.
+# None: what every authenticated client may read, or what kube-system's own role gives.
+REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
+    ("scheduler/debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
+    ("scheduler/serving/access.py", "_review", "post"): [
+        Right("create", "tokenreviews", "authentication.k8s.io"),
+        Right("create", "subjectaccessreviews", "authorization.k8s.io"),
+    ],
+    ("scheduler/serving/certificates.py", "_read", "get"): None,
+    ("scheduler/kube/discovery.py", "server_version", "get"): None,
+    ("scheduler/kube/discovery.py", "cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
+    ("scheduler/kube/discovery.py", "absent_groups", "get"): None,
+    ("scheduler/kube/watch.py", "_list", "get"): [
+        right for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)) for right in watched(path)
+    ],
+    ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same
+    ("scheduler/kube/writes.py", "bind", "post"): [Right("create", "pods/binding")],
+    ("scheduler/kube/writes.py", "_read_back", "get"): [Right("get", "pods")],
+    ("scheduler/kube/writes.py", "evict", "delete"): [Right("delete", "pods")],
+    ("scheduler/kube/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
+    ("scheduler/kube/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
+    ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
+    ("scheduler/kube/events.py", "_write", "post"): [Right("create", "events", "events.k8s.io")],
+    ("scheduler/kube/events.py", "_counted", "patch"): [Right("patch", "events", "events.k8s.io")],
+    ("scheduler/kube/lease.py", "release", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
+    ("scheduler/kube/lease.py", "_try", "post"): [Right("create", "leases", **LEASE)],
+    ("scheduler/kube/lease.py", "_try", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
+    ("scheduler/kube/lease.py", "_get", "get"): [Right("get", "leases", name="herodotus-scheduler", **LEASE)],
+}
+RIGHTS = {right for rights in REQUESTS.values() for right in rights or ()}
+
+
+def requests_in(path: Path) -> set[tuple[str, str, str]]:
+    """(file, function, method) of every call on something named `api`."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                of = call.func.value
+                name = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
+                if name in ("api", "_api") and call.func.attr in METHODS:
+                    found.add((str(path.relative_to(ROOT)), function.name, call.func.attr))
+    return found
+
+
+METHODS = {"get", "post", "put", "patch", "delete", "stream"}
+
+
+def test_every_request_of_the_scheduler_is_in_the_table() -> None:
+    """So that a new one comes with its right."""
+    found = {request for path in sorted((ROOT / "scheduler").rglob("*.py")) for request in requests_in(path)}
+    assert found == REQUESTS.keys()
+
+
+def granted(right: Right) -> bool:
+    return any(
+        right.verb in rule["verbs"]
+        and right.resource in rule.get("resources", ())
+        and right.group in rule["apiGroups"]
+        and (not rule.get("resourceNames") or right.name in rule["resourceNames"])
+        for rule in named(right.role, "herodotus-scheduler")["rules"]
+    )
+
+
+@pytest.mark.parametrize("right", sorted(RIGHTS, key=str), ids=lambda r: f"{r.verb} {r.resource} {r.name}")
+def test_every_request_of_the_scheduler_is_granted(right: Right) -> None:
+    assert granted(right)
+
+
+def test_nothing_else_is_granted() -> None:
+    given = {
+        Right(verb, resource, group, name, role)
+        for role in ("ClusterRole", "Role")
+        for rule in named(role, "herodotus-scheduler")["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+        for name in rule.get("resourceNames", [""])
+    }
+    assert given == RIGHTS
+
+
+def test_client_certificates_are_checked_by_the_cluster_s_authority() -> None:
+    binding = named("RoleBinding", "herodotus-scheduler-authentication-reader")
+    assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == (
+        "kube-system",
+        "extension-apiserver-authentication-reader",
+    )
+    (account,) = binding["subjects"]
+    assert account == {"kind": "ServiceAccount", "name": "herodotus-scheduler", "namespace": "herodotus"}
+
+
+def test_probes_and_policy_are_for_the_port_that_is_served() -> None:
+    spec = container("herodotus-scheduler")
+    (port,) = spec["ports"]
+    assert port["containerPort"] == app._parser().parse_args(spec["args"]).secure_port == PORT
+    for probe in ("livenessProbe", "readinessProbe"):
+        asked = spec[probe]["httpGet"]
+        assert (asked["port"], asked["scheme"]) == (port["name"], "HTTPS")
+        assert asked["path"] in ALWAYS_ALLOWED_PATHS
+    (rule,) = named("NetworkPolicy", "herodotus-scheduler")["spec"]["ingress"]
+    assert rule == {"ports": [{"port": port["name"]}]}
 
 
 def test_the_scheduler_s_arguments_are_its_own() -> None:
