@@ -84,12 +84,15 @@ class Parity:
         attempt = self._attempt(pod, name, 1)
         ours = self._compare(pod, name, attempt)
         if attempt.ended == "bound":
-            self._settle(pod, name)
+            self._start(pod, name)
         else:
             self._failures.append((name, attempt.message))
             if not self._after_failure(pod, name, attempt, ours):
                 self._api.delete(path_of("Pod", pod))
                 self._scheduler.wait_for(lambda: name in self._scheduler.gone, f"{name} to be gone")
+        if _has_claims(pod):  # they may be bound now
+            self._cluster.reread("PersistentVolume")
+            self._cluster.reread("PersistentVolumeClaim")
 
     def _attempt(self, pod: Json, name: str, number: int) -> Attempt:
         """The pod's attempt of that number, once it has ended."""
@@ -102,13 +105,10 @@ class Parity:
         self._scheduler.wait_for(ended, f"attempt {number} of {name}", meanwhile=meanwhile)
         return self._scheduler.of(name)[number - 1]
 
-    def _settle(self, pod: Json, name: str) -> None:
-        """The pod is on a node: it starts, and the volumes of its claims are bound."""
+    def _start(self, pod: Json, name: str) -> None:
+        """The pod is on a node: it runs."""
         self._cluster.start(pod)
         self._cluster.reread_pod(name)
-        if _has_claims(pod):
-            self._cluster.reread("PersistentVolume")
-            self._cluster.reread("PersistentVolumeClaim")
 
     # --- comparing --------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,9 @@ class Parity:
             ours = {"fitError": f"refused: {e}"}
         figures, before = self.figures, len(self.figures.disagreements)
         figures.counts["decisions"] += 1
-        if attempt.ended == "bound":
+        if attempt.message.startswith("running PreBind plugin"):
+            figures.counts["failures after the decision"] += 1  # volumes that could not be bound: not ours to foretell
+        elif attempt.ended == "bound":
             feasible, totals = ours.get("feasible") or [], ours.get("totals") or {}
             best = [node for node in feasible if not totals or totals[node] == max(totals.values())]
             figures.same("feasible counts", name, attempt.feasible, len(feasible))
@@ -167,7 +169,7 @@ class Parity:
         self._compare(nominated, name, second)
         self.figures.counts["nominated pods"] += 1
         if second.ended == "bound":
-            self._settle(pod, name)
+            self._start(pod, name)
         return second.ended == "bound"
 
     def compare_events(self) -> None:

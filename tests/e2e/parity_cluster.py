@@ -15,7 +15,7 @@ from scheduler.kube.kinds import KINDS
 from tests.e2e.cluster import Cluster
 from tests.e2e.random_cluster import RandomCluster
 from tests.e2e.random_pods import NAMESPACES, ZONE
-from tests.e2e.random_volumes import BOUND, DRIVER
+from tests.e2e.random_volumes import BOUND, DELETED, DRIVER, LOST
 
 Json = dict[str, Any]
 
@@ -48,6 +48,9 @@ class ParityCluster:
         self._api = api
         self._objects: dict[tuple[str, str, str], Json] = {}
         self._settled_s = 0.0
+        for claim in api.items(CLAIMS):
+            if claim["metadata"].get("finalizers"):
+                api.patch(path_of("PersistentVolumeClaim", claim), {"metadata": {"finalizers": None}})
         for path in _EVERYTHING:
             api.delete_all(path)
         self._create(random)
@@ -94,9 +97,15 @@ class ParityCluster:
         for number, budget in enumerate(api.items(COLLECTIONS["PodDisruptionBudget"])):
             disrupted = running[number]["metadata"]["name"] if number % 4 == 0 else None
             api.patch(f"{path_of('PodDisruptionBudget', budget)}/status", _budget_status(number % 3, disrupted))
+        for volume in api.items(VOLUMES):
+            if "claimRef" not in volume["spec"]:
+                api.patch(f"{path_of('PersistentVolume', volume)}/status", {"status": {"phase": "Available"}})
         for claim in api.items(CLAIMS):
-            if claim["metadata"]["name"] == "claim-lost":
-                api.patch(f"{path_of('PersistentVolumeClaim', claim)}/status", {"status": {"phase": "Lost"}})
+            path = path_of("PersistentVolumeClaim", claim)
+            if claim["metadata"]["name"] == LOST:
+                api.patch(f"{path}/status", {"status": {"phase": "Lost"}})
+            elif claim["metadata"]["name"] == DELETED:
+                api.delete(path)
 
     # --- the kubelet ------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,8 @@ class ParityCluster:
         number = int(digits) + 50_000 * (kind == "new")
         seconds = (number * 7919) % 86400  # all different, in no order
         time_of_day = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        status: Json = {"phase": "Running", "startTime": f"2026-01-01T{time_of_day}Z"}
+        phase = "Succeeded" if kind == "old" and number % 23 == 0 else "Running"
+        status: Json = {"phase": phase, "startTime": f"2026-01-01T{time_of_day}Z"}
         if number % 6 == 0:
             amounts = ({"cpu": "700m"}, {"cpu": "10m", "memory": "900Mi"})
             status["containerStatuses"] = [

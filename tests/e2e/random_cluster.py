@@ -75,6 +75,8 @@ class RandomCluster:
         labels = {pods.HOST: name}
         if rng.random() < 0.9:
             labels[pods.ZONE] = rng.choice(pods.ZONES)
+        if rng.random() < 0.15:
+            labels["failure-domain.beta.kubernetes.io/zone"] = rng.choice(pods.ZONES)
         for key, share, values in (
             (pods.REGION, 0.7, ("r1", "r2")),
             ("disk", 0.8, pods.DISKS),
@@ -109,7 +111,7 @@ class RandomCluster:
         made = []
         for name in self._rng.sample(tuple(pods.IMAGES), self._rng.randrange(len(pods.IMAGES))):
             tagged = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
-            made.append({"names": [tagged, f"{tagged}@sha256:1"], "sizeBytes": pods.IMAGES[name]})
+            made.append({"names": [tagged, f"{name.removesuffix(':9')}@sha256:1"], "sizeBytes": pods.IMAGES[name]})
         return made
 
     def _workloads(self) -> list[tuple[str, Json]]:
@@ -130,6 +132,11 @@ class RandomCluster:
                 ):
                     if self._rng.random() < share:
                         made.append((path, {"metadata": metadata, "spec": spec}))
+            for tier in pods.TIERS:  # over those above: a pod may be under two budgets
+                if self._rng.random() < 0.3:
+                    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+                    metadata = {"name": f"tier-{tier}", "namespace": namespace}
+                    made.append((path, {"metadata": metadata, "spec": self._budget({"tier": tier})}))
         return made
 
     def _budget(self, labels: dict[str, str]) -> Json:
@@ -196,7 +203,7 @@ class RandomCluster:
                                 "ignorePreferredTermsOfExistingPods": rng.random() < 0.5,
                             },
                         },
-                        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/foo"]}},
+                        {"name": "NodeResourcesFit", "args": {"ignoredResources": [pods.IGNORED]}},
                     ],
                 },
                 {

@@ -28,6 +28,7 @@ IMAGES = {  # name -> size: were it another on each node, it would depend on whi
 PRIORITIES = {"parity-low": -5, "parity-mid": 100, "parity-high": 1000, "parity-never": 2000}
 RUNTIME_CLASSES = {"parity-heavy": {"cpu": "250m", "memory": "120Mi"}, "parity-plain": {}}
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
+IGNORED = "example.com/foo"  # no node has it; one profile does not mind
 CPU = ("50m", "100m", "250m", "0.5", "1", "1500m", "2", "1m", "3")
 MEMORY = ("64Mi", "128Mi", "1Gi", "500M", "2Gi", "1e9", "100000Ki", "3Gi")
 ISCSI = {"lun": 0, "targetPortal": "10.0.0.9"}
@@ -110,7 +111,7 @@ def _owner(rng: random.Random) -> Json:
 
 
 def _container(rng: random.Random, name: str, maybe: Callable[[float], bool]) -> Json:
-    container: Json = {"name": name, "image": rng.choice((*IMAGES, "busybox"))}
+    container: Json = {"name": name, "image": rng.choice((*IMAGES, "busybox", "registry.example/team/db@sha256:1"))}
     requests: Json = {}
     if rng.random() < 0.75:
         requests["cpu"] = rng.choice(CPU)
@@ -121,7 +122,9 @@ def _container(rng: random.Random, name: str, maybe: Callable[[float], bool]) ->
     resources: Json = {"requests": requests}
     if maybe(0.12):
         requests[GPU] = rng.choice((0, 1, 1, 2))
-        resources["limits"] = {GPU: requests[GPU]}
+        resources.setdefault("limits", {})[GPU] = requests[GPU]
+    if maybe(0.03):
+        requests[IGNORED] = resources.setdefault("limits", {})[IGNORED] = 1
     if maybe(0.05) and "memory" in requests:
         requests[HUGE] = "64Mi"
         resources.setdefault("limits", {})[HUGE] = "64Mi"

@@ -16,13 +16,14 @@ Json = dict[str, Any]
 DRIVER, CAPACITY_DRIVER = "disk.csi.example", "capacity.csi.example"
 LOCAL, DYNAMIC, CAPPED, IMMEDIATE = "parity-local", "parity-dynamic", "parity-capped", "parity-immediate"
 STORAGE = "/apis/storage.k8s.io/v1"
+LOST, DELETED = "claim-lost", "claim-deleted"  # to be made so by whoever creates them
 WAITS = "WaitForFirstConsumer"
 BOUND = "pv.kubernetes.io/bind-completed"
 
 
 def claim_names() -> list[str]:
-    """The claims that exist in every namespace, one that nobody made, and one that is lost."""
-    return [f"claim-{i:02}" for i in range(20)] + ["claim-immediate", "claim-lost", "claim-missing"]
+    """The claims that exist in every namespace, and the one that nobody made."""
+    return [f"claim-{i:02}" for i in range(20)] + ["claim-immediate", LOST, DELETED, "claim-missing"]
 
 
 def storage(rng: random.Random, node_names: list[str]) -> list[tuple[str, Json]]:
@@ -99,20 +100,25 @@ def _claim(
     if name == "claim-immediate":
         spec["storageClassName"] = IMMEDIATE
         return [(path, claim)]
+    if name == DELETED:
+        claim["metadata"]["finalizers"] = ["example.com/keep"]
     if kind in (DYNAMIC, CAPPED):
         spec["storageClassName"] = kind
         return [(path, claim)]
     volume = _volume(rng, f"pv-{namespace}-{name}", modes, node_names)
     spec["storageClassName"] = volume["spec"]["storageClassName"] = LOCAL
-    if kind == "bound" or name == "claim-lost":
+    if kind == "bound" or name == LOST:
         volume["spec"]["capacity"] = {"storage": wanted}
         volume["spec"]["claimRef"] = {"namespace": namespace, "name": name}
         spec["volumeName"] = volume["metadata"]["name"]
         claim["metadata"]["annotations"] = {BOUND: "yes"}
-        if name == "claim-lost" or rng.random() < 0.03:
+        if name == LOST or rng.random() < 0.03:
             return [(path, claim)]
     else:
         volume["spec"]["capacity"] = {"storage": f"{sizes.pop()}Gi"}
+        if rng.random() < 0.15:  # kept for this claim, or for another that may come
+            kept_for = rng.choice((name, "claim-missing"))
+            volume["spec"]["claimRef"] = {"namespace": namespace, "name": kept_for}
         if rng.random() < 0.3:
             volume["metadata"]["labels"] = {"disk": rng.choice(DISKS)}
             spec["selector"] = {"matchLabels": {"disk": rng.choice(DISKS)}}
