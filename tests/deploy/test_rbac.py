@@ -3,18 +3,23 @@
 import os
 import re
 import shutil
+import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.conftest import NO_BINARIES
 from tests.e2e.control_plane import TOKEN, ControlPlane, assets
-from tests.processes import ROOT, Process, eventually, python
+from tests.processes import ROOT, Process, eventually, free_port, python
+from tests.scheduler.serving.authorities import Authority
 
 MANIFEST = ROOT / "deploy" / "herodotus-scheduler.yml"
 PODS = 12
@@ -25,10 +30,16 @@ Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whose client certificates the cluster believes."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[ControlPlane]:
     binaries = assets()
     assert binaries is not None
-    plane = ControlPlane(binaries, tmp_path_factory.mktemp("control-plane"))
+    plane = ControlPlane(binaries, tmp_path_factory.mktemp("control-plane"), f"--client-ca-file={authority.file}")
     try:
         plane.wait_until_ready()
         yield plane
@@ -100,8 +111,9 @@ STATUS = (
 
 
 def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
-    applied: None, kubectl: Kubectl, server: ControlPlane, tmp_path: Path
+    applied: None, kubectl: Kubectl, server: ControlPlane, authority: Authority, tmp_path: Path
 ) -> None:
+    port = free_port()
     for name in ("main", "micro"):
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump(node(name)))
         kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", STATUS)
@@ -111,8 +123,10 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
     command = [
         *python("scheduler", "run", "--v", "2", "--config", str(tmp_path / "config.yaml")),
         *("--kubeconfig", str(kubeconfig(tmp_path / "kubeconfig", server, token)), "--spool", str(tmp_path / "spool")),
+        *("--bind-address", "127.0.0.1", "--secure-port", str(port)),
     ]
     scheduler = Process("scheduler", command, tmp_path / "log")
+    asked = Port(port)
     try:
         many = [pod(f"p-{i}") for i in range(PODS)] + [pod("misfit", nodeSelector={"no": "such"})]
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(many))
@@ -120,6 +134,11 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
             kubectl("apply", "-n", "default", "-f", str(ROOT / "deploy" / "test" / f"{manifest}.yml"))
         eventually(lambda: unbound(kubectl) == ["misfit"], "all but one pod to be bound", 60.0, every_s=0.3)
         eventually(lambda: reasons(kubectl).count("Scheduled") == PODS + 4, "the events", 10.0, every_s=0.3)
+        assert asked("/readyz?verbose").text.endswith("readyz check passed\n")
+        who_may_ask(asked, kubectl, authority)
+        what_is_answered(asked, authority)
+        os.kill(scheduler.pid, signal.SIGUSR2)
+        scheduler.wait_for(r'"Cache comparer finished" mismatches=0')
     finally:
         code = scheduler.stop(30.0)
     said = scheduler.output()
@@ -131,6 +150,66 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
     assert condition == "Unschedulable"
     lease = kubectl("-n", "herodotus", "get", "lease", "herodotus-scheduler", "-o", "jsonpath={.spec.holderIdentity}")
     assert lease == "", "given back at the end"
+
+
+class Port:
+    """The scheduler's HTTPS port, as somebody."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"https://127.0.0.1:{port}"
+
+    def __call__(
+        self, path: str, *, token: str = "", pair: tuple[Path, Path] | None = None, put: bytes | None = None
+    ) -> httpx.Response:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if pair:
+            context.load_cert_chain(*pair)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        method = "GET" if put is None else "PUT"
+        return httpx.request(method, self._url + path, headers=headers, content=put, verify=context, timeout=30)
+
+
+def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
+    """A service account with the right and one without, certificates, nobody, and a token that is none."""
+    for name in ("scraper", "stranger"):
+        kubectl("-n", "default", "create", "serviceaccount", name)
+    scraper = ("--clusterrole=herodotus-metrics", "--serviceaccount=default:scraper")
+    kubectl("create", "clusterrolebinding", "scraper", *scraper)
+    tokens = {name: kubectl("-n", "default", "create", "token", name).strip() for name in ("scraper", "stranger")}
+    found = {
+        "scraper": port("/metrics", token=tokens["scraper"]).status_code,
+        "scraper elsewhere": port("/configz", token=tokens["scraper"]).json()["message"],
+        "stranger": port("/metrics", token=tokens["stranger"]).json()["message"],
+        "nobody": port("/metrics").json()["message"],
+        "no token": port("/metrics", token="nonsense").status_code,
+        "a user": port("/metrics", pair=authority.client("ada", "dev")).json()["message"],
+        "an administrator": port("/metrics", pair=authority.client("root", "system:masters")).status_code,
+    }
+    assert found == {
+        "scraper": 200,
+        "scraper elsewhere": 'forbidden: User "system:serviceaccount:default:scraper" cannot get path "/configz"',
+        "stranger": 'forbidden: User "system:serviceaccount:default:stranger" cannot get path "/metrics"',
+        "nobody": 'forbidden: User "system:anonymous" cannot get path "/metrics"',
+        "no token": 401,
+        "a user": 'forbidden: User "ada" cannot get path "/metrics"',
+        "an administrator": 200,
+    }
+
+
+def what_is_answered(port: Port, authority: Authority) -> None:
+    pair = authority.client("root", "system:masters")
+    families = list(text_string_to_metric_families(port("/metrics", pair=pair).text))
+    values = {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+    profile = "herodotus-scheduler"
+    assert values["scheduler_pod_scheduling_attempts_count",] == PODS + 4
+    assert sum(v for (n, *labels), v in values.items() if n == "scheduler_schedule_attempts_total") >= PODS + 5
+    assert values["leader_election_master_status", profile] == 1
+    assert (values["scheduler_cache_size", "nodes"], values["scheduler_cache_size", "pods"]) == (2, PODS + 4)
+    assert values["herodotus_records_dropped_total",] == 0
+    assert port("/configz", pair=pair).json()["componentconfig"]["profiles"][0]["schedulerName"] == profile
+    assert port("/debug/flags/v", pair=pair, put=b"4").text == "successfully set klog.logging.verbosity to 4\n"
+    assert port("/readyz/spool", pair=pair).text == "ok"
 
 
 def unbound(kubectl: Kubectl) -> list[str]:
@@ -156,7 +235,14 @@ ACCOUNT = "system:serviceaccount:herodotus:{}"
         ("herodotus-scheduler", "create leases.coordination.k8s.io -n herodotus", True),
         ("herodotus-scheduler", "get namespaces/kube-system", True),
         ("herodotus-scheduler", "get namespaces/default", False),
-        ("herodotus-scheduler", "delete pods", False),
+        ("herodotus-scheduler", "delete pods", True),
+        ("herodotus-scheduler", "create pods --subresource=eviction", False),
+        ("herodotus-scheduler", "patch persistentvolumes", True),
+        ("herodotus-scheduler", "delete persistentvolumeclaims", False),
+        ("herodotus-scheduler", "create tokenreviews.authentication.k8s.io", True),
+        ("herodotus-scheduler", "create subjectaccessreviews.authorization.k8s.io", True),
+        ("herodotus-scheduler", "get configmaps/extension-apiserver-authentication -n kube-system", True),
+        ("herodotus-scheduler", "get configmaps -n herodotus", False),
         ("herodotus-scheduler", "update pods", False),
         ("herodotus-scheduler", "create pods", False),
         ("herodotus-scheduler", "get secrets", False),

@@ -28,7 +28,8 @@ def assets() -> Path | None:
 class ControlPlane:
     """etcd and kube-apiserver with RBAC, no controllers, no kubelets."""
 
-    def __init__(self, binaries: Path, directory: Path) -> None:
+    def __init__(self, binaries: Path, directory: Path, *flags: str) -> None:
+        """`flags`: more of kube-apiserver's."""
         self.directory = directory
         etcd, peer, self.port = free_port(), free_port(), free_port()
         url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
@@ -74,6 +75,7 @@ class ControlPlane:
                 "--shutdown-watch-termination-grace-period=1s",
                 "--endpoint-reconciler-type=none",
                 f"--token-auth-file={directory / 'tokens.csv'}",
+                *flags,
             ],
             directory / "apiserver.log",
         )
