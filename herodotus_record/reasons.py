@@ -83,6 +83,8 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "preemption-terminating": "not eligible due to a terminating pod on the nominated node.",
     "preemption-no-candidate": "no candidate node for preemption",
     "preemption-never": "not eligible due to preemptionPolicy=Never.",
+    "preempting": "waiting for the preemption for this pod to be finished",
+    "preemption-off": "switched off by --disable-preemption.",
     # Herodotus' own: a feature that this version does not schedule, so the pod is not placed as if it were absent
     "not-built": "Herodotus does not support {feature} yet (plugin {plugin})",
     # a plugin that raised, or one that speaks for itself (out-of-tree)

@@ -32,6 +32,7 @@ from scheduler.plugins import IN_TREE
 from scheduler.recorder import shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.run import RefusedError, RunSettings, run
+from scheduler.serving import options
 from scheduler.version import __version__
 
 STOCK_NAME: Final = "default-scheduler"
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
         parser.error("evaluate: --cluster and --pod go together")
-    klog.setup(arguments.v)
+    klog.setup(arguments.v, format=arguments.logging_format)
     try:
         code: int = arguments.command(arguments)
         sys.stdout.flush()
@@ -66,10 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.leader_elect is not None:
         election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
         config = msgspec.structs.replace(config, leader_election=election)
-    if config.extenders:
-        raise RefusedError("extenders: HTTP extenders are not supported yet (docs/limits.md)")
+    if arguments.schedulers:
+        if not arguments.dry_run_binding:
+            raise RefusedError("--schedulers goes with --dry-run-binding: pods of others are looked at, never bound")
+        config = _for_pods_of(arguments.schedulers, config)
     if not arguments.replace_default_scheduler:
-        _refuse_to_replace(config)
+        _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
         config,
         RunSettings(
@@ -79,16 +82,28 @@ def _run(arguments: argparse.Namespace) -> int:
             spool=arguments.spool,
             spool_limit_bytes=arguments.spool_limit,
             endpoint=arguments.endpoint,
+            serving=options.serving(arguments),
             verbosity=arguments.v,
+            logging_format=arguments.logging_format,
             adaptive_sampling=arguments.adaptive_sampling,
+            preemption=not arguments.disable_preemption,
+            dry_run_binding=arguments.dry_run_binding,
         ),
     )
 
 
-def _refuse_to_replace(config: Configuration) -> None:
-    """Guests are polite: nothing of the cluster's own scheduler is taken over by accident."""
+def _for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
+    """One profile for each scheduler name: its own where the configuration has it, else the first one."""
+    own = {profile.scheduler_name: profile for profile in config.profiles}
+    first = config.profiles[0]
+    profiles = [own.get(name) or msgspec.structs.replace(first, scheduler_name=name) for name in names]
+    return msgspec.structs.replace(config, profiles=profiles)
+
+
+def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
+    """Guests are polite: nothing of the cluster's own scheduler is taken over by accident. A dry run takes nothing."""
     hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
-    if any(p.scheduler_name == STOCK_NAME for p in config.profiles):
+    if not dry_run and any(p.scheduler_name == STOCK_NAME for p in config.profiles):
         raise RefusedError(f'a profile is named "{STOCK_NAME}", which the cluster\'s own scheduler serves; {hint}')
     election = config.leader_election
     if election.leader_elect and (election.resource_namespace, election.resource_name) == STOCK_LEASE:
@@ -185,9 +200,7 @@ def _command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     command.set_defaults(command=run)
-    command.add_argument(
-        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
-    )
+    options.add_logging(command)
     return command
 
 
@@ -244,6 +257,7 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what the spool may hold while the service is away (default 1Gi); what does not fit becomes a gap record",
     )
+    options.add_serving(command.add_argument_group("health, metrics and configuration"))
     behaviour = command.add_argument_group("behaviour")
     behaviour.add_argument(
         "--leader-elect",
@@ -255,6 +269,21 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         "--replace-default-scheduler",
         action="store_true",
         help=f"allow a profile named {STOCK_NAME} and the Lease kube-scheduler",
+    )
+    behaviour.add_argument(
+        "--dry-run-binding",
+        action="store_true",
+        help="decide and record; bind nothing, evict nothing, write nothing to the cluster but our own Lease",
+    )
+    behaviour.add_argument(
+        "--schedulers",
+        type=_names,
+        default=(),
+        metavar="NAMES",
+        help=f"with --dry-run-binding: decide the pods of these schedulers, for example {STOCK_NAME}",
+    )
+    behaviour.add_argument(
+        "--disable-preemption", action="store_true", help="evict no pods for others; messages and records say so"
     )
     behaviour.add_argument(
         "--adaptive-sampling",
@@ -279,6 +308,13 @@ def _spool_option(parser: argparse._ActionsContainer) -> None:
         metavar="DIR",
         help=f"where records wait to be delivered (default {DEFAULT_SPOOL})",
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    if not names:
+        raise argparse.ArgumentTypeError("no scheduler is named")
+    return names
 
 
 def _url(text: str) -> str:

@@ -1,57 +1,116 @@
-"""What follows the choice, in a thread of its own: PreBind, Bind, PostBind.
+"""What follows the choice, in threads: PreBind, Bind, PostBind.
 
-Owns: the order of these phases and their outcomes in the record. Does not own: the cache (the loop undoes what failed).
+Owns: the order of these phases and their outcomes in the record. Does not own: the cache (the loop undoes what failed),
+pods that wait (`binding_cycle`).
 
-Invariant: the decision is in the spool before anything here runs, so a bind request never leaves unrecorded.
+Invariants: the decision is in the spool before anything here runs, so a bind request never leaves unrecorded. No thread
+waits for anything but an answer: a PreBind plugin that must wait is `Parked`, and `submit` takes it up again. Nothing
+is sent once another may lead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from herodotus_record.model import Code, Decision, PluginVerdict
 from scheduler import klog
 from scheduler.framework.runtime import Framework, PluginError, message_of
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import error
+from scheduler.framework.verdicts import Pending, error
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder.recorder import Recorder
+
+NOT_LEADING = "leadership is lost: nothing is bound any more"
+
+
+class Turnstile:
+    """Lets one of two through: the binding, or whoever takes the pod back before it. Thread-safe.
+
+    Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go v1.36.
+    """
+
+    def __init__(self) -> None:
+        self.cancelled: str | None = None  # why it was taken back
+        self._passed = False
+        self._lock = threading.Lock()
+
+    def cancel(self, message: str) -> bool:
+        """Take the pod back; False when its binding has gone through."""
+        with self._lock:
+            if not self._passed:
+                self.cancelled = self.cancelled or message
+            return not self._passed
+
+    def go_through(self) -> bool:
+        """Bind; False when the pod was taken back."""
+        with self._lock:
+            self._passed = self.cancelled is None
+            return self._passed
 
 
 @dataclass(frozen=True)
 class Assumed:
-    """A pod on its way to a node."""
+    """A pod on its way to a node.
+
+    `pre_binds`: PreBind has something to do. `expected`: the pod's status names the node already, as it waited before.
+    """
 
     pod: PodInfo
     node: str
     framework: Framework
     state: CycleState
     decision: Decision
+    pre_binds: bool = False
+    expected: bool = False
+    turnstile: Turnstile = field(default_factory=Turnstile)
+
+
+@dataclass(frozen=True)
+class Parked:
+    """A PreBind plugin waits. `done`: how many PreBind plugins are through when it is; times are monotonic seconds."""
+
+    uid: str
+    plugin: str
+    pending: Pending
+    done: int
+    began: float
+    since: float
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How a binding ended: `failure` is None where the pod is bound."""
+    """How a binding ended: `failure` is None where the pod is bound, else what the pod's event says."""
 
     uid: str
-    failure: PluginVerdict | None
+    failure: str | None
 
 
 class Binder:
     """A pool of binding threads; results go to `done`, which must only enqueue."""
 
-    def __init__(self, threads: int, recorder: Recorder, done: Callable[[Bound], None]) -> None:
+    def __init__(
+        self,
+        threads: int,
+        recorder: Recorder,
+        done: Callable[[Bound | Parked], None],
+        expect: Callable[[PodInfo, str], None],
+        leading: Callable[[], bool],
+    ) -> None:
+        """`expect`: writes a pod's node into its status, and waits for the answer. `leading`: whether we may write."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bind")
         self._recorder = recorder
         self._done = done
+        self._expect = expect
+        self._leading = leading
 
-    def submit(self, assumed: Assumed) -> None:
-        """Bind, without waiting for it."""
-        self._pool.submit(self._bind, assumed)
+    def submit(self, assumed: Assumed, after: Parked | None = None) -> None:
+        """Bind, without waiting for it. `after`: where it was parked. After `close` nothing is bound any more."""
+        self.aside(lambda: self._bind(assumed, after))
 
     def aside(self, work: Callable[[], None]) -> None:
         """Other requests that nothing waits for (conditions). After `close` they are dropped."""
@@ -62,41 +121,71 @@ class Binder:
         """Wait for the bindings under way; drop what has not begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _bind(self, assumed: Assumed) -> None:
-        failure = self._phase(assumed, "PreBind", assumed.framework.run_pre_bind, final_on_success=False)
-        if failure is None:
-            failure = self._phase(assumed, "Bind", assumed.framework.run_bind, final_on_success=True)
-        if failure is None:
+    def _bind(self, assumed: Assumed, after: Parked | None) -> None:
+        try:
+            ended = self._pre_bind(assumed, after)
+            if isinstance(ended, Parked):
+                self._done(ended)
+                return
+            failure = ended or self._to_the_node(assumed)
+        except Exception as e:  # whatever it is: a pod whose binding nobody ends would count for ever
+            klog.error(e, "Binding failed", pod=assumed.pod.full_name)
+            failure = str(e)
+        self._done(Bound(assumed.pod.uid, failure))
+
+    def _pre_bind(self, assumed: Assumed, after: Parked | None) -> str | Parked | None:
+        """A phase with nothing to do leaves no trace. What it does takes a while: the pod's status names the node."""
+        pod, framework = assumed.pod, assumed.framework
+        if not assumed.pre_binds:
+            return None
+        if after is None and not assumed.expected and self._leading():
+            self._expect(pod, assumed.node)
+        began, done = (time.monotonic(), 0) if after is None else (after.began, after.done)
+        if not self._leading():
+            result: PluginVerdict | tuple[int, Pending] | None = PluginVerdict("", error(NOT_LEADING))
+        else:
+            result = framework.run_pre_bind(assumed.state, pod, assumed.node, done)
+        now = time.monotonic()
+        if isinstance(result, tuple):
+            number, pending = result
+            plugin = framework.profile.pre_bind[number].name
+            self._say(assumed, "PreBind", Code.WAIT, f"{plugin} waits for {pending.what}", now - began)
+            return Parked(pod.uid, plugin, pending, number + 1, began, now)
+        return self.ended(assumed, "PreBind", result, now - began)
+
+    def _to_the_node(self, assumed: Assumed) -> str | None:
+        start = time.monotonic()
+        if not assumed.turnstile.go_through():
+            taken_back = PluginVerdict("", error(assumed.turnstile.cancelled or ""))
+            return self.ended(assumed, "PreBind", taken_back, 0.0)
+        try:
+            failure = (
+                assumed.framework.run_bind(assumed.state, assumed.pod, assumed.node)
+                if self._leading()
+                else PluginVerdict("", error(NOT_LEADING))
+            )
+        except PluginError as e:
+            failure = PluginVerdict("", error(str(e)))
+        message = self.ended(assumed, "Bind", failure, time.monotonic() - start)
+        if message is None:
             try:
                 assumed.framework.run_post_bind(assumed.state, assumed.pod, assumed.node)
             except Exception as e:
                 klog.error(e, "PostBind failed; the pod is bound", pod=assumed.pod.full_name)
-        self._done(Bound(assumed.pod.uid, failure))
+        return message
 
-    def _phase(
-        self,
-        assumed: Assumed,
-        phase: str,
-        run: Callable[[CycleState, PodInfo, str], PluginVerdict | None],
-        *,
-        final_on_success: bool,
-    ) -> PluginVerdict | None:
-        """Run one phase and record how it ended. A phase without plugins leaves no trace."""
-        if phase == "PreBind" and not assumed.framework.profile.pre_bind:
-            return None
-        start = time.monotonic()
-        try:
-            failure = run(assumed.state, assumed.pod, assumed.node)
-        except PluginError as e:
-            failure = PluginVerdict(phase, error(str(e)))
-        duration = time.monotonic() - start
+    def ended(self, assumed: Assumed, phase: str, failure: PluginVerdict | None, duration_s: float) -> str | None:
+        """Record how a phase ended; the message of its failure."""
         if failure is None:
-            self._recorder.outcome(
-                assumed.decision, phase, Code.SUCCESS, assumed.node, "", duration, final=final_on_success
-            )
+            self._say(assumed, phase, Code.SUCCESS, "", duration_s, final=phase == "Bind")
             return None
-        message = f'running {phase} plugin "{failure.plugin}": {message_of(failure.verdict)}'
-        self._recorder.outcome(
-            assumed.decision, phase, failure.verdict.code, assumed.node, message, duration, final=True
-        )
-        return failure
+        message = message_of(failure.verdict)
+        if failure.plugin:
+            message = f'running {phase} plugin "{failure.plugin}": {message}'
+        self._say(assumed, phase, failure.verdict.code, message, duration_s, final=True)
+        return message
+
+    def _say(
+        self, assumed: Assumed, phase: str, code: Code, message: str, duration_s: float, *, final: bool = False
+    ) -> None:
+        self._recorder.outcome(assumed.decision, phase, code, assumed.node, message, duration_s, final=final)

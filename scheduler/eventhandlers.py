@@ -16,14 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.binding import Assumed
-from scheduler.cache import Cache
 from scheduler.framework.changes import node_events, pod_events
 from scheduler.framework.events import Action, Event, object_event
 from scheduler.kube.watch import Changed, Listed
-from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Object, Pod
 from scheduler.queue import QueuedPod, SchedulingQueue
+from scheduler.shared import Shared
 
 NODES, PODS = "nodes", "pods"
 FINISHED: Final = ("Succeeded", "Failed")
@@ -45,17 +44,17 @@ class EventHandlers:
 
     def __init__(
         self,
-        cache: Cache,
+        shared: Shared,
         queue: SchedulingQueue,
-        objects: ClusterObjects,
         kinds: Mapping[str, type[Object]],
         scheduler_names: Collection[str],
         in_flight: Mapping[str, InFlight],
     ) -> None:
-        """`kinds`: what is watched into `objects`, besides nodes and pods. `in_flight`: by pod UID."""
-        self.cache = cache
+        """`kinds`: what is watched into `shared.objects`, besides nodes and pods. `in_flight`: by pod UID."""
+        self.cache = shared.cache
         self.queue = queue
-        self.objects = objects
+        self.objects = shared.objects
+        self.nominator = shared.nominator
         self.absent: dict[str, str] = {}  # kinds that the API server does not serve, and what records say of it
         self._kinds = kinds
         self._scheduler_names = scheduler_names
@@ -164,13 +163,16 @@ class EventHandlers:
             self._pod_on_node(PodInfo(pod, running=True))
         elif pod.spec.scheduler_name not in self._scheduler_names:
             self.queue.delete(uid)
+            self.nominator.remove(uid)
         elif self.queue.get(uid) is not None:
             self._pod_changed(PodInfo(pod))
         elif not self.cache.bound(uid):
             self.queue.add(PodInfo(pod), now, time.time_ns() // 1000)
+            self.nominator.observe(PodInfo(pod))
 
     def _pod_on_node(self, pod: PodInfo) -> None:
         self.queue.delete(pod.uid)
+        self.nominator.remove(pod.uid)
         old = None if self.cache.assumed(pod.uid) else self.cache.pod(pod.uid)
         self.cache.set_pod(pod)
         for event in pod_events(old, pod):
@@ -186,12 +188,15 @@ class EventHandlers:
         if flight is not None:
             if pod.terminating and self.cache.assumed(pod.uid):  # no binding will succeed now
                 self._leaves(pod.uid)
-        elif old.pod.status.nominated_node_name not in ("", pod.pod.status.nominated_node_name):
+            return
+        self.nominator.observe(pod)
+        if old.pod.status.nominated_node_name not in ("", pod.pod.status.nominated_node_name):
             self._nomination_ended(old)
 
     def pod_gone(self, uid: str) -> None:
         """The pod was deleted or has finished."""
         waited, flight = self.queue.delete(uid), self._in_flight.get(uid)
+        self.nominator.remove(uid)
         if flight is not None:
             flight.deleted = True
         if self.cache.bound(uid):

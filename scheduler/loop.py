@@ -15,40 +15,51 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, Decision, Path, PluginVerdict, Reason, Retry, Times
+from herodotus_record.model import Decision, Path, Reason, Retry, Times
 from scheduler import klog
-from scheduler.binding import Assumed, Binder, Bound
-from scheduler.cache import Cache
+from scheduler.binding import Assumed, Binder, Bound, Parked
+from scheduler.binding_cycle import BindingCycles, Permitted
 from scheduler.cycle import CycleResult, schedule
+from scheduler.dry_run_binding import DryRunBinding
 from scheduler.eventhandlers import EventHandlers, InFlight
-from scheduler.framework.runtime import Framework, message_of
-from scheduler.framework.verdicts import error
+from scheduler.framework.nominated import CLEARED, Nomination
+from scheduler.framework.runtime import Framework
 from scheduler.kube.watch import Changed, Listed
-from scheduler.objects.cluster import ClusterObjects
+from scheduler.metrics import ERROR, UNSCHEDULABLE, Metrics, Sizes
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Object
+from scheduler.preemption import Evicted, EvictionWrites, Preemptions
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
+from scheduler.shared import Shared
 
 IDLE_S: Final = 0.5  # the longest the loop sleeps without looking at its stop flag
 
-Message = Listed[Any] | Changed[Any] | Bound
+
+@dataclass(frozen=True)
+class Asked:
+    """Something that the loop's thread does between two cycles, for another thread. It must not raise."""
+
+    run: Callable[[], None]
 
 
-class Writes(Protocol):
-    """What the loop tells the API server, none of which it waits for."""
+Message = Listed[Any] | Changed[Any] | Bound | Parked | Permitted | Evicted | Asked
+
+
+class Writes(EvictionWrites, Protocol):
+    """What the loop tells the API server, none of which it waits for; others do, in threads (`EvictionWrites`)."""
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         """The pod is bound."""
 
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str) -> None:
-        """The attempt failed: event and condition. `reason`: Unschedulable or SchedulerError."""
+    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+        """The attempt failed: event, condition, nominated node. `reason`: Unschedulable or SchedulerError."""
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         """The pod was not even tried: event only."""
@@ -62,20 +73,28 @@ class Loop:
         frameworks: Mapping[str, Framework],
         recorder: Recorder,
         writes: Writes,
-        objects: ClusterObjects,
+        shared: Shared,
         kinds: Mapping[str, type[Object]],
+        metrics: Metrics,
         *,
         binding_threads: int,
+        leading: Callable[[], bool] = lambda: True,
+        dry_run: bool = False,
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
     ) -> None:
-        """`frameworks`: by scheduler name. `kinds`: what is watched into `objects`, besides nodes and pods."""
-        self.cache = Cache()
+        """`frameworks`: by scheduler name. `kinds`: what is watched into `shared.objects`, besides nodes and pods.
+
+        `leading`: whether this process may still write. Asked in binding threads. `dry_run`: decide, bind nothing.
+        """
+        self.cache = shared.cache
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.binder = Binder(binding_threads, recorder, self.inbox.put)
+        self.binder = Binder(binding_threads, recorder, self.inbox.put, writes.nominate, leading)
+        self._shared = shared
         self._frameworks = frameworks
         self._recorder = recorder
         self._writes = writes
+        self._metrics = metrics
         self._in_flight: dict[str, InFlight] = {}
         self._next_start = 0
         first = next(iter(frameworks.values()))
@@ -86,7 +105,21 @@ class Loop:
             initial_backoff_s,
             max_backoff_s,
         )
-        self._handlers = EventHandlers(self.cache, self.queue, objects, kinds, frameworks.keys(), self._in_flight)
+        self._handlers = EventHandlers(shared, self.queue, kinds, frameworks.keys(), self._in_flight)
+        self._preemptions = Preemptions(shared, self._in_flight, writes, recorder, self.binder.aside, self.inbox.put)
+        self._cycles = BindingCycles(
+            shared,
+            self._in_flight,
+            self.queue,
+            recorder,
+            metrics,
+            self.binder,
+            lambda flight: self.binder.aside(lambda: writes.nominate(flight.assumed.pod, flight.assumed.node)),
+            self.inbox.put,
+            self,
+        )
+        self._dry_run = DryRunBinding(self._cycles, self.queue, recorder) if dry_run else None
+        self._start = self._cycles.start if self._dry_run is None else self._dry_run.start
 
     def run(self, stop: threading.Event) -> None:
         """Schedule until `stop`; then wait for the bindings under way."""
@@ -95,9 +128,17 @@ class Loop:
         self.binder.close()
         self._receive(0.0)
 
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once: before, nothing is scheduled."""
+        return self._handlers.synced
+
     def step(self, wait_s: float) -> bool:
         """Apply what came and try one pod; whether there was one. Waits at most so long when there is nothing to do."""
+        if self._metrics.beat():
+            self._metrics.observe(self._sizes())
         self._receive(0.0)
+        self._cycles.poll(time.monotonic())
         queued = self.queue.pop(time.monotonic()) if self._handlers.synced else None
         if queued is None:
             self._recorder.settle()
@@ -120,10 +161,13 @@ class Loop:
             return
         klog.info(3, "Attempting to schedule pod", pod=pod.full_name)
         framework = self._framework(pod)
-        started_us, seed = time.time_ns() // 1000, random.getrandbits(32)
+        self._metrics.started(pod.uid)
+        started, started_us, seed = time.monotonic(), time.time_ns() // 1000, random.getrandbits(32)
         snapshot = self.cache.snapshot()
         result = schedule(framework, pod, snapshot, seed, self._next_start)
         self._next_start = result.next_start
+        decided = time.monotonic()
+        self._metrics.cycle(framework.profile.scheduler_name, result, decided - started)
         decision = self._recorder.decision(
             pod=pod,
             attempt=queued.attempts,
@@ -138,18 +182,19 @@ class Loop:
                 queues_s=dict(queued.waited_s),
             ),
             seed=seed,
-            marks=(*framework.profile.marks, *self._handlers.absent.values()),
+            marks=tuple(self._handlers.absent.values()),
             woken_by=queued.woken_by,
             retry=self._retry(queued, result),
         )
+        self._metrics.recorded(time.monotonic() - decided)
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:
-            self._not_placed(queued, result)
+            self._not_placed(queued, result, decision)
         else:
-            self._place(queued, framework, result, decision)
+            self._start(queued, framework, result, decision)
 
-    def _not_placed(self, queued: QueuedPod, result: CycleResult) -> None:
-        pod = queued.pod
+    def _not_placed(self, queued: QueuedPod, result: CycleResult, decision: Decision) -> None:
+        pod, trace = queued.pod, result.trace
         failed = result.path is Path.ERROR
         if failed:
             klog.error(result.message, "Error scheduling pod; retrying", pod=pod.full_name)
@@ -157,72 +202,44 @@ class Loop:
             klog.info(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.full_name)
         else:
             klog.info(2, "Unable to schedule pod; no fit; waiting", pod=pod.full_name, err=result.message)
-        self._give_back(queued, result.message, result.rejectors, failed=failed)
+        if trace.victims and trace.preemption is not None and trace.preemption.evicted:
+            plugin = trace.post_filters[-1].plugin
+            self._preemptions.start(pod, plugin, trace.preemption.nominated, trace.victims, decision)
+        # nobody was asked for another node: what was hoped for before is over
+        asked = trace.post_filters and not failed
+        nomination = trace.nomination if asked else CLEARED
+        self.give_back(queued, result.message, result.rejectors, failed=failed, nomination=nomination)
 
-    def _place(self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision) -> None:
-        """Assume, Reserve, Permit; then a binding thread goes on."""
-        assert result.chosen is not None
-        node = self.cache.columns.names[result.chosen]
-        # running: from now on the pod counts as nodes count their pods
-        pod = replace(queued.pod, running=True)
-        self.cache.assume(pod, node)
-        assumed = Assumed(pod, node, framework, result.state, decision)
-        for phase, run in (("Reserve", framework.run_reserve), ("Permit", framework.run_permit)):
-            refusal = run(result.state, pod, node)
-            if refusal is None:
-                continue
-            code = refusal.verdict.code
-            if code is Code.WAIT:
-                refusal = PluginVerdict(refusal.plugin, error("waiting on Permit is not supported yet"))
-            message = message_of(refusal.verdict)
-            self._recorder.outcome(decision, phase, code, node, message, 0.0, final=True)
-            self._undo(assumed)
-            if code.rejected:
-                message = reasons.fit_error(1, [(reasons.sentence(r), 1) for r in refusal.verdict.reasons])
-            else:
-                message = f'running {phase} plugin "{refusal.plugin}": {message}'
-            self._give_back(queued, message, frozenset({refusal.plugin}), failed=not code.rejected)
-            return
-        trace = result.trace
-        evaluated, feasible = int(trace.evaluated.sum()), int(trace.feasible.sum())
-        self._in_flight[pod.uid] = InFlight(queued, assumed, evaluated, feasible)
-        self.binder.submit(assumed)
-
-    def _bound(self, done: Bound) -> None:
-        """A binding thread is done."""
-        flight = self._in_flight.pop(done.uid)
-        queued, assumed = flight.queued, flight.assumed
-        pod = assumed.pod
-        if done.failure is None:
-            self._writes.scheduled(pod, assumed.node)
-            klog.info(
-                2,
-                "Successfully bound pod to node",
-                pod=pod.full_name,
-                node=assumed.node,
-                evaluatedNodes=flight.evaluated,
-                feasibleNodes=flight.feasible,
-            )
-            self.queue.done(pod.uid)
-            return
-        klog.info(1, "Failed to bind pod", pod=pod.full_name)
-        self._undo(assumed)
-        # gone, or the watch has shown it bound: to another node, or by another scheduler
-        if flight.deleted or self.cache.bound(pod.uid):
-            self.queue.done(pod.uid)
-        else:
-            message = f'running Bind plugin "{done.failure.plugin}": {message_of(done.failure.verdict)}'
-            klog.error(message, "Error scheduling pod; retrying", pod=pod.full_name)
-            self._give_back(queued, message, frozenset(), failed=True)
-        self._handlers.left(pod, assumed.node)  # after it was given back: its own leaving does not help it
-
-    def _undo(self, assumed: Assumed) -> None:
-        assumed.framework.run_unreserve(assumed.state, assumed.pod, assumed.node)
-        self.cache.forget(assumed.pod.uid)
-
-    def _give_back(self, queued: QueuedPod, message: str, rejectors: frozenset[str], *, failed: bool) -> None:
+    def give_back(
+        self,
+        queued: QueuedPod,
+        message: str,
+        rejectors: frozenset[str],
+        *,
+        failed: bool,
+        nomination: Nomination | None = CLEARED,
+    ) -> None:
+        """A pod was not placed, or not bound: it waits again, and is told why."""
+        self._metrics.ended(queued.uid, ERROR if failed else UNSCHEDULABLE, queued.pod.pod.spec.scheduler_name)
         self.queue.give_back(queued, rejectors, time.monotonic(), error=failed)
-        self._writes.not_scheduled(queued.pod, "SchedulerError" if failed else "Unschedulable", message)
+        self._shared.nominator.decide(queued.pod, nomination)
+        reason = "SchedulerError" if failed else "Unschedulable"
+        self._writes.not_scheduled(queued.pod, reason, message, nomination)
+
+    def left(self, assumed: Assumed) -> None:
+        """A pod that was on its way to a node no longer is."""
+        self._handlers.left(assumed.pod, assumed.node)
+
+    def bound(self, assumed: Assumed) -> None:
+        """A pod is on its node."""
+        self._writes.scheduled(assumed.pod, assumed.node)
+
+    def _evicted(self, evicted: Evicted) -> None:
+        """The preemptor may enter the queue again: at once after a failure, or where only we kept it out."""
+        self._preemptions.finished(evicted)
+        waiting = self.queue.get(evicted.uid)
+        if evicted.failed or (waiting is not None and waiting.gate is not None):
+            self.queue.activate(evicted.uid, time.monotonic())
 
     def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
         """When a pod that no node was chosen for is tried again, before it is given back: its record says so."""
@@ -234,6 +251,17 @@ class Loop:
 
     def _framework(self, pod: PodInfo) -> Framework:
         return self._frameworks[pod.pod.spec.scheduler_name]
+
+    def _sizes(self) -> Sizes:
+        return Sizes(
+            queues=self.queue.lengths(),
+            incoming=dict(self.queue.incoming),
+            unschedulable=[(q.rejectors, q.pod.pod.spec.scheduler_name) for q in self.queue if q.rejectors],
+            nodes=int(self.cache.columns.live.sum()),
+            pods=len(self.cache.pod_uids()),
+            assumed=len(self.cache.assumed_uids()),
+            binding=len(self._in_flight),
+        )
 
     @staticmethod
     def _log_scores(pod: PodInfo, result: CycleResult, names: list[str]) -> None:
@@ -254,8 +282,8 @@ class Loop:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def _until_due(self, at_most_s: float) -> float:
-        due = self.queue.next_due()
-        return at_most_s if due is None else min(max(due - time.monotonic(), 0.0), at_most_s)
+        dues = [due for due in (self.queue.next_due(), self._cycles.next_due()) if due is not None]
+        return min(max(min(dues) - time.monotonic(), 0.0), at_most_s) if dues else at_most_s
 
     def _receive(self, wait_s: float) -> None:
         """Apply everything in the inbox; wait for the first message so long."""
@@ -268,7 +296,18 @@ class Loop:
             return
 
     def _apply(self, message: Message) -> None:
-        if isinstance(message, Bound):
-            self._bound(message)
-        else:
-            self._handlers.apply(message)
+        match message:
+            case Bound():
+                self._cycles.ended(message)
+            case Parked():
+                self._cycles.park(message)
+            case Permitted():
+                self._cycles.permitted(message)
+            case Evicted():
+                self._evicted(message)
+            case Asked():
+                message.run()
+            case _:
+                if self._dry_run is not None:
+                    self._dry_run.observe(message)
+                self._handlers.apply(message)

@@ -1,7 +1,8 @@
 """`run`: a scheduler process from its first request to its last.
 
-Owns: wiring, and the order of start (credentials, cluster, spool, Lease, watches, loop) and stop (loop, bindings,
-events, Lease, spool, shipper). Does not own: the command line (`app`), anything that the parts do.
+Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, loop) and stop (loop,
+bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), anything that the parts
+do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,29 +22,41 @@ from typing import Any, Final
 
 from scheduler import klog
 from scheduler.config import Configuration, build_profile
+from scheduler.config.defaulted import defaulted
+from scheduler.debugger import CacheDebugger
+from scheduler.dry_run_binding import MARK
 from scheduler.eventhandlers import NODES, PODS
+from scheduler.extenders.client import HttpExtender, build_extenders
+from scheduler.extenders.manifests import Manifests
+from scheduler.extenders.transport import TlsError
 from scheduler.framework.runtime import Framework
 from scheduler.framework.sampling import ADAPTIVE
+from scheduler.handle import ApiHandle
 from scheduler.kube import credentials, discovery
 from scheduler.kube.events import EventSender
-from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.http import TIMEOUT_S, ApiError, ApiServer
 from scheduler.kube.kinds import KINDS
 from scheduler.kube.lease import LeaderElection, LeaseSettings
 from scheduler.kube.watch import Reflector
-from scheduler.kube.writes import bind
 from scheduler.loop import Loop
-from scheduler.objects.cluster import ClusterObjects
+from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
-from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
+from scheduler.serving.certificates import CertificateError
+from scheduler.serving.options import ServingOptions
+from scheduler.serving.port import serve
+from scheduler.serving.routes import Content
+from scheduler.shared import Shared
 from scheduler.version import __version__
-from scheduler.writes import ApiWrites
+from scheduler.vitals import Vitals
+from scheduler.writes import ApiWrites, NoWrites
 
-NOT_FINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
 CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
 
 
@@ -60,8 +74,12 @@ class RunSettings:
     spool: Path
     spool_limit_bytes: int
     endpoint: str | None
+    serving: ServingOptions
     verbosity: int
+    logging_format: str
     adaptive_sampling: bool
+    preemption: bool
+    dry_run_binding: bool
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
@@ -75,8 +93,12 @@ def run(config: Configuration, settings: RunSettings) -> int:
     with ExitStack() as closing:
         api = ApiServer(found)
         closing.callback(api.close)
-        objects = ClusterObjects()
-        frameworks = _frameworks(config, settings, _ApiHandle(api, objects))  # refuses what the file says, at once
+        shared = Shared()
+        handle = ApiHandle(shared, preempts=settings.preemption, evicts=not settings.dry_run_binding)
+        extenders = _extenders(config, closing)  # refuse what the file says, at once
+        frameworks = _frameworks(config, settings, handle, extenders, shared)
+        vitals = _vitals(config, settings, stop)
+        closing.callback(_serve(config, settings, api, vitals))
         connected = _connect(api, stop)
         if connected is None:
             return 0
@@ -84,52 +106,74 @@ def run(config: Configuration, settings: RunSettings) -> int:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
-            election = LeaderElection(api, identity, _lease_settings(config))
+            election = vitals.election = LeaderElection(api, identity, _lease_settings(config))
             klog.info(0, "Attempting to acquire leader lease", identity=identity)
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)
-        recorder = _recorder(settings, cluster, identity, absent)
+        recorder = vitals.recorder = _recorder(settings, cluster, identity, absent)
         if settings.endpoint:
-            closing.callback(Supervisor(settings.spool, settings.endpoint, settings.verbosity).close)
+            logging = ("--v", str(settings.verbosity), "--logging-format", settings.logging_format)
+            vitals.supervisor = Supervisor(settings.spool, settings.endpoint, *logging)
+            closing.callback(vitals.supervisor.close)
         closing.callback(recorder.close)
         if election is not None:
+            recorder.inherit(election.inherited)
+            election.say(recorder.mark)  # not before what was inherited is recorded
             closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        lost = _schedule(config, api, frameworks, recorder, objects, events, stop, election)
+        lost = _schedule(config, settings, api, handle, frameworks, recorder, shared, events, vitals)
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
 
 def _schedule(
     config: Configuration,
+    settings: RunSettings,
     api: ApiServer,
+    handle: ApiHandle,
     frameworks: dict[str, Framework],
     recorder: Recorder,
-    objects: ClusterObjects,
+    shared: Shared,
     events: EventSender | None,
-    stop: threading.Event,
-    election: LeaderElection | None,
+    vitals: Vitals,
 ) -> bool:
-    """Watch and schedule until `stop`, or until the Lease is lost; whether it was."""
-    writes = ApiWrites(api, events, lambda work: loop.binder.aside(work))
+    """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
+    stop, election = vitals.stop, vitals.election
+
+    def leading() -> bool:
+        return election is None or election.leading
+
+    writes: ApiWrites | NoWrites = NoWrites()
+    if not settings.dry_run_binding:
+        handle.writes = writes = ApiWrites(
+            api, events, lambda work: loop.binder.aside(work), leading, _bind_timeout_s(config)
+        )
     loop = Loop(
         frameworks,
         recorder,
         writes,
-        objects,
+        shared,
         {kind.name: kind.decode_as for kind in KINDS},
+        vitals.metrics,
         binding_threads=config.parallelism,
+        leading=leading,
+        dry_run=settings.dry_run_binding,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
     )
+    vitals.loop = loop
+    debugger = CacheDebugger(loop, api, frameworks.keys(), WATCHED_PODS)
+    debugger.start()
+    signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
+    manifests = Manifests.of(config.extenders)
     reflectors: list[Reflector[Any]] = [
-        Reflector(api, "/api/v1/nodes", NODES, Node, loop.inbox.put),
-        Reflector(api, "/api/v1/pods", PODS, Pod, loop.inbox.put, {"fieldSelector": NOT_FINISHED}),
+        Reflector(api, "/api/v1/nodes", NODES, Node, loop.inbox.put, manifest=manifests.of_node),
+        Reflector(api, "/api/v1/pods", PODS, Pod, loop.inbox.put, WATCHED_PODS, manifest=manifests.of_pod),
         *(Reflector(api, kind.path, kind.name, kind.decode_as, loop.inbox.put, optional=True) for kind in KINDS),
     ]
     for reflector in reflectors:
@@ -141,28 +185,56 @@ def _schedule(
     return election is not None and election.lost.is_set()
 
 
-class _ApiHandle:
-    """The plugins' handle."""
-
-    binds_volumes = False  # not built yet: VolumeBinding refuses the pods that would need it
-    evicts = False  # not built yet: DefaultPreemption says so in its message
-
-    def __init__(self, api: ApiServer, objects: ClusterObjects) -> None:
-        self._api = api
-        self.objects = objects
-
-    def bind(self, pod: PodInfo, node: str) -> None:
-        klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
-        bind(self._api, pod, node)
+def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals:
+    election = config.leader_election
+    elects_s = seconds(election.lease_duration) if election.leader_elect else None
+    metrics = Metrics()
+    vitals = Vitals(stop, metrics, settings.spool, settings.spool_limit_bytes, elects_s)
+    metrics.leading(election.resource_name, lambda: vitals.election is not None and vitals.election.leading)
+    metrics.registry.register(vitals)
+    return vitals
 
 
-def _frameworks(config: Configuration, settings: RunSettings, handle: _ApiHandle) -> dict[str, Framework]:
+def _serve(config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals) -> Callable[[], None]:
+    content = Content(
+        configuration=defaulted(config, IN_TREE),
+        metrics=vitals.metrics.exposition,
+        healthz=vitals.healthz,
+        livez=vitals.livez,
+        readyz=vitals.readyz,
+        profiling=config.enable_profiling,
+    )
+    try:
+        return serve(settings.serving, api, content)
+    except (OSError, CertificateError) as e:
+        where = f"{settings.serving.host}:{settings.serving.port}"
+        raise RefusedError(f"cannot serve on {where} (--bind-address, --secure-port): {e}") from e
+
+
+def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:
+    try:
+        extenders = build_extenders(config.extenders)
+    except TlsError as e:
+        raise RefusedError(f"couldn't build extenders: {e}") from e
+    for extender in extenders:
+        klog.info(2, "Creating extender", extender=extender.name)
+        closing.callback(extender.close)
+    return extenders
+
+
+def _frameworks(
+    config: Configuration,
+    settings: RunSettings,
+    handle: ApiHandle,
+    extenders: list[HttpExtender],
+    shared: Shared,
+) -> dict[str, Framework]:
     frameworks = {}
     for i in range(len(config.profiles)):
         profile = build_profile(config, i, IN_TREE, handle)
         if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
             profile = replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
-        frameworks[profile.scheduler_name] = Framework(profile, time.monotonic)
+        frameworks[profile.scheduler_name] = Framework(profile, time.monotonic, extenders, shared.nominator)
     return frameworks
 
 
@@ -188,14 +260,18 @@ def _connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]
 
 
 def _recorder(settings: RunSettings, cluster: str, identity: str, absent: dict[str, str]) -> Recorder:
-    marks = tuple(f"absent: {api}, so no {purpose}" for api, purpose in absent.items())
+    marks = [f"absent: {api}, so no {purpose}" for api, purpose in absent.items()]
+    if not settings.preemption:
+        marks.append("preemption is switched off (--disable-preemption)")
+    if settings.dry_run_binding:
+        marks.append(MARK)
     try:
         return Recorder(
             lambda incarnation: Spool(settings.spool, incarnation, settings.spool_limit_bytes),
             cluster,
             identity,
             __version__,
-            marks,
+            tuple(marks),
         )
     except OSError as e:
         raise RefusedError(f"cannot use the spool directory {settings.spool}: {e.strerror or e}") from e
@@ -212,6 +288,14 @@ def _lease_settings(config: Configuration) -> LeaseSettings:
     )
 
 
+def _bind_timeout_s(config: Configuration) -> float:
+    """Begun while we lead, a binding must be over before another leader can begin: so long we may not even know it."""
+    lease = _lease_settings(config)
+    if not config.leader_election.leader_elect:
+        return TIMEOUT_S
+    return min(TIMEOUT_S, (lease.duration_s - lease.renew_deadline_s) * BIND_SHARE)
+
+
 def _stop_on_signals() -> threading.Event:
     """Set on SIGTERM or SIGINT; a second one ends the process at once."""
     stop = threading.Event()
@@ -223,6 +307,7 @@ def _stop_on_signals() -> threading.Event:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until there is a cache to dump: it would end us
     return stop
 
 

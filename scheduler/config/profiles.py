@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from scheduler.config.arguments import Registry, arguments
 from scheduler.config.errors import ConfigError
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.framework.interface import EXTENSION_POINTS
+from scheduler.framework.per_node import as_filter, as_score
 from scheduler.framework.plugin import Handle
 from scheduler.framework.profile import Profile
-from scheduler.plugins import DEFAULT, MARKS
+from scheduler.plugins import DEFAULT
 
 _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAULT)
 _MAX_TOTAL = (1 << 63) - 1
@@ -23,7 +26,7 @@ _MAX_TOTAL = (1 << 63) - 1
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
     """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
-    profile = config.profiles[index]
+    profile = _by_own_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
     multi_point = merged_multi_point(profile.plugins.multi_point)
     args = arguments(profile, path, registry)
@@ -34,7 +37,10 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
             factory = registry.get(name)
             if factory is None:
                 raise ConfigError(f'{path}: {_interface(point)} "{name}" does not exist')
-            objects[name] = factory(args.get(name, factory.args_type()), handle)
+            try:
+                objects[name] = factory(args.get(name, factory.args_type()), handle)
+            except Exception as e:  # whatever somebody's plugin does when it is made
+                raise ConfigError(f'{path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
         return objects[name]
 
     points: dict[str, tuple[Any, ...]] = {}
@@ -46,6 +52,8 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         available = [r.name for r in multi_point if isinstance(plugin(r.name, "multiPoint"), protocol)]
         named = (plugin(name, point) for name in _expand(path, point, explicit, available))
         points[_snake(point)] = tuple(each for each in named if isinstance(each, protocol))
+    points["filter"] = tuple(as_filter(plugin) for plugin in points["filter"])
+    points["score"] = tuple(as_score(plugin) for plugin in points["score"])
     _check_cardinality(path, profile, points)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
@@ -54,9 +62,25 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         scheduler_name=profile.scheduler_name,
         weights=_weights(path, profile.plugins, multi_point, points["score"]),
         percentage_of_nodes_to_score=0 if percentage == 100 else percentage,
-        marks=tuple(mark for name, mark in MARKS.items() if name in objects),
         **points,
     )
+
+
+def _by_own_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
+    """The profile with `module:Class` replaced by what the plugin calls itself, which is what records say."""
+
+    def named(ref: Any) -> Any:
+        return msgspec.structs.replace(ref, name=registry[ref.name].name) if ":" in ref.name else ref
+
+    def all_named(refs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(named(ref) for ref in refs)
+
+    points = {
+        field.name: PluginSet(enabled=all_named(point.enabled), disabled=all_named(point.disabled))
+        for field in msgspec.structs.fields(Plugins)
+        if (point := getattr(profile.plugins, field.name))
+    }
+    return msgspec.structs.replace(profile, plugins=Plugins(**points), plugin_config=all_named(profile.plugin_config))
 
 
 def merged_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from herodotus_record.document import decision_document
 from herodotus_record.model import Key, NodeTable, Path, SchedulerInfo, Source, Times
 from scheduler.columns import NodeColumns, Snapshot
-from scheduler.config import Configuration, build_profile
+from scheduler.config import Configuration, Registry, build_profile
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate.cluster import Cluster
 from scheduler.evaluate.outcome import outcome_of
@@ -26,7 +26,6 @@ from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.types import Node
-from scheduler.plugins import IN_TREE
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
 from scheduler.version import __version__
@@ -117,11 +116,13 @@ class Engine:
     ConfigError when the profile cannot be built.
     """
 
-    def __init__(self, cluster: Cluster, config: Configuration, profile: int = 0) -> None:
-        """`profile`: which of the configuration's decides."""
+    def __init__(self, cluster: Cluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
+        """`profile`: which of the configuration's decides. `registry`: the plugins that there are."""
         self._nodes = cluster.nodes
         self._not_asked = [f"extender {e.url_prefix} was not asked: evaluate asks nobody" for e in config.extenders]
-        self._framework = Framework(build_profile(config, profile, IN_TREE, NoCluster(cluster.objects)), time.monotonic)
+        self._framework = Framework(
+            build_profile(config, profile, registry, NoCluster(cluster.objects)), time.monotonic
+        )
         self._framework.prepare(self._nodes)
 
     def evaluate(self, pod: PodInfo) -> Evaluation:

@@ -9,7 +9,7 @@ Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import ClusterEventWithHint
+from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PostFilterResult, PreFilterResult, Verdicts
+from scheduler.framework.verdicts import Pending, PostFilterResult, PreFilterResult, Verdicts, Wait
 from scheduler.objects.pod import PodInfo
 
 Scores = NDArray[np.int64]
@@ -107,6 +108,9 @@ class DryRun(Protocol):
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
         """Stop counting it."""
 
+    def agreement(self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[Victims]) -> Agreement:
+        """What the extenders leave of the candidates. ExtenderError where one fails that may not."""
+
 
 @runtime_checkable
 class PostFilter(Plugin, Protocol):
@@ -157,16 +161,24 @@ class Reserve(Plugin, Protocol):
 class Permit(Plugin, Protocol):
     """The last say before binding."""
 
-    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Success or a rejection."""
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Wait:
+        """Success, a rejection, or Wait: until the plugin allows or rejects the pod (`Handle.waiting_pods`)."""
 
 
 @runtime_checkable
 class PreBind(Plugin, Protocol):
     """What must be done before the pod is bound."""
 
-    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Runs in a binding thread; may take long."""
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
+        """Runs in a binding thread, of which there are few: what takes long is Pending."""
+
+
+@runtime_checkable
+class PreBindPreFlight(Plugin, Protocol):
+    """Says whether PreBind will have anything to do. Of a plugin without it, it will."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Success, or Skip: nothing to do. Where something is, the pod's status names the node before it is bound."""
 
 
 @runtime_checkable

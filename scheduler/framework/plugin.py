@@ -11,9 +11,12 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from scheduler.framework.waiting import WaitingPods
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.objects.types import Node
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -42,15 +45,34 @@ class Handle(Protocol):
         """The cluster's other objects, as of the cycle's snapshot."""
 
     @property
-    def evicts(self) -> bool:
-        """Whether pods that a PostFilter plugin found in the way are told to go."""
+    def preempts(self) -> bool:
+        """Whether pods may be looked for that would make room."""
 
     @property
-    def binds_volumes(self) -> bool:
-        """Whether a pod may be chosen a node for whose volumes must still be bound or provisioned there."""
+    def evicts(self) -> bool:
+        """Whether such pods are told to go."""
+
+    @property
+    def waiting_pods(self) -> WaitingPods:
+        """The pods that wait on Permit: call it for all of them, `get` one, then allow or reject."""
+
+    def preempting(self, uid: str) -> bool:
+        """Whether pods are being told to go for this one."""
+
+    def node(self, name: str) -> Node | None:
+        """A node as it is now, not as of the cycle's snapshot. For the loop's thread only."""
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        """Bind the pod through the API server. Raises what went wrong."""
+        """Bind the pod through the API server. Raises what went wrong, as the next two do."""
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        """Write the claim into a volume, if nobody has changed it since; the volume's new version.
+
+        `by_controller`: the volume was meant for nobody, so the volume controller may free it again.
+        """
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        """Have a volume made for a claim so that this node reaches it; the claim's new version."""
 
 
 class InTreePlugin:

@@ -31,7 +31,6 @@ class Profile:
     pre_bind: tuple[interface.PreBind, ...] = ()
     bind: tuple[interface.Bind, ...] = ()
     post_bind: tuple[interface.PostBind, ...] = ()
-    marks: tuple[str, ...] = ()  # what this profile's plugins do not do: into every record
 
     @cached_property
     def hints(self) -> QueueingHints:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -22,13 +22,18 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
 from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
-from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Prepare, Scores
+from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, PreBindPreFlight, Prepare, Scores
+from scheduler.framework.nominated import NOBODY, Nominator
 from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
-from scheduler.framework.verdicts import PASS, Verdicts, error
+from scheduler.framework.verdicts import PASS, Pending, Verdicts, Wait, error
 from scheduler.objects.pod import PodInfo
+
+Said = TypeVar("Said")
+
+MARKED: Final = 10  # nodes that a mark names, so that it stays readable
 
 _FILTER_ERRORS = (Code.ERROR, Code.WAIT, Code.SKIP)
 
@@ -40,10 +45,17 @@ class PluginError(Exception):
 class Framework:
     """One profile, ready to run."""
 
-    def __init__(self, profile: Profile, clock: Callable[[], float], extenders: Sequence[Extender] = ()) -> None:
-        """`clock`: monotonic seconds, for the durations of phases. `extenders`: the whole scheduler's."""
+    def __init__(
+        self,
+        profile: Profile,
+        clock: Callable[[], float],
+        extenders: Sequence[Extender] = (),
+        nominator: Nominator = NOBODY,
+    ) -> None:
+        """`clock`: monotonic seconds, for the durations of phases. Extenders and nominator: the whole scheduler's."""
         self.profile = profile
         self.extenders = Extenders(extenders)
+        self._nominator = nominator
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
@@ -97,9 +109,14 @@ class Framework:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def run_filters(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace) -> None:
-        """Every filter on every node: fills `trace.filters`, and `codes` and `first` for all slots."""
+        """Every filter on every node: fills `trace.filters`, and `codes` and `first` for all slots.
+
+        Where pods that go before this one are nominated for a node, it is rejected as if they were there already; where
+        it is not, or none are, what counts is the node as it is.
+        """
         codes = np.zeros(trace.slots, np.uint8)
         with self._timed(trace, "Filter"):
+            reserved = self._reserved(state, pod, nodes, skip, trace)
             for i, plugin in enumerate(self.profile.filter):
                 if plugin.name in skip:
                     trace.filters.append(FilterRun(plugin.name, True, PASS))
@@ -111,6 +128,7 @@ class Framework:
                     else:
                         left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
                         verdicts = _checked(partial.filter_left(state, pod, nodes, left), trace.slots)
+                    verdicts = verdicts.replaced({s: by[plugin.name] for s, by in reserved.items()}, trace.slots)
                     said = verdicts.codes(trace.slots)
                 trace.filters.append(FilterRun(plugin.name, False, verdicts))
                 if verdicts.ids is not None:
@@ -118,6 +136,19 @@ class Framework:
                     codes[newly] = said[newly]
                     trace.first[newly] = i
         trace.codes = codes
+
+    def _reserved(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
+    ) -> dict[int, dict[str, Verdict]]:
+        """What filters say of the nodes that nominated pods leave no room on, by slot and filter."""
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self._nominator, trace.marks)
+        reserved = dry_run.with_nominated(state, pod, nodes)
+        if reserved:
+            rivals = dry_run.rivals(pod, nodes)
+            shown = [f"{nodes.names[s]} ({', '.join(r.full_name for r in rivals[s])})" for s in reserved]
+            more = f" and {len(shown) - MARKED} more" if len(shown) > MARKED else ""
+            trace.marks.append(f"counted as there already, being nominated: {', '.join(shown[:MARKED])}{more}")
+        return reserved
 
     def first_error(self, trace: Trace) -> str | None:
         """The error of an evaluated node whose first verdict that is not Success is Error; None where there is none.
@@ -186,13 +217,15 @@ class Framework:
     def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: Set[str], trace: Trace) -> str:
         """Every PostFilter until one succeeds or gives up for good; their message for the pod's event."""
         said: list[Reason] = []
-        dry_run = FilterDryRun(self.profile, skip, self.extenders, trace.marks)
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self._nominator, trace.marks)
         with self._timed(trace, "PostFilter"):
             for plugin in self.profile.post_filter:
                 codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
                 try:
                     result = plugin.post_filter(state, pod, nodes, codes, dry_run)
                     verdict, trace.preemption = result.verdict, result.preemption
+                    if result.nomination is not None:
+                        trace.nomination, trace.victims = result.nomination, result.victims
                 except Exception as e:  # does not undo the rejection: it only ends the phase
                     verdict = error(str(e))
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
@@ -215,13 +248,43 @@ class Framework:
             except Exception as e:
                 klog.error(e, "Unreserve failed", plugin=plugin.name, pod=pod.full_name, node=node)
 
-    def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
-        """Every Permit in order; the first that refuses, or None."""
-        return self._until_failure(self.profile.permit, lambda p: p.permit(state, pod, node))
+    def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | dict[str, float]:
+        """Every Permit in order; the first that refuses, or how long each of those that ask to wait will wait."""
+        waits: dict[str, float] = {}
+        for plugin in self.profile.permit:
+            said = _safely(lambda plugin=plugin: plugin.permit(state, pod, node))  # type: ignore[misc]
+            if isinstance(said, Wait):
+                waits[plugin.name] = said.timeout_s
+            elif said.code is Code.WAIT:
+                return PluginVerdict(plugin.name, error("said Wait without a time-out"))
+            elif said.code is not Code.SUCCESS:
+                return PluginVerdict(plugin.name, said)
+        return waits
 
-    def run_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
-        """Every PreBind in order; the first that fails, or None."""
-        return self._until_failure(self.profile.pre_bind, lambda p: p.pre_bind(state, pod, node))
+    def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        """Whether some PreBind will have something to do."""
+        for plugin in self.profile.pre_bind:
+            if not isinstance(plugin, PreBindPreFlight):
+                return True
+            said = _safely(lambda plugin=plugin: plugin.pre_bind_pre_flight(state, pod, node))  # type: ignore[misc]
+            if said.code is not Code.SKIP:
+                return True
+        return False
+
+    def run_pre_bind(
+        self, state: CycleState, pod: PodInfo, node: str, done: int = 0
+    ) -> PluginVerdict | tuple[int, Pending] | None:
+        """Every PreBind but the first `done`, in order, until one fails.
+
+        None when all are through; where one is pending, its number and what it waits for.
+        """
+        for number, plugin in enumerate(self.profile.pre_bind[done:], done):
+            said = _safely(lambda plugin=plugin: plugin.pre_bind(state, pod, node))  # type: ignore[misc]
+            if isinstance(said, Pending):
+                return number, said
+            if said.code is not Code.SUCCESS:
+                return PluginVerdict(plugin.name, said)
+        return None
 
     def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
         """The extender that binds such pods, else Bind plugins until one does not Skip; the failure, or None."""
@@ -296,8 +359,8 @@ def _blaming(what: str) -> Iterator[None]:
         raise PluginError(f"{what}: {e}") from e
 
 
-def _safely(call: Callable[[], Verdict]) -> Verdict:
-    """A verdict even where the plugin raises."""
+def _safely(call: Callable[[], Said]) -> Said | Verdict:
+    """What the plugin says, or the error that it raises."""
     try:
         return call()
     except Exception as e:

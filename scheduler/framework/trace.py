@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Evaluation, PluginVerdict, Preemption
 from scheduler.framework.interface import Scores
+from scheduler.framework.nominated import Nomination
 from scheduler.framework.verdicts import Verdicts
+from scheduler.objects.pod import PodInfo
 
 ABSENT_CODE = 255  # in `Trace.codes`: no verdict, the node was not evaluated
 
@@ -48,6 +50,8 @@ class Trace:
     totals: Scores | None = None
     post_filters: list[PluginVerdict] = field(default_factory=list)
     preemption: Preemption | None = None
+    nomination: Nomination | None = None  # absent: the pod's nominated node stays
+    victims: tuple[PodInfo, ...] = ()  # pods that shall make room
     phases_s: dict[str, float] = field(default_factory=dict)
     marks: list[str] = field(default_factory=list)  # what went wrong without ending the attempt, in words
 

@@ -5,13 +5,15 @@ Invariant: `table[0]` is Success; `ids` is None where every node passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
+from scheduler.framework.nominated import Nomination
+from scheduler.objects.pod import PodInfo
 
 Mask = NDArray[np.bool_]
 Ids = NDArray[np.integer]
@@ -73,16 +75,52 @@ class Verdicts:
         """The verdict of one slot."""
         return self.table[0 if self.ids is None else int(self.ids[slot])]
 
+    def replaced(self, said: Mapping[int, Verdict], slots: int) -> Verdicts:
+        """The same with other verdicts for some slots."""
+        if not said:
+            return self
+        table = list(dict.fromkeys((*self.table, *said.values())))
+        ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
+        for slot, verdict in said.items():
+            ids[slot] = table.index(verdict)
+        return Verdicts(tuple(table), ids)
+
 
 PASS = Verdicts()
 
 
 @dataclass(frozen=True)
 class PostFilterResult:
-    """What a PostFilter plugin says, and what it found if it looked for pods to evict."""
+    """What a PostFilter plugin says, and what it found if it looked for pods to evict.
+
+    `nomination`: absent, the pod's nominated node stays as it is. `victims`: must go before the pod fits there.
+    """
 
     verdict: Verdict
     preemption: Preemption | None = None
+    nomination: Nomination | None = None
+    victims: tuple[PodInfo, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Permit: neither yes nor no yet. The pod keeps its place for so long at most, then it is rejected."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Pending:
+    """PreBind: asked for, not done yet. The binding goes on when `check` says so, and no thread waits for that.
+
+    `check` runs in the loop's thread, every second, on objects that do not change meanwhile: None means not yet.
+    `late` is the verdict when nothing was said after `timeout_s`. `what` is waited for, in words.
+    """
+
+    check: Callable[[], Verdict | None]
+    timeout_s: float
+    late: Verdict
+    what: str
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ REFRESH_S: Final = 1800.0  # how often a series' count is written
 _LOOKED_AT: Final = 16  # series looked at for each event: more than one event can add
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
-_Key = tuple[str, str, str, str]
+_Item = tuple[PodInfo, str, tuple[str, str, str, str], PodInfo | None]
+_Key = tuple[str, str, str, str, str]
 
 
 @dataclass
@@ -50,16 +51,18 @@ class EventSender:
         self.dropped = 0
         self._api = api
         self._instance = instance
-        self._backlog: queue.Queue[tuple[PodInfo, str, tuple[str, str, str, str]] | None] = queue.Queue(BACKLOG)
+        self._backlog: queue.Queue[_Item | None] = queue.Queue(BACKLOG)
         self._series: dict[_Key, _Series] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
-    def send(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str]) -> None:
+    def send(
+        self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
+    ) -> None:
         """Queue an event; drop it when too many wait."""
         try:
-            self._backlog.put_nowait((pod, controller, event))
+            self._backlog.put_nowait((pod, controller, event, related))
         except queue.Full:
             self.dropped += 1
 
@@ -80,9 +83,9 @@ class EventSender:
                 if e.code != 404:  # the namespace went with the pod
                     klog.error(e, "Server rejected event (will not retry!)", pod=item[0].full_name)
 
-    def _write(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str]) -> None:
+    def _write(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None) -> None:
         now = time.monotonic()
-        key = (pod.uid, *event[:3])
+        key = (pod.uid, related.uid if related else "", *event[:3])
         self._forget_old(now)
         series = self._series.get(key)
         if series is not None:
@@ -93,7 +96,7 @@ class EventSender:
             series.written_s = now
             if self._counted(series):
                 return
-        body = new_event(pod, controller, self._instance, event)
+        body = new_event(pod, controller, self._instance, event, related)
         self._patiently(lambda: self._api.post(_EVENTS.format(body["metadata"]["namespace"]), body))
         self._series[key] = _Series(body["metadata"]["name"], body["metadata"]["namespace"], 1, now, now)
 

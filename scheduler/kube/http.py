@@ -59,9 +59,10 @@ class ApiServer:
         """The body of a GET."""
         return self._send("GET", path, params=params)
 
-    def post(self, path: str, body: Json) -> bytes:
-        """Create."""
-        return self._send("POST", path, body)
+    def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
+        """Create. The server, too, is told to end within the time-out."""
+        params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
+        return self._send("POST", path, body, params=params, timeout_s=timeout_s)
 
     def put(self, path: str, body: Json) -> bytes:
         """Replace."""
@@ -70,6 +71,10 @@ class ApiServer:
     def patch(self, path: str, body: Json, kind: str = STRATEGIC_PATCH) -> bytes:
         """Change."""
         return self._send("PATCH", path, body, content_type=kind)
+
+    def delete(self, path: str, body: Json) -> bytes:
+        """Delete. `body`: DeleteOptions."""
+        return self._send("DELETE", path, body)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -104,6 +109,7 @@ class ApiServer:
         *,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        timeout_s: float = TIMEOUT_S,
     ) -> bytes:
         self._check_open()
         headers = self._headers()
@@ -111,10 +117,12 @@ class ApiServer:
         if body is not None:
             content = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = content_type
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline, timeout = time.monotonic() + timeout_s, _within(timeout_s)
         while True:
             try:
-                response = self._client.request(method, path, content=content, params=params, headers=headers)
+                response = self._client.request(
+                    method, path, content=content, params=params, headers=headers, timeout=timeout
+                )
             except httpx.HTTPError as e:
                 raise ApiError(0, "NoAnswer", _said(e)) from e
             if response.status_code < 400:
@@ -124,6 +132,13 @@ class ApiServer:
                 raise error
             if time.monotonic() + error.retry_after_s > deadline or self._closed.wait(error.retry_after_s):
                 raise error
+
+
+def _within(timeout_s: float) -> httpx.Timeout:
+    """The parts of a short time-out add up to it; a request of the usual one may take each part in full."""
+    if timeout_s >= TIMEOUT_S:
+        return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    return httpx.Timeout(read=timeout_s * 0.6, connect=timeout_s * 0.2, write=timeout_s * 0.1, pool=timeout_s * 0.1)
 
 
 def _streaming(read_timeout_s: float) -> httpx.Timeout:

@@ -1,4 +1,4 @@
-"""What a scheduler writes: bindings, the PodScheduled condition, events.
+"""What a scheduler writes: bindings, the status of pods, evictions, volumes for claims, events.
 
 Owns: the objects' exact form, as kube-scheduler writes them. Does not own: when, and what to do when it fails.
 """
@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.http import ApiError, ApiServer, Json
+from scheduler.kube.http import MERGE_PATCH, TIMEOUT_S, ApiError, ApiServer, Json
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Pod
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.objects.types import Object, Pod
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
 READ_BACK_S: Final = 15.0  # how long a binding without an answer is asked about; half of what a graceful end may take
@@ -21,7 +22,7 @@ READ_BACK_PAUSE_S: Final = 0.1  # the first pause between two questions; each is
 _CUT_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
-def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
+def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) -> None:
     """Bind the pod. ApiError when it is not bound.
 
     The UID keeps a pod that was recreated under the same name from being bound by mistake. Where no answer came, the
@@ -35,9 +36,9 @@ def bind(api: ApiServer, pod: PodInfo, node: str) -> None:
         "metadata": meta,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    path = _path(pod)
     try:
-        api.post(f"{path}/binding", body)
+        api.post(f"{path}/binding", body, timeout_s)
     except ApiError as e:
         if 0 < e.code < 500 and e.code != 409:
             raise
@@ -59,18 +60,63 @@ def _read_back(api: ApiServer, path: str) -> Pod:
         pause *= 2
 
 
-def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str) -> bool:
-    """PodScheduled=False with this reason and message; whether anything changed."""
-    now = next((c for c in pod.pod.status.conditions or () if c.type == "PodScheduled"), None)
-    if now is not None and (now.status, now.reason, now.message) == ("False", reason, message):
-        return False
-    condition: Json = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if now is None or now.status != "False":
-        condition["lastTransitionTime"] = _seconds()
-    # the UID makes the patch fail on a pod that was recreated under the same name
-    patch: Json = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-    api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", patch)
-    return True
+def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:
+    """PodScheduled=False with this reason and message, and the nominated node; whether anything changed.
+
+    `nominated`: None leaves it as it is, "" clears it.
+    """
+    status = _condition(pod, "PodScheduled", "False", reason, message)
+    if nominated is not None and nominated != pod.pod.status.nominated_node_name:
+        status["nominatedNodeName"] = nominated or None
+    if status:
+        _patch_status(api, pod, status)
+    return bool(status)
+
+
+def nominate(api: ApiServer, pod: PodInfo, node: str) -> None:
+    """status.nominatedNodeName; "" clears it."""
+    _patch_status(api, pod, {"nominatedNodeName": node or None})
+
+
+def evict(api: ApiServer, victim: PodInfo, message: str) -> None:
+    """Say in the pod's status that the scheduler disrupts it, and delete it. One that is gone already is fine."""
+    status = _condition(victim, "DisruptionTarget", "True", "PreemptionByScheduler", message)
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}}
+    try:
+        if status:
+            _patch_status(api, victim, status)
+        api.delete(_path(victim), options)
+    except ApiError as e:
+        if e.code != 404:
+            raise
+
+
+def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+    """Write the claim into a volume; its new version. ApiError (409) where it was changed since.
+
+    `by_controller`: with the mark that lets the volume controller free it again.
+    """
+    metadata: Json = {"resourceVersion": volume.metadata.resource_version}
+    if by_controller:
+        metadata["annotations"] = {"pv.kubernetes.io/bound-by-controller": "yes"}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    }
+    path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
+    return _version(api.patch(path, {"metadata": metadata, "spec": {"claimRef": reference}}, MERGE_PATCH))
+
+
+def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
+    """Ask for a volume that this node reaches; the claim's new version. ApiError (409) where it was changed since."""
+    annotations = {"volume.kubernetes.io/selected-node": node}
+    metadata: Json = {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}
+    path = f"/api/v1/namespaces/{claim.metadata.namespace}/persistentvolumeclaims/{claim.metadata.name}"
+    return _version(api.patch(path, {"metadata": metadata}, MERGE_PATCH))
 
 
 def scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
@@ -83,10 +129,18 @@ def failed_event(message: str) -> tuple[str, str, str, str]:
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
-def new_event(pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str]) -> Json:
-    """An events.k8s.io/v1 Event about a pod."""
+def preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
+    """(type, reason, action, note) of a victim's event. `in_memory`: it was not bound yet, and needed no deletion."""
+    where = " (in kube-scheduler memory)." if in_memory else ""
+    return "Normal", "Preempted", "Preempting", f"Preempted by pod {preemptor.uid} on node {node}{where}"
+
+
+def new_event(
+    pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: PodInfo | None = None
+) -> Json:
+    """An events.k8s.io/v1 Event about a pod, and another that it has to do with."""
     type_, reason, action, note = event
-    return {
+    body: Json = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{pod.name}.{time.time_ns():x}", "namespace": pod.namespace or "default"},
@@ -97,20 +151,49 @@ def new_event(pod: PodInfo, controller: str, instance: str, event: tuple[str, st
         "reason": reason,
         "action": action,
         "note": _cut(note),
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-            "resourceVersion": pod.pod.metadata.resource_version,
-        },
+        "regarding": _reference(pod),
     }
+    return body if related is None else {**body, "related": _reference(related)}
 
 
 def micro_time() -> str:
     """Now as the API's MicroTime, which needs all six digits even where they are zeros."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _reference(pod: PodInfo) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "resourceVersion": pod.pod.metadata.resource_version,
+    }
+
+
+def _path(pod: PodInfo) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str) -> Json:
+    """A status with this one condition, for a strategic merge; {} where the pod has it already."""
+    now = next((c for c in pod.pod.status.conditions or () if c.type == type_), None)
+    if now is not None and (now.status, now.reason, now.message) == (status, reason, message):
+        return {}
+    condition: Json = {"type": type_, "status": status, "reason": reason, "message": message}
+    if now is None or now.status != status:
+        condition["lastTransitionTime"] = _seconds()
+    return {"conditions": [condition]}
+
+
+def _patch_status(api: ApiServer, pod: PodInfo, status: Json) -> None:
+    """The UID makes the patch fail on a pod that was recreated under the same name."""
+    api.patch(f"{_path(pod)}/status", {"metadata": {"uid": pod.uid}, "status": status})
+
+
+def _version(answer: bytes) -> int:
+    return int(msgspec.json.decode(answer, type=Object).metadata.resource_version or 0)
 
 
 def _seconds() -> str:

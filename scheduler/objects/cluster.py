@@ -1,8 +1,11 @@
 """The cluster's other objects, as plugins look them up by kind, namespace and name.
 
-Owns: the latest state of each object by kind, namespace and name; which of them changed lately, so that what is
-derived from them (`Index`) need not look at all again. Does not own: watching, nodes and pods (`columns`).
-Changed by the loop's thread only, between cycles.
+Owns: the latest state of each object by kind, namespace and name; what this process assumes of some of them before the
+API server shows it; which of them changed lately, so that what is derived from them (`Index`) need not look at all
+again. Does not own: watching, nodes and pods (`columns`). Changed by the loop's thread only, between cycles.
+
+Invariant: an assumption ends when the API server shows another version of the object than the one that it changes.
+Source of that: pkg/scheduler/util/assumecache v1.36.
 """
 
 from __future__ import annotations
@@ -18,6 +21,15 @@ T = TypeVar("T", bound=Object)
 K = TypeVar("K", bound=Hashable)
 
 RECENT: Final = 4096  # changes of a kind that are remembered; whoever is further behind looks at everything again
+
+
+def _key(obj: Object) -> tuple[type[Object], str, str]:
+    return type(obj), obj.metadata.namespace, obj.metadata.name
+
+
+def _same_version(one: Object, other: Object) -> bool:
+    version = one.metadata.resource_version
+    return bool(version) and version == other.metadata.resource_version
 
 
 class _Changes:
@@ -43,26 +55,60 @@ class ClusterObjects:
         self.revision = 0  # goes up with every change
         self._kinds: dict[type[Object], dict[str, dict[str, Object]]] = {}
         self._changes: dict[type[Object], _Changes] = {}
+        self._shown: dict[tuple[type[Object], str, str], Object] = {}  # what stands behind each assumption
 
     def set(self, obj: Object) -> None:
-        """Add or replace an object."""
+        """Add or replace an object, as the API server shows it. The same version again changes no assumption."""
+        key = _key(obj)
+        shown = self._shown.get(key)
+        if shown is not None and _same_version(shown, obj):
+            return
+        self._shown.pop(key, None)
+        self._put(obj)
+
+    def assume(self, obj: Object) -> None:
+        """Read the object so from now on, before the API server shows it. KeyError when there is none to change."""
+        key = _key(obj)
+        self._shown.setdefault(key, self._kinds[key[0]][key[1]][key[2]])
+        self._put(obj)
+
+    def restore(self, obj: Object) -> None:
+        """Read the object as the API server shows it. Harmless where nothing is assumed of it."""
+        shown = self._shown.pop(_key(obj), None)
+        if shown is not None:
+            self._put(shown)
+
+    def shown(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """One object as the API server shows it, whatever is assumed of it."""
+        found = self._shown.get((kind, namespace, name))
+        return found if isinstance(found, kind) else self.get(kind, name, namespace)
+
+    def _put(self, obj: Object) -> None:
         self.revision += 1
         self._kinds.setdefault(type(obj), {}).setdefault(obj.metadata.namespace, {})[obj.metadata.name] = obj
         self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def remove(self, obj: Object) -> None:
         """Forget an object."""
+        self._shown.pop(_key(obj), None)
         self.revision += 1
         self._kinds.get(type(obj), {}).get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
         self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def replace_all(self, kind: type[T], objects: Iterable[T]) -> None:
-        """Everything there is of a kind."""
+        """Everything there is of a kind. What is assumed of an object stays where its version is the same."""
+        assumed = [(self._shown[k], o) for k, o in self._assumed(kind)]
         self._kinds.pop(kind, None)
         self.revision += 1
         self._changes_of(kind).forget()
+        for key in [_key(o) for _, o in assumed]:
+            del self._shown[key]
         for obj in objects:
-            self.set(obj)
+            self._put(obj)
+        for shown, believed in assumed:
+            now = self.get(kind, believed.metadata.name, believed.metadata.namespace)
+            if now is not None and _same_version(shown, now):
+                self.assume(believed)
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """One object; cluster-scoped kinds have no namespace."""
@@ -88,6 +134,9 @@ class ClusterObjects:
         if behind > len(changes.recent):
             return None
         return list(islice(changes.recent, len(changes.recent) - behind, None))
+
+    def _assumed(self, kind: type[Object]) -> list[tuple[tuple[type[Object], str, str], Object]]:
+        return [(key, self._kinds[kind][key[1]][key[2]]) for key in self._shown if key[0] is kind]
 
     def _changes_of(self, kind: type[Object]) -> _Changes:
         changes = self._changes.get(kind)

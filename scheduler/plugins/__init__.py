@@ -76,8 +76,3 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
-
-# What every record of a profile says of enabled plugins whose points are missing from its totals.
-MARKS: dict[str, str] = {
-    "DefaultPreemption": "not built: DefaultPreemption finds pods to evict, but evicts none",
-}

@@ -42,6 +42,7 @@ def volume(
     claim_uid: str = "",
     labels: Json | None = None,
     deleted: bool = False,
+    version: str = "1",
     **spec: Any,
 ) -> PersistentVolume:
     """A volume; `within`: a node selector term. `claim`: NAMESPACE/NAME it is kept for."""
@@ -51,7 +52,7 @@ def volume(
     if claim:
         namespace, _, its = claim.partition("/")
         given["claimRef"] = {"namespace": namespace, "name": its, "uid": claim_uid}
-    metadata = {"name": name, "labels": labels} | ({"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {})
+    metadata = {"name": name, "labels": labels, "resourceVersion": version} | ({"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {})
     return made(PersistentVolume, metadata, spec=given | spec, status={"phase": phase})
 
 
@@ -67,6 +68,7 @@ def claim(
     owner: str = "",
     phase: str = "",
     deleted: bool = False,
+    version: str = "1",
     **spec: Any,
 ) -> PersistentVolumeClaim:
     """A claim, fully bound where it names a volume. `owner`: the UID of its controller."""
@@ -74,6 +76,7 @@ def claim(
     if storage_class is not None:
         given["storageClassName"] = storage_class
     metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": annotations}
+    metadata["resourceVersion"] = version
     if volume:
         given["volumeName"] = volume
         metadata["annotations"] = BOUND if annotations is None else annotations
@@ -132,9 +135,8 @@ def on_host(*names: str) -> Json:
 class Cluster(NoCluster):
     """The plugins' handle, with objects."""
 
-    def __init__(self, *objects: Object, binds_volumes: bool = True) -> None:
+    def __init__(self, *objects: Object) -> None:
         super().__init__(ClusterObjects())
-        self.binds_volumes = binds_volumes
         for obj in objects:
             self.objects.set(obj)
 

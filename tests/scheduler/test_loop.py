@@ -18,15 +18,18 @@ from herodotus_record.model import Path as TakenPath
 from scheduler.config import Configuration, build_profile
 from scheduler.eventhandlers import NODES, PODS, node_events
 from scheduler.framework.events import Event
+from scheduler.framework.nominated import Nomination
 from scheduler.framework.runtime import Framework
+from scheduler.handle import ApiHandle
 from scheduler.kube.watch import Changed, Listed
 from scheduler.loop import Loop
-from scheduler.objects.cluster import ClusterObjects
+from scheduler.metrics import Metrics
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.requests import CPU
 from scheduler.plugins import IN_TREE
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
+from scheduler.shared import Shared
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.scheduler.framework.plugins import Reserves, text
@@ -34,11 +37,11 @@ from tests.scheduler.framework.plugins import Reserves, text
 BACKOFF_S = 0.005
 
 
-class Cluster:
+class Cluster(ApiHandle):
     """The plugins' handle: keeps what is bound; `fail` and `hold` make binding fail or wait."""
 
-    def __init__(self, spool: Path) -> None:
-        self.objects = ClusterObjects()
+    def __init__(self, spool: Path, shared: Shared) -> None:
+        super().__init__(shared, preempts=True, evicts=True)
         self.bound: list[tuple[str, str]] = []
         self.recorded_before: list[bool] = []
         self.fail: list[Exception] = []
@@ -63,34 +66,54 @@ class Writes:
 
     def __init__(self) -> None:
         self.said: list[tuple[str, ...]] = []
+        self.refuse: list[str] = []  # what evictions fail with
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         self.said.append(("scheduled", pod.name, node))
 
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str) -> None:
+    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
         self.said.append((reason, pod.name, message))
+        if nomination is not None and nomination.node != pod.pod.status.nominated_node_name:
+            self.said.append(("nominated", pod.name, nomination.node))
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         self.said.append(("skipped", pod.name, note))
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        self.said.append(("nominated", pod.name, node))
+
+    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+        if self.refuse:
+            raise ValueError(self.refuse.pop(0))
+        self.said.append(("evicted", victim.name, node))
+
+    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+        self.said.append(("taken back" if in_memory else "preempted", victim.name, preemptor.name))
 
 
 class World:
     """A loop and everything around it; `step` and `until` take the place of its thread."""
 
-    def __init__(self, spool: Path) -> None:
+    def __init__(self, spool: Path, *, preempts: bool = True, dry_run: bool = False) -> None:
         self.spool = spool
-        self.cluster = Cluster(spool)
+        self.shared = Shared()
+        self.cluster = Cluster(spool, self.shared)
+        self.cluster.preempts, self.cluster.evicts = preempts, not dry_run
         self.writes = Writes()
+        self.leading = True
         profile = build_profile(Configuration(), 0, IN_TREE, self.cluster)
-        self.framework = Framework(profile, time.monotonic)
+        self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0")
         self.loop = Loop(
             {PROFILE: self.framework},
             recorder,
             self.writes,
-            self.cluster.objects,
+            self.shared,
             {},
+            Metrics(),
             binding_threads=2,
+            leading=lambda: self.leading,
+            dry_run=dry_run,
             initial_backoff_s=BACKOFF_S,
             max_backoff_s=BACKOFF_S,
         )

@@ -1,7 +1,9 @@
 """DefaultPreemption: finds the pods whose eviction would let the pod in, and the node where that does the least harm.
 
 Owns: eligibility, which nodes are tried, the message. `victims` tries one node, `choice` picks one of those that work.
-Does not own: evicting, which the scheduler around it does or, as long as that is not built, does not (`Handle.evicts`).
+Does not own: evicting, which the scheduler around it does after the attempt (`scheduler.preemption`), and does not
+where it is only asked what it would do (`Handle.evicts`). Until the last request for that is sent, the pod is kept out
+of the active queue.
 
 Source: pkg/scheduler/framework/preemption v1.36. Upstream starts at a random node; ours at one that follows from the
 pod's UID, so that a case decides alike every time.
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +22,24 @@ from herodotus_record import reasons
 from herodotus_record.model import SUCCESS, Candidate, Code, Preemption, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import SKIP, Action, ClusterEventWithHint, Resource
+from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.interface import DryRun
+from scheduler.framework.nominated import CLEARED, Nomination
 from scheduler.framework.plugin import Args, InTreePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PostFilterResult, unschedulable
+from scheduler.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.problems import Problem, invalid
 from scheduler.plugins.default_preemption.choice import best
-from scheduler.plugins.default_preemption.victims import Victims, select
+from scheduler.plugins.default_preemption.victims import select
 
+NO_CANDIDATE = reasons.sentence(Reason("preemption-no-candidate"))
 NEVER = reasons.sentence(Reason("preemption-never"))
 TERMINATING = reasons.sentence(Reason("preemption-terminating"))
 UNHELPFUL = reasons.sentence(Reason("preemption-unhelpful"))
-NOT_BUILT = reasons.sentence(Reason("not-built", {"feature": "evicting pods", "plugin": "DefaultPreemption"}))
+SWITCHED_OFF = reasons.sentence(Reason("preemption-off"))
+WAITS = unresolvable(Reason("preempting"))
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
@@ -56,20 +62,25 @@ class DefaultPreemptionArgs(Args, frozen=True):
 
 
 class DefaultPreemption(InTreePlugin):
-    """PostFilter only."""
+    """PostFilter and PreEnqueue."""
 
     name = "DefaultPreemption"
-    idle_at = frozenset({"preEnqueue"})
     args_type = DefaultPreemptionArgs
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         """A pod that waits for its victims is looked at when one is gone; whether that helps, its rejectors say."""
         yield ClusterEventWithHint(Resource.POD, Action.DELETE, lambda pod, old, new: SKIP)
 
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """Not while its victims are being told to go: it would find them in the way again."""
+        return WAITS if self.handle.preempting(pod.uid) else SUCCESS
+
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
         """Success nominates a node. A node is tried where its first failure was Unschedulable."""
+        if not self.handle.preempts:
+            return _said(SWITCHED_OFF)
         if pod.pod.spec.preemption_policy == "Never":
             return _said(NEVER)
         if _waits_for_victims(pod, nodes, codes):
@@ -77,10 +88,14 @@ class DefaultPreemption(InTreePlugin):
         candidates, refusals = self._try_nodes(state, pod, nodes, np.flatnonzero(codes == Code.UNSCHEDULABLE), dry_run)
         total = int(nodes.live.sum())
         if not candidates:
+            errors = dict.fromkeys(reasons.sentence(v.reasons[0]) for v in refusals if v.code is Code.ERROR)
+            if errors:
+                return PostFilterResult(error(f"preemption: {_aggregate(list(errors))}"))
             words = Counter(reasons.sentence(reason) for verdict in refusals for reason in verdict.reasons)
             words[UNHELPFUL] += total - len(refusals)
-            return _said(reasons.fit_error(total, [(w, count) for w, count in words.items() if count]))
-        return self._found(candidates)
+            return _said(reasons.fit_error(total, [(w, count) for w, count in words.items() if count]), CLEARED)
+        agreed = dry_run.agreement(pod, nodes, candidates)
+        return self._found(agreed) if agreed.kept else _said(NO_CANDIDATE)
 
     def _try_nodes(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
@@ -105,20 +120,17 @@ class DefaultPreemption(InTreePlugin):
                 break
         return candidates, refusals
 
-    def _found(self, candidates: list[Victims]) -> PostFilterResult:
-        nominated = best(candidates)
-        evicts = self.handle.evicts
+    def _found(self, agreed: Agreement) -> PostFilterResult:
+        nominated = best(agreed.kept)
         preemption = Preemption(
             nominated=nominated.node,
             candidates=tuple(
-                Candidate(c.node, tuple(p.full_name for p in c.pods), c.pdb_violations) for c in candidates
+                Candidate(c.node, tuple(p.full_name for p in c.pods), c.pdb_violations, refused_by)
+                for c, refused_by in (*((c, "") for c in agreed.kept), *agreed.refused)
             ),
-            evicted=evicts,
+            evicted=self.handle.evicts,
         )
-        if evicts:
-            return PostFilterResult(SUCCESS, preemption)
-        would_help = f"{NOT_BUILT}; evicting {len(nominated.pods)} pod(s) from {nominated.node} would make room."
-        return PostFilterResult(_said(would_help).verdict, preemption)
+        return PostFilterResult(SUCCESS, preemption, Nomination(nominated.node), nominated.pods)
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
@@ -136,5 +148,10 @@ def _evicted(p: PodInfo) -> bool:
     )
 
 
-def _said(message: str) -> PostFilterResult:
-    return PostFilterResult(unschedulable(Reason("preemption", {"message": message})))
+def _said(message: str, nomination: Nomination | None = None) -> PostFilterResult:
+    return PostFilterResult(unschedulable(Reason("preemption", {"message": message})), nomination=nomination)
+
+
+def _aggregate(errors: Sequence[str]) -> str:
+    """Several errors as kube-scheduler joins them."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -1,10 +1,7 @@
-"""VolumeBinding: a pod goes where its volumes are, or can be made.
+"""VolumeBinding: a pod goes where its volumes are, or can be made, and is bound when they are.
 
 Owns: the plugin's extension points and arguments. Which claims a pod has is `claims`; on which nodes their volumes can
-be had is `search`. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
-
-Binding and provisioning (PreBind) are not built: where the scheduler around the plugin does not do it either
-(`Handle.binds_volumes`), a pod with a claim that waits for its node is refused, never bound without its volume.
+be had is `search`; how they are bound there is `binding`. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
 """
 
 from __future__ import annotations
@@ -14,23 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from herodotus_record.model import SUCCESS, Reason, Verdict
+from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, Handle, InTreePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable
+from scheduler.framework.verdicts import PASS, SKIP, Pending, PreFilterResult, Verdicts, error, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
-from scheduler.plugins.volume_binding import hints
+from scheduler.plugins.volume_binding import binding, hints
+from scheduler.plugins.volume_binding.binding import Reserved
 from scheduler.plugins.volume_binding.claims import Claims, UnusableClaimError, claims_of
-from scheduler.plugins.volume_binding.search import Search, Storage
+from scheduler.plugins.volume_binding.search import Choices, Search, Storage
 from scheduler.plugins.volume_hints import any_claim
-
-NOT_BUILT = unresolvable(
-    Reason("not-built", {"feature": "binding volumes to claims that wait for their pod", "plugin": "VolumeBinding"})
-)
 
 
 class VolumeBindingArgs(Args, frozen=True):
@@ -54,7 +48,6 @@ class VolumeBinding(InTreePlugin):
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
-    idle_at = frozenset({"preBind"})
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Claims of the pod, and whatever may make a volume or a way to one."""
@@ -83,15 +76,18 @@ class VolumeBinding(InTreePlugin):
             return PreFilterResult(unresolvable(e.reason))
         if claims is None:
             return PreFilterResult(SKIP)
-        if claims.delayed and not self.handle.binds_volumes:
-            return PreFilterResult(NOT_BUILT)
         state.write(claims)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Bound volumes must reach the node; for waiting claims there must be a volume, or a way to make one."""
         claims = state.find(Claims)
-        return PASS if claims is None else Search(self._storage, nodes).verdicts(claims)
+        if claims is None:
+            return PASS
+        search = Search(self._storage, nodes)
+        verdicts = search.verdicts(claims)
+        state.write(search.choices(claims))
+        return verdicts
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Never any points."""
@@ -102,9 +98,33 @@ class VolumeBinding(InTreePlugin):
         return np.zeros(nodes.slots, np.int64)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """The last barrier before a pod is bound: all of its volumes are."""
-        claims = state.find(Claims)
-        return NOT_BUILT if claims is not None and claims.delayed else SUCCESS
+        """Count the chosen volumes as taken; nothing to do where every claim is bound."""
+        choices = state.find(Choices)
+        if choices is not None and choices.delayed:
+            state.write(binding.reserve(self.handle.objects, choices, node))
+        return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Nothing was kept."""
+        """Count them as free again. What was written stays written: the volume is kept for the claim."""
+        kept = state.find(Reserved)
+        if kept is not None:
+            binding.unreserve(self.handle.objects, kept)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Nothing to do where every claim is bound."""
+        return SKIP if state.find(Reserved) is None else SUCCESS
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
+        """Write, then wait until every claim is bound."""
+        kept = state.find(Reserved)
+        if kept is None:
+            return SUCCESS
+        binding.write(self.handle, kept)
+        late = error("binding volumes: context deadline exceeded")
+        return Pending(lambda: self._bound(kept), self.args.bind_timeout_seconds, late, kept.waited_for)
+
+    def _bound(self, kept: Reserved) -> Verdict | None:
+        try:
+            return SUCCESS if binding.check(self.handle, self._storage, kept) else None
+        except binding.BindingError as e:
+            return error(f"binding volumes: {e}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.framework.interface import Mask
 from scheduler.objects import quantity, selectors
@@ -46,8 +47,32 @@ class Volumes:
         return sorted(free, key=lambda v: (size_of(v.spec.capacity), v.metadata.name))
 
 
-def matched(claims: Iterable[PersistentVolumeClaim], volumes: Volumes, reach: Reach, where: Mask) -> list[Mask]:
-    """For each claim, in this order, the nodes of the mask where a volume was found for it.
+class Match:
+    """Which volume a claim finds on each node: an index into `volumes` a slot, or -1."""
+
+    def __init__(self, claim: PersistentVolumeClaim, slots: int) -> None:
+        self.claim = claim
+        self.volumes: list[PersistentVolume] = []
+        self.which: NDArray[np.int32] = np.full(slots, -1, np.int32)
+
+    @property
+    def found(self) -> Mask:
+        """The slots where there is one."""
+        found: Mask = self.which >= 0
+        return found
+
+    def at(self, slot: int) -> PersistentVolume | None:
+        """The volume for one node."""
+        return None if self.which[slot] < 0 else self.volumes[int(self.which[slot])]
+
+    def take(self, volume: PersistentVolume, slots: Slots) -> None:
+        """Use a volume on these nodes."""
+        self.which[slots] = len(self.volumes)
+        self.volumes.append(volume)
+
+
+def matched(claims: Iterable[PersistentVolumeClaim], volumes: Volumes, reach: Reach, where: Mask) -> list[Match]:
+    """For each claim, in this order, the volumes that it finds on the nodes of the mask.
 
     A volume that one claim took on a node is not there for the next. InvalidSelectorError for a malformed selector.
     """
@@ -60,8 +85,8 @@ def size_of(amounts: Amounts | None) -> int:
     return quantity.parse((amounts or {}).get(STORAGE, 0))
 
 
-def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: Mask, taken: dict[str, Slots]) -> Mask:
-    looking, found = where.copy(), np.zeros(len(where), np.bool_)
+def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: Mask, taken: dict[str, Slots]) -> Match:
+    looking, match = where.copy(), Match(claim, len(where))
 
     def take(volume: PersistentVolume) -> None:
         slots = reach.of_affinity(_required(volume))
@@ -69,7 +94,8 @@ def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: 
         if volume.metadata.name in taken:
             slots = np.setdiff1d(slots, taken[volume.metadata.name], assume_unique=True)
         if len(slots):
-            found[slots], looking[slots] = True, False
+            match.take(volume, slots)
+            looking[slots] = False
             taken[volume.metadata.name] = np.concatenate([taken.get(volume.metadata.name, slots[:0]), slots])
 
     for volume in volumes.kept_for(claim):
@@ -80,7 +106,7 @@ def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: 
         if not looking.any():
             break
         take(volume)
-    return found
+    return match
 
 
 def _class_and_claim(volume: PersistentVolume) -> tuple[str, str]:

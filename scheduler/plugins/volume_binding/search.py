@@ -5,7 +5,8 @@ Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (FindPodVo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,26 @@ from scheduler.objects.storage import (
 )
 from scheduler.objects.types import NodeSelector, NodeSelectorTerm
 from scheduler.plugins.volume_binding.claims import Claims
-from scheduler.plugins.volume_binding.matching import Volumes, matched, size_of
+from scheduler.plugins.volume_binding.matching import Match, Volumes, matched, size_of
 from scheduler.plugins.volume_binding.reach import Reach
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Filter's note for Reserve: what each delayed claim finds on each node. `index`: slots by node name.
+
+    The slot of a node stays the same while the cycle's own pod is brought to it, which is as long as this is read.
+    """
+
+    index: Mapping[str, int]
+    delayed: tuple[PersistentVolumeClaim, ...]
+    matches: tuple[Match, ...]
+
+    def on(self, node: str) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
+        """The volumes to bind on a node, each to its claim, and the claims to make a volume for."""
+        found = {m.claim.full_name: m.at(self.index[node]) for m in self.matches}
+        static = [(volume, claim) for claim in self.delayed if (volume := found.get(claim.full_name)) is not None]
+        return static, [claim for claim in self.delayed if found.get(claim.full_name) is None]
 
 
 class Storage:
@@ -60,13 +79,14 @@ class Search:
         self._storage = storage
         self._nodes = nodes
         self._reach = Reach(nodes)
+        self._matches: list[Match] = []
         # in the order of the message
         self._affinity, self._unbound, self._space, self._missing, self._error = (
             _Column(nodes.slots) for _ in range(5)
         )
 
     def verdicts(self, claims: Claims) -> Verdicts:
-        """The verdict column."""
+        """The verdict column; what it rests on is in `choices` then."""
         self._check_bound(claims.bound)
         self._check_delayed(claims.delayed, ~self._error.given)
         columns = (self._affinity, self._unbound, self._space, self._missing, self._error)
@@ -83,6 +103,10 @@ class Search:
             return unresolvable(*said) if said else SUCCESS
 
         return Verdicts.each(ids, len(distinct), verdict)
+
+    def choices(self, claims: Claims) -> Choices:
+        """Which volumes the delayed claims get on the nodes that were not rejected. After `verdicts`."""
+        return Choices(self._nodes.index, claims.delayed, tuple(self._matches))
 
     # --- claims that are bound ------------------------------------------------------------------------------------
 
@@ -143,11 +167,11 @@ class Search:
             to_provision.append((claim, where))
         to_match.sort(key=lambda claim: size_of(claim.spec.resources.requests))
         try:
-            found = matched(to_match, self._storage.volumes, self._reach, where)
+            found = self._matches = matched(to_match, self._storage.volumes, self._reach, where)
         except InvalidSelectorError as e:
             self._error.give(where, Reason("text", {"text": f"error creating internal label selector for claim: {e}"}))
             return
-        to_provision += [(claim, ~here) for claim, here in zip(to_match, found, strict=True)]
+        to_provision += [(match.claim, ~match.found) for match in found]
         for claim, needed in to_provision:
             where = where & ~self._provision(claim, where & needed)
 

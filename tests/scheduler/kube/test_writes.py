@@ -237,8 +237,8 @@ class TestWrites:
     def written(self, server: Script, *, events: bool = True) -> list[tuple[str, str]]:
         api = api_of(server)
         sender = EventSender(api, "me") if events else None
-        said = ApiWrites(api, sender, lambda work: work())
-        said.not_scheduled(POD, "Unschedulable", "no room")
+        said = ApiWrites(api, sender, lambda work: work(), lambda: True)
+        said.not_scheduled(POD, "Unschedulable", "no room", None)
         said.skipped(POD, "being deleted")
         said.scheduled(POD, "n")
         if sender is not None:

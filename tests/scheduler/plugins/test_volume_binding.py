@@ -47,8 +47,8 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 IN_ZONE_A = term(expression(ZONE, "In", "a"))
 
 
-def plugin(*objects: Any, binds_volumes: bool = True) -> VolumeBinding:
-    return VolumeBinding(VolumeBindingArgs(), Cluster(*objects, binds_volumes=binds_volumes))
+def plugin(*objects: Any) -> VolumeBinding:
+    return VolumeBinding(VolumeBindingArgs(), Cluster(*objects))
 
 
 def node(name: str, zone: str) -> NodeBuilder:
@@ -370,22 +370,7 @@ def test_all_reasons_of_a_node_in_order() -> None:
     assert decided(claiming("bound", "c"), *missing) == everywhere(f"{NONE}+claim-volume-missing")
 
 
-# --- what is not built, points, arguments -----------------------------------------------------------------------------
-
-
-def test_a_scheduler_that_binds_no_volumes_refuses_pods_that_need_it_and_no_others() -> None:
-    objects = (claim("wait"), storage_class(), claim("bound", volume="v"), volume("v"))
-    by = plugin(*objects, binds_volumes=False)
-    assert codes(tried(by, claiming("bound", "wait"), NODES)) == "not-built"
-    assert codes(tried(by, claiming("bound"), NODES)) == row()
-
-
-@pytest.mark.parametrize(("name", "code"), [("bound", Code.SUCCESS), ("wait", Code.UNSCHEDULABLE_AND_UNRESOLVABLE)])
-def test_nothing_is_reserved_for_a_claim_that_waits(name: str, code: Code) -> None:
-    by = plugin(claim("wait"), storage_class(), claim("bound", volume="v"), volume("v"))
-    state, pod = CycleState(), claiming(name).info()
-    by.pre_filter(state, pod, NODES)
-    assert by.reserve(state, pod, "n1").code is code
+# --- points, arguments -----------------------------------------------------------------------------------------------
 
 
 def test_no_points() -> None:
