@@ -261,7 +261,7 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
     nearest = min(slots, key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
     verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
     details = [detail(decision, table, nearest, reason) for reason in verdict.reasons]
-    words = ", ".join(d["text"] for d in details)
+    words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender need not
     where = f" on {table.names[nearest]}{', the nearest' if len(slots) > 1 else ''}" if _numeric(details) else ""
     plugin = decision.filters[position].plugin
     looked = decision.nodes_evaluated

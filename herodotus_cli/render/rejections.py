@@ -15,6 +15,7 @@ from herodotus_record.units import quantity
 
 Json = dict[str, Any]
 PASS, REJECT, NOTHING = "✓", "✗", "–"
+UNSAID = "no reason given"  # an extender need not
 
 
 def grouped(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
@@ -32,7 +33,7 @@ def per_node(answer: Json, view: View) -> list[Block]:
     for node in answer.get("perNode", ()):
         first = True
         for verdict in node["rejectedBy"]:
-            for why in [reason["text"] for reason in verdict["reasons"]] or [verdict["code"]]:
+            for why in [reason["text"] for reason in verdict["reasons"]] or [UNSAID]:
                 named = node["node"] if first or view.piped else ""
                 rows.append((Cell(named, "strong"), Cell(verdict["plugin"], "bad"), Cell(why)))
                 first = False
@@ -69,7 +70,7 @@ def _verdict(node: Json, plugin: str, view: View) -> Cell:
 
 def _why(group: Json, *, name_nodes: bool) -> str:
     """What the nodes of a group have in common, then the nodes, those with equal numbers together."""
-    common = "; ".join(reason["text"] for reason in group["reasons"]) or group["code"]
+    common = "; ".join(reason["text"] for reason in group["reasons"]) or UNSAID
     if not name_nodes:
         return common
     by_free: dict[str, list[str]] = {}

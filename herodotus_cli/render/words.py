@@ -37,10 +37,11 @@ _SPANS = (
 
 
 def short_names(plugins: Sequence[str]) -> dict[str, str]:
-    """A short name for each plugin, no two alike."""
+    """A short name for each plugin, no two alike. An extender's, which is a URL, starts with its host."""
     names: dict[str, str] = {}
     for plugin in plugins:
-        short = SHORT.get(plugin) or (plugin if len(plugin) <= _CUT else plugin[: _CUT - 1] + "…")
+        bare = plugin.rpartition("://")[2]
+        short = SHORT.get(plugin) or (bare if len(bare) <= _CUT else bare[: _CUT - 1] + "…")
         names[plugin] = plugin if short in names.values() else short
     return names
 

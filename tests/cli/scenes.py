@@ -14,11 +14,15 @@ from herodotus_cli.render.blocks import Block, View
 from herodotus_record import reasons
 from herodotus_record.answers import pod_explanation
 from herodotus_record.model import (
+    NOT_RUN,
+    SUCCESS,
     Candidate,
     Code,
     Decision,
+    FilterColumn,
     NodeTable,
     Owner,
+    Path,
     PluginVerdict,
     Preemption,
     Reason,
@@ -54,6 +58,9 @@ MORE_PLUGINS = {  # score plugin -> weight; with the builders' three, all in-tre
 }
 
 
+EXTENDER = "http://gpu-extender.kube-system:8888/scheduler"
+
+
 @dataclass(frozen=True)
 class Scene:
     """An answer and the screen that shows it."""
@@ -84,6 +91,9 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
         "node-many-plugins": lambda: Scene(long_names(explained(many_plugins(), node="worker-3")), node_of_pod.screen),
         "node-all": lambda: Scene(placed(node="worker-12"), all_filters),
+        "extender-scored": lambda: Scene(explained(extender_scored())),
+        "extender-refused": lambda: Scene(explained(extender_refused())),
+        "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), node_of_pod.screen),
         "5000-nodes-placed": lambda: Scene(explained(large(fits=3000))),
         "5000-nodes-pending": lambda: Scene(explained(large(fits=0))),
     }
@@ -176,6 +186,39 @@ def a_pending() -> Decision:
     rejected["worker-9"] = {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
     owner = Owner("StatefulSet", "payments")
     return a_decision(pod="payments-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000}, owner=owner, attempt=5)
+
+
+def extender_scored() -> Decision:
+    """An extender's points, 0 to 10, decide."""
+    decision = a_placed()
+    raw = array("b", [10 if node == "worker-3" else 0 for node in NODES])
+    given = ScoreColumn(EXTENDER, 2, False, raw, array("b", [10 * points for points in raw]))
+    totals = array("q", [t + 20 * p for t, p in zip(decision.totals, raw, strict=True)])
+    by_total = sorted({t for t, r in zip(totals, decision.rank, strict=True) if r}, reverse=True)
+    rank = array("H", [1 + by_total.index(t) if r else 0 for t, r in zip(totals, decision.rank, strict=True)])
+    chosen = NODES.index("worker-3")
+    return replace(decision, scores=(*decision.scores, given), totals=totals, rank=rank, chosen=chosen)
+
+
+def extender_refused() -> Decision:
+    """It was asked about two nodes: one it refuses with a message, one without a word."""
+    left = ("worker-3", "worker-5")
+    rejected = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES if node not in left}
+    decision = a_decision(pod="train-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000})
+    no_gpu = Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "no GPU of that kind is free"}),))
+    table = (SUCCESS, NOT_RUN, no_gpu, Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+    ids = array("B", [{"worker-3": 2, "worker-5": 3}.get(node, 1) for node in NODES])
+    return replace(
+        decision,
+        path=Path.NONE,
+        chosen=None,
+        nodes_feasible=0,
+        filters=(*decision.filters, FilterColumn(EXTENDER, False, table, ids)),
+        scores=(),
+        totals=array("B"),
+        rank=array("H", [0] * len(NODES)),
+        message="0/12 nodes are available: 1 no GPU of that kind is free, 10 Insufficient cpu.",
+    )
 
 
 def prefilter_rejected() -> Json:
