@@ -1,7 +1,4 @@
-"""`extenders:` of a configuration: their fields and what kube-scheduler refuses.
-
-The HTTP client is not built yet: such a configuration is valid, and `run` refuses to start with it.
-"""
+"""`extenders:` of a configuration: their fields and what kube-scheduler refuses. `scheduler.extenders` asks them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import msgspec
 
 from scheduler.config.extenders import Extender as ExtenderConfig
 from scheduler.extenders import wire
-from scheduler.extenders.transport import Transport
+from scheduler.extenders.transport import Transport, without_password
 from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Object
@@ -30,10 +30,10 @@ def build_extenders(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
     """The extenders of a configuration, named by their URLs; of two with one URL, the later one gets a number."""
     extenders: list[HttpExtender] = []
     seen: Counter[str] = Counter()
-    for config in configs:
-        seen[config.url_prefix] += 1
-        number = seen[config.url_prefix]
-        name = config.url_prefix if number == 1 else f"{config.url_prefix} ({number})"
+    for i, config in enumerate(configs):
+        url = without_password(config.url_prefix) or f"extenders[{i}]"
+        seen[url] += 1
+        name = url if seen[url] == 1 else f"{url} ({seen[url]})"
         extenders.append(HttpExtender(config, name, Transport(config)))
     return extenders
 
@@ -50,6 +50,7 @@ class HttpExtender:
         self.binds = bool(config.bind_verb)
         self.preempts = bool(config.preempt_verb)
         self._config = config
+        self._url = without_password(config.url_prefix)
         self._managed = {resource.name for resource in config.managed_resources}
         self._transport = transport
 
@@ -78,7 +79,7 @@ class HttpExtender:
         for name in names:
             if name not in asked:
                 raise ExtenderError(
-                    f"extender {json.dumps(self._config.url_prefix)} claims a filtered node {json.dumps(name)}"
+                    f"extender {json.dumps(self._url)} claims a filtered node {json.dumps(name)}"
                     " which is not found in the input node list"
                 )
         return Filtered(frozenset(names), answer.failed_nodes or {}, answer.failed_and_unresolvable_nodes or {})
@@ -127,7 +128,7 @@ class HttpExtender:
         try:
             return wire.decode(kind, body)
         except wire.WireError as e:
-            raise ExtenderError(f"invalid answer to {verb} from extender at URL {self._config.url_prefix}: {e}") from e
+            raise ExtenderError(f"invalid answer to {verb} from extender at URL {self._url}: {e}") from e
 
 
 def _whole(obj: Object) -> msgspec.Raw:

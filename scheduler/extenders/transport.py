@@ -10,6 +10,7 @@ search. Upstream limits no answer; ours may be twice the request and `SPARE_BYTE
 from __future__ import annotations
 
 import base64
+import re
 import socket
 import ssl
 import time
@@ -40,6 +41,11 @@ class TlsError(ValueError):
     """The extender's tlsConfig cannot be used."""
 
 
+def without_password(url: str) -> str:
+    """The URL as records, logs and messages may show it, as Go shows it."""
+    return re.sub(r"^(\w+://[^/@:]*):[^/@]*@", r"\1:***@", url)
+
+
 class Transport:
     """Connections to one extender. Thread-safe."""
 
@@ -64,32 +70,33 @@ class Transport:
     def post(self, verb: str, body: bytes) -> bytes:
         """The answer's body. ExtenderError for anything but 200, or when the time is over."""
         url = f"{self._url}/{verb}"
-        exchange = self._threads.submit(self._exchange, verb, url, body, time.monotonic() + self._timeout_s)
+        shown = without_password(url)
+        exchange = self._threads.submit(self._exchange, verb, url, shown, body, time.monotonic() + self._timeout_s)
         try:
             return exchange.result(self._timeout_s)
         except NotDone:
             exchange.cancel()
-            raise ExtenderError(f'Post "{url}": {_LATE}') from None
+            raise ExtenderError(f'Post "{shown}": {_LATE}') from None
 
     def close(self) -> None:
         """Close every connection; exchanges under way fail."""
         self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _exchange(self, verb: str, url: str, body: bytes, deadline: float) -> bytes:
+    def _exchange(self, verb: str, url: str, shown: str, body: bytes, deadline: float) -> bytes:
         limit = 2 * len(body) + self._spare_bytes
         headers = {"Content-Type": "application/json"}
         with (
-            _worded(url),
+            _worded(shown),
             self._client.stream("POST", url, content=body, headers=headers, extensions=self._extensions) as response,
         ):
             if response.status_code != httpx.codes.OK:
-                raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
+                raise ExtenderError(f"failed {verb} with extender at URL {shown}, code {response.status_code}")
             answer = bytearray()
             for piece in _pieces(response):
                 answer += piece
                 if len(answer) > limit:
-                    raise ExtenderError(f"answer of extender at URL {url} is over the limit of {limit} bytes")
+                    raise ExtenderError(f"answer of extender at URL {shown} is over the limit of {limit} bytes")
                 if time.monotonic() > deadline:
                     raise ExtenderError(_LATE_BODY)
             return bytes(answer)

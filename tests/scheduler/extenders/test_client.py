@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.config.extenders import ManagedResource
-from scheduler.extenders.client import HttpExtender
+from scheduler.config.extenders import Extender, ManagedResource
+from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
@@ -325,3 +325,19 @@ def test_it_is_asked_from_many_threads_at_once(extender: Stub) -> None:
         for thread in threads:
             thread.join()
     assert answers == [{"a": 1}] * 20
+
+
+def test_extenders_are_named_by_url_without_its_password_and_no_two_alike() -> None:
+    urls = ("http://e", "http://user:secret@e:80/x", "http://e", "")
+    extenders = build_extenders([Extender(url_prefix=url) for url in urls])
+    assert [e.name for e in extenders] == ["http://e", "http://user:***@e:80/x", "http://e (2)", "extenders[3]"]
+    for extender in extenders:
+        extender.close()
+
+
+def test_a_url_that_is_none_fails_when_it_is_asked() -> None:
+    assert failure("filter", "").startswith('Post "/filter": ')
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "secret" not in failure("filter", f"http://user:secret@{where}")

@@ -233,6 +233,16 @@ def test_points_are_stretched_weighed_and_added() -> None:
     assert (one.asked, two.asked) == ([("prioritize", ["a", "b"])], [("prioritize", ["a", "b"])])
 
 
+def test_an_extender_that_filters_changes_no_score() -> None:
+    """Upstream forgets the pods on nodes that an extender sent back whole (kubernetes#141781)."""
+    nodes = three(make_pod("on-a").request(cpu="2").node("a"), make_pod("on-b").request(cpu="1").node("b"))
+    plain, asked = attempt(make_pod(), nodes), attempt(make_pod(), nodes, FakeExtender(filter_answer=keeps_all))
+    assert plain.trace.totals is not None
+    assert asked.trace.totals is not None
+    assert list(asked.trace.totals) == list(plain.trace.totals)
+    assert len(set(plain.trace.totals)) == 3
+
+
 @pytest.mark.parametrize("points", [ExtenderError("gone"), {"a": 1 << 17}], ids=["failed", "beyond-any-sense"])
 def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: Any) -> None:
     plain = attempt(make_pod(), three())
