@@ -72,8 +72,10 @@ def _verbosity(request: Request, set_verbosity: Callable[[int], None]) -> Respon
     if request.method != "PUT":
         return text(406, "unsupported http method\n")
     said = request.body.decode("latin-1")
-    if not (said.isascii() and said.isdecimal()) or int(said) > MAX_VERBOSITY:
-        return text(400, f"failed set klog.logging.verbosity {said}: not a number of 32 bits\n")
+    if not (said.isascii() and said.isdecimal()):
+        return text(400, f'strconv.ParseUint: parsing "{said}": invalid syntax\n')
+    if int(said) > MAX_VERBOSITY:
+        return text(400, f'strconv.ParseUint: parsing "{said}": value out of range\n')
     set_verbosity(int(said))
     klog.info(0, "Verbosity changed", v=int(said))
     return text(200, f"successfully set klog.logging.verbosity to {said}\n")

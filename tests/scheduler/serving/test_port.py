@@ -370,10 +370,10 @@ class TestRoutes:
         ("method", "body", "code", "said"),
         [
             ("PUT", "7", 200, "successfully set klog.logging.verbosity to 7\n"),
-            ("PUT", "much", 400, "failed set klog.logging.verbosity much: not a number of 32 bits\n"),
-            ("PUT", "-1", 400, "failed set klog.logging.verbosity -1: not a number of 32 bits\n"),
-            ("PUT", "99999999999", 400, "failed set klog.logging.verbosity 99999999999: not a number of 32 bits\n"),
-            ("PUT", "", 400, "failed set klog.logging.verbosity : not a number of 32 bits\n"),
+            ("PUT", "much", 400, 'strconv.ParseUint: parsing "much": invalid syntax\n'),
+            ("PUT", "-1", 400, 'strconv.ParseUint: parsing "-1": invalid syntax\n'),
+            ("PUT", "99999999999", 400, 'strconv.ParseUint: parsing "99999999999": value out of range\n'),
+            ("PUT", "", 400, 'strconv.ParseUint: parsing "": invalid syntax\n'),
             ("GET", "", 406, "unsupported http method\n"),
         ],
     )
