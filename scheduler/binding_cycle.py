@@ -277,7 +277,8 @@ class BindingCycles:
 
     def _is_over(self, flight: InFlight) -> bool:
         """The pod is gone, or the watch has shown it bound: to another node, or by another scheduler."""
-        return flight.deleted or self._shared.cache.bound(flight.assumed.pod.uid)
+        cache, uid = self._shared.cache, flight.assumed.pod.uid
+        return flight.deleted or (cache.bound(uid) and not cache.assumed(uid))
 
     def _record(
         self, assumed: Assumed, phase: str, code: Code, message: str, duration_s: float, *, final: bool = False
