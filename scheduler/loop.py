@@ -271,7 +271,7 @@ class Loop:
         for slot in trace.feasible.nonzero()[0].tolist():
             node = names[slot]
             for run in trace.scores:
-                if run.normalized is not None:
+                if run.normalized is not None and not run.extender:  # theirs are logged as they come
                     score = int(run.normalized[slot]) * run.weight
                     klog.info(
                         10, "Plugin scored node for pod", pod=pod.full_name, plugin=run.plugin, node=node, score=score

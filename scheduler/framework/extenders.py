@@ -182,15 +182,16 @@ def _scored(
         )
         trace.marks.append(f"extender {extender.name} failed to prioritize, gave no points: {answer}")
     if not isinstance(answer, Mapping):
-        return ScoreRun(extender.name, extender.weight)
+        return ScoreRun(extender.name, extender.weight, extender=True)
     raw = np.zeros(trace.slots, np.int64)
     for node, score in answer.items():
+        klog.info(10, "Extender scored node for pod", pod=pod.full_name, extender=extender.name, node=node, score=score)
         slot = nodes.index.get(node)
         if slot is not None and feasible[slot]:
             raw[slot] = score
     assert trace.totals is not None
     trace.totals = trace.totals + raw * (STRETCH * extender.weight)
-    return ScoreRun(extender.name, extender.weight, raw, raw * STRETCH)
+    return ScoreRun(extender.name, extender.weight, raw, raw * STRETCH, extender=True)
 
 
 def _victims(extender: Extender, node: str, sacrifice: Sacrifice, nodes: NodeColumns) -> Victims | None:

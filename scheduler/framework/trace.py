@@ -27,12 +27,13 @@ class FilterRun:
 
 @dataclass(frozen=True)
 class ScoreRun:
-    """One score plugin's columns; None where it was skipped."""
+    """One score plugin's, or extender's, columns; None where it was skipped."""
 
     plugin: str
     weight: int
     raw: Scores | None = None
     normalized: Scores | None = None
+    extender: bool = False
 
 
 @dataclass
