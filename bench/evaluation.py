@@ -17,6 +17,7 @@ from scheduler.evaluate.cluster import Manifest, load
 from scheduler.evaluate.engine import Engine
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
+from scheduler.plugins import IN_TREE
 
 SIZES: Final = {f"evaluate-{nodes}x{pods}": (nodes, pods) for nodes, pods in ((1000, 20_000), (5000, 50_000))}
 
@@ -50,7 +51,7 @@ def measure(nodes: int, pods: int) -> Measured:
     loads, shapes = [], []
     for name, pod in mixed.waiting().items():
         start = time.perf_counter()
-        engine = Engine(load(manifests), Configuration())
+        engine = Engine(load(manifests), Configuration(), IN_TREE)
         loads.append(time.perf_counter() - start)
         shapes.append(_shape(name, engine, PodInfo(msgspec.convert(pod, Pod))))
     return Measured(sorted(loads)[len(loads) // 2], tuple(shapes))

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ from scheduler.evaluate import ManifestError, NoCluster
 from scheduler.evaluate.cases import CASE, FORMS, CaseError, answer, evaluate_lines
 from scheduler.evaluate.files import evaluate_files
 from scheduler.kube.credentials import CredentialsError
-from scheduler.plugins import IN_TREE
+from scheduler.plugins.registry import Named, PluginLoadError, Registry
 from scheduler.recorder import shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.run import RefusedError, RunSettings, run
@@ -41,18 +41,22 @@ DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
+def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> int:
+    """Run a command; the exit code.
+
+    `plugins`: out-of-tree plugins of a command of one's own: `main(plugins=[with_plugin("Name", Factory)])`.
+    """
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
         parser.error("evaluate: --cluster and --pod go together")
     klog.setup(arguments.v, format=arguments.logging_format)
     try:
+        arguments.registry = Registry(plugins)
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
-    except (ConfigError, CredentialsError, ManifestError, RefusedError) as e:
+    except (ConfigError, CredentialsError, ManifestError, PluginLoadError, RefusedError) as e:
         _say("error", e)
         return 1
     except KeyboardInterrupt:
@@ -63,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config, arguments.accept_legacy_config)
+    config = _configuration(arguments.config, arguments)
     if arguments.leader_elect is not None:
         election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
         config = msgspec.structs.replace(config, leader_election=election)
@@ -86,6 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
             verbosity=arguments.v,
             logging_format=arguments.logging_format,
             adaptive_sampling=arguments.adaptive_sampling,
+            registry=arguments.registry,
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
         ),
@@ -111,14 +116,14 @@ def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config, arguments.accept_legacy_config) if arguments.config else None
+    config = _configuration(arguments.config, arguments) if arguments.config else None
     if arguments.cluster is not None:
-        decided = evaluate_files(arguments.cluster, arguments.pod, config, _note)
+        decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)
         _print_json(answer(decided.pod.full_name, decided, arguments.output))
         return 0
     code = 0
     lines = io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")  # a line that is no text is that line's error
-    for outcome in evaluate_lines(lines, config, arguments.output):
+    for outcome in evaluate_lines(lines, config, arguments.output, arguments.registry):
         if isinstance(outcome, CaseError):
             _say("error", outcome)
             code = 1
@@ -141,10 +146,10 @@ def _say(what: str, message: object) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.file, arguments.accept_legacy_config)
+    config = _configuration(arguments.file, arguments)
     for i in range(len(config.profiles)):
-        build_profile(config, i, IN_TREE, NoCluster())
-    print(yaml.safe_dump(defaulted(config, IN_TREE), sort_keys=True), end="")
+        build_profile(config, i, arguments.registry, NoCluster())
+    print(yaml.safe_dump(defaulted(config, arguments.registry), sort_keys=True), end="")
     return 0
 
 
@@ -164,10 +169,10 @@ def _ship(arguments: argparse.Namespace) -> int:
     return shipper.main(arguments.spool, arguments.endpoint)
 
 
-def _configuration(path: Path | None, accept_legacy: bool = False) -> Configuration:
+def _configuration(path: Path | None, arguments: argparse.Namespace) -> Configuration:
     if path is None:
         return Configuration()
-    return load(path, legacy=_warn_of(path) if accept_legacy else None)
+    return load(path, legacy=_warn_of(path) if arguments.accept_legacy_config else None, registry=arguments.registry)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:

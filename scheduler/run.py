@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler import klog
-from scheduler.config import Configuration, build_profile
+from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import defaulted
 from scheduler.debugger import CacheDebugger
 from scheduler.dry_run_binding import MARK
@@ -42,7 +42,6 @@ from scheduler.loop import Loop
 from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
 from scheduler.objects.types import Node, Pod
-from scheduler.plugins import IN_TREE
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
@@ -78,6 +77,7 @@ class RunSettings:
     verbosity: int
     logging_format: str
     adaptive_sampling: bool
+    registry: Registry  # the plugins that profiles may name
     preemption: bool
     dry_run_binding: bool
 
@@ -197,7 +197,7 @@ def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event)
 
 def _serve(config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals) -> Callable[[], None]:
     content = Content(
-        configuration=defaulted(config, IN_TREE),
+        configuration=defaulted(config, settings.registry),
         metrics=vitals.metrics.exposition,
         healthz=vitals.healthz,
         livez=vitals.livez,
@@ -231,7 +231,7 @@ def _frameworks(
 ) -> dict[str, Framework]:
     frameworks = {}
     for i in range(len(config.profiles)):
-        profile = build_profile(config, i, IN_TREE, handle)
+        profile = build_profile(config, i, settings.registry, handle)
         if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
             profile = replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
         frameworks[profile.scheduler_name] = Framework(profile, time.monotonic, extenders, shared.nominator)

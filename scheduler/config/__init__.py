@@ -5,9 +5,10 @@ Owns: reading (`document`, `load`), the types (`types`), what is refused (`valid
 arguments, and which of these they refuse.
 """
 
+from scheduler.config.arguments import Registry
 from scheduler.config.errors import ConfigError
 from scheduler.config.load import load, read
 from scheduler.config.profiles import build_profile
 from scheduler.config.types import Configuration, ProfileConfig
 
-__all__ = ["ConfigError", "Configuration", "ProfileConfig", "build_profile", "load", "read"]
+__all__ = ["ConfigError", "Configuration", "ProfileConfig", "Registry", "build_profile", "load", "read"]

@@ -14,7 +14,7 @@ from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.framework.plugin import Args, InTreePlugin, NoArgs
 from scheduler.objects.problems import Problem
 
-Registry = Mapping[str, type[InTreePlugin]]
+Registry = Mapping[str, type[InTreePlugin]]  # plugins by the name that a configuration has for them
 
 
 def arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
@@ -33,11 +33,12 @@ def argument_problems(profile: ProfileConfig, path: str, registry: Registry) -> 
 def _decoded(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[tuple[int, Args]]:
     for j, entry in enumerate(profile.plugin_config):
         if entry.name in registry:
-            yield j, _decode(entry, f"{path}.pluginConfig[{j}]", registry[entry.name].args_type)
+            yield j, _decode(entry, f"{path}.pluginConfig[{j}]", registry[entry.name])
 
 
-def _decode(entry: PluginConfig, path: str, args_type: type[Args]) -> Args:
-    written, kind = entry.args or {}, f"{entry.name}Args"
+def _decode(entry: PluginConfig, path: str, plugin: type[InTreePlugin]) -> Args:
+    written, kind = entry.args or {}, f"{plugin.name}Args"
+    args_type = plugin.args_type
     if written and args_type is NoArgs:
         raise ConfigError(f"{path}.args: plugin {entry.name} takes no arguments")
     found, version = written.get("kind", kind), written.get("apiVersion", API_VERSION)

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.config import ConfigError, Configuration, read
+from scheduler.config import ConfigError, Configuration, Registry, read
 from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
 from scheduler.evaluate.engine import Engine, Evaluation
 from scheduler.objects.pod import PodInfo
+from scheduler.plugins import IN_TREE
 
 Json = dict[str, Any]
 
@@ -27,7 +28,7 @@ class CaseError(ValueError):
 
 
 def evaluate_lines(
-    lines: Iterable[str], config: Configuration | None, form: str = "case"
+    lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
 ) -> Iterator[Json | CaseError]:
     """The answer to each case, or what is wrong with it. `config`: for cases that bring none of their own.
 
@@ -37,13 +38,10 @@ def evaluate_lines(
         if not line.strip():
             continue
         try:
-            yield _answer(_case(line, number), config, form)
+            case = _case(line, number)
+            yield answer(_id(case), evaluate(case, config, registry), form)
         except CaseError as e:
             yield e
-
-
-def _answer(case: Json, config: Configuration | None, form: str) -> Json:
-    return answer(_id(case), evaluate(case, config), form)
 
 
 def answer(name: str, evaluation: Evaluation, form: str) -> Json:
@@ -54,17 +52,17 @@ def answer(name: str, evaluation: Evaluation, form: str) -> Json:
     return {"id": name, "expect": evaluation.outcome(), **({"marks": marks} if marks else {})}
 
 
-def evaluate(case: Mapping[str, Any], config: Configuration | None = None) -> Evaluation:
+def evaluate(case: Mapping[str, Any], config: Configuration | None = None, registry: Registry = IN_TREE) -> Evaluation:
     """Decide one case. CaseError when it is malformed."""
     try:
         if case.get("config"):
-            config = read(json.dumps(case["config"]), default_name="default-scheduler")
+            config = read(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)
         pod = PodInfo(decoded_pod("pod", case.get("pod")))
         objects = case.get("objects") or ()
         if not isinstance(objects, list | tuple):
             raise ManifestError("objects: expected an array")
         cluster = load((Manifest(f"objects[{i}]", content) for i, content in enumerate(objects)), pod)
-        return Engine(cluster, config or Configuration()).evaluate(pod)
+        return Engine(cluster, config or Configuration(), registry).evaluate(pod)
     except (ConfigError, ManifestError) as e:
         raise CaseError(f"case {_id(case)}: {e}") from e
 

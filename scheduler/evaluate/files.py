@@ -15,12 +15,13 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from scheduler.config import Configuration
+from scheduler.config import Configuration, Registry
 from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
 from scheduler.evaluate.defaults import defaulted
 from scheduler.evaluate.engine import Engine, Evaluation
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
+from scheduler.plugins import IN_TREE
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
@@ -39,7 +40,11 @@ class _Loader(_FASTEST):  # type: ignore[misc]
 
 
 def evaluate_files(
-    cluster: Sequence[str], pod: str, config: Configuration | None, note: Callable[[str], None]
+    cluster: Sequence[str],
+    pod: str,
+    config: Configuration | None,
+    note: Callable[[str], None],
+    registry: Registry = IN_TREE,
 ) -> Evaluation:
     """Decide the pod of a file against the cluster of files. `note`: takes what the user should know, a line each.
 
@@ -57,7 +62,8 @@ def evaluate_files(
     if not found.nodes.live.any():
         raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
     given = config or Configuration()
-    return Engine(found, given, _profile_of(incoming.pod, given, note if config else _quiet)).evaluate(incoming)
+    profile = _profile_of(incoming.pod, given, note if config else _quiet)
+    return Engine(found, given, registry, profile).evaluate(incoming)
 
 
 def manifests(path: str) -> Iterator[Manifest]:

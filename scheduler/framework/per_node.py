@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import NOT_RUN, SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import Filter, Mask, NormalizeScore, Score, Scores
-from scheduler.framework.plugin import Args, Handle, NoArgs
+from scheduler.framework.plugin import InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts
 from scheduler.objects.pod import PodInfo
@@ -68,20 +68,14 @@ class NodeInfo:
         return int(self._columns.requested(resource)[self._slot])
 
 
-class PerNodePlugin:
+class PerNodePlugin(InTreePlugin):
     """Base of plugins in the plain form. Methods are looked up by name; define those of the points you extend.
 
     `filter(state, pod, node) -> Verdict | None`: None is Success.
     `score(state, pod, node) -> int`: raw points; without `normalize` from 0 to 100.
     """
 
-    name: ClassVar[str]
-    args_type: ClassVar[type[Args]] = NoArgs
     pure: ClassVar[bool] = False  # filter only reads: it may be asked about nodes that are rejected already
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        self.args = args
-        self.handle = handle
 
 
 @runtime_checkable

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from scheduler import app
-from scheduler.config import Configuration
 from scheduler.version import __version__
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
@@ -346,7 +345,3 @@ class TestBetaConfigurations:
         assert refused(capsys, "convert-config", str(tmp_path / "old.yaml"), "-o", str(tmp_path)).endswith(
             f"error: {tmp_path}: Is a directory"
         )
-
-
-def test_the_default_configuration_is_what_run_takes() -> None:
-    assert app._configuration(None) == Configuration()
