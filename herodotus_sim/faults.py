@@ -160,7 +160,13 @@ def _lose_answer(fault: Fault, draw: random.Random, handle: Handle, request: Req
 
 
 def _slow(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    time.sleep(draw.uniform(*fault.seconds))
+    """As a real server, it gives up a request that the client has given up, or asked to be ended by now (`timeout`)."""
+    wait_s, allowed_s = draw.uniform(*fault.seconds), float(request.query.get("timeout", "60s").rstrip("s"))
+    time.sleep(min(wait_s, allowed_s))
+    if wait_s >= allowed_s:
+        raise errors.ApiError(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+    if request.client_gone():
+        raise ConnectionResetError("the client has given up")
     return handle(request)
 
 

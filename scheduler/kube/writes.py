@@ -26,8 +26,8 @@ def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) 
     """Bind the pod. ApiError when it is not bound.
 
     The UID keeps a pod that was recreated under the same name from being bound by mistake. Where no answer came, the
-    pod is read back, patiently: the request may have been carried out, and whoever takes it for failed gives the pod's
-    room to the next one.
+    pod is read back, patiently: the request may have been carried out, or be under way until the server ends it too,
+    and whoever takes it for failed gives the pod's room to the next one.
     """
     meta = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     body: Json = {
@@ -37,12 +37,16 @@ def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) 
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = _path(pod)
+    ends = time.monotonic() + timeout_s
     try:
         api.post(f"{path}/binding", body, timeout_s)
     except ApiError as e:
         if 0 < e.code < 500 and e.code != 409:
             raise
         now = _read_back(api, path)
+        if e.code == 0 and now.metadata.uid == pod.uid and not now.spec.node_name:
+            time.sleep(max(0.0, ends - time.monotonic()))
+            now = _read_back(api, path)
         if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
             raise
 

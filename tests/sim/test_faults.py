@@ -133,6 +133,25 @@ def test_a_slow_answer_comes_whole(api: Api) -> None:
     assert time.monotonic() - began >= 0.2
 
 
+def test_a_slow_request_ends_when_it_was_asked_to(api: Api) -> None:
+    api.sim.create(a_pod("web"))
+    set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
+    binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
+    assert api("POST", f"{PODS}/web/binding?timeout=0.1s", binding)[0] == 504
+    set_faults(api)
+    assert "nodeName" not in api("GET", f"{PODS}/web")[1]["spec"]
+
+
+def test_a_slow_request_whose_client_has_gone_is_given_up(api: Api) -> None:
+    api.sim.create(a_pod("web"))
+    set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
+    connection = http.client.HTTPConnection(api.address, timeout=10)
+    connection.request("DELETE", f"{PODS}/web")
+    connection.close()
+    time.sleep(0.5)
+    assert api.sim.get("Pod", "default", "web")["metadata"]["name"] == "web"
+
+
 def test_a_rule_strikes_only_what_it_names(api: Api) -> None:
     """Methods, path, client and the number of times, each on its own."""
     rules: list[tuple[Object, dict[str, Any]]] = [

@@ -67,7 +67,16 @@ def test_a_binding_that_did_not_happen_fails(
 ) -> None:
     monkeypatch.setattr(writes, "READ_BACK_S", 0.2)
     with pytest.raises(ApiError, match=message):
-        writes.bind(api_of(Script(httpx.ReadTimeout("slow"), now)), POD, "n")
+        writes.bind(api_of(Script(httpx.ReadTimeout("slow"), now)), POD, "n", 0.1)
+
+
+def test_a_binding_that_lands_late_is_waited_for() -> None:
+    """The server goes on with a request that we gave up, until the time-out that it was told as well."""
+    server = Script(httpx.ReadTimeout("slow"), shown(node=""), shown())
+    began = time.monotonic()
+    writes.bind(api_of(server), POD, "n", 0.3)
+    assert time.monotonic() - began >= 0.3
+    assert [r.method for r in server.requests] == ["POST", "GET", "GET"]
 
 
 def test_the_pod_is_read_back_until_somebody_answers() -> None:
