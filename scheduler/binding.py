@@ -22,6 +22,7 @@ from scheduler import klog
 from scheduler.framework.runtime import Framework, PluginError, message_of
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Pending, error
+from scheduler.metrics import Metrics
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder.recorder import Recorder
 
@@ -100,6 +101,7 @@ class Binder:
         done: Callable[[Bound | Parked], None],
         expect: Callable[[PodInfo, str], None],
         leading: Callable[[], bool],
+        metrics: Metrics,
     ) -> None:
         """`expect`: writes a pod's node into its status, and waits for the answer. `leading`: whether we may write."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bind")
@@ -107,6 +109,7 @@ class Binder:
         self._done = done
         self._expect = expect
         self._leading = leading
+        self._metrics = metrics
 
     def submit(self, assumed: Assumed, after: Parked | None = None) -> None:
         """Bind, without waiting for it. `after`: where it was parked. After `close` nothing is bound any more."""
@@ -176,13 +179,15 @@ class Binder:
 
     def ended(self, assumed: Assumed, phase: str, failure: PluginVerdict | None, duration_s: float) -> str | None:
         """Record how a phase ended; the message of its failure."""
+        code = Code.SUCCESS if failure is None else failure.verdict.code
+        self._metrics.phase(phase, code, assumed.decision.scheduler.profile, duration_s)
         if failure is None:
-            self._say(assumed, phase, Code.SUCCESS, "", duration_s, final=phase == "Bind")
+            self._say(assumed, phase, code, "", duration_s, final=phase == "Bind")
             return None
         message = message_of(failure.verdict)
         if failure.plugin:
             message = f'running {phase} plugin "{failure.plugin}": {message}'
-        self._say(assumed, phase, failure.verdict.code, message, duration_s, final=True)
+        self._say(assumed, phase, code, message, duration_s, final=True)
         return message
 
     def _say(

@@ -89,7 +89,7 @@ class Loop:
         """
         self.cache = shared.cache
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.binder = Binder(binding_threads, recorder, self.inbox.put, writes.nominate, leading)
+        self.binder = Binder(binding_threads, recorder, self.inbox.put, writes.nominate, leading, metrics)
         self._shared = shared
         self._frameworks = frameworks
         self._recorder = recorder

@@ -59,7 +59,7 @@ class Metrics:
     """One process' metrics, in a registry of their own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        disable_created_metrics()  # kube-scheduler has no series with that ending
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # kube-scheduler has no series of that kind
         self.registry = r = CollectorRegistry()
         self._clock = clock
         self._beat = clock()
@@ -166,7 +166,7 @@ class Metrics:
     # --- called by others -------------------------------------------------------------------------------------------
 
     def phase(self, phase: str, status: Code, profile: str, duration_s: float) -> None:
-        """A phase after the cycle ended: PreBind, Bind."""
+        """PreBind or Bind ended; called by binding threads."""
         self._phase_s.labels(phase, status.label, profile).observe(duration_s)
 
     def leading(self, name: str, leader: Callable[[], bool]) -> None:

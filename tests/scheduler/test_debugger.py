@@ -94,7 +94,7 @@ def a_world(tmp_path: Path) -> World:
 
 def test_cache_and_queue_are_dumped_and_compared(tmp_path: Path, log: io.StringIO) -> None:
     world = a_world(tmp_path)
-    others = make_pod("another-scheduler-s").json
+    others = make_pod("another-scheduler-s").scheduler("other").json
     there = Lists(
         nodes=[make_node("a").json, make_node("new").json],
         pods=[make_pod("on-a").node("a").json, make_pod("waits").scheduler(PROFILE).json, others],
