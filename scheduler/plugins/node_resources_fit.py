@@ -5,8 +5,10 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +20,7 @@ from scheduler.formulas import allocation
 from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, Handle, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts
 from scheduler.objects.names import wrong_with_key
@@ -84,6 +86,10 @@ class NodeResourcesFit(InTreePlugin):
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter", "preScore"})
 
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._allocatable = _Allocatable()
+
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods that make room, and nodes with more of what the pod requests."""
         pods = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
@@ -134,10 +140,10 @@ class NodeResourcesFit(InTreePlugin):
     def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """The pod fits the node when it is empty, and, where the node was there before, something grew."""
         asked = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
-        has = base_units(new.status.allocatable)
+        has = self._allocatable.of(new)
         if any(amount > has.get(resource, 0) for resource, amount in asked.items()):
             return False
-        had = None if old is None else base_units(old.status.allocatable)
+        had = None if old is None else self._allocatable.of(old)
         return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in asked)
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
@@ -208,3 +214,18 @@ def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
         return True
     wanted = (resource for resource, amount in pod.requests.items() if amount)
     return bool(new.pod.spec.node_name) and any(new.requests.get(r, 0) < old.requests.get(r, 0) for r in wanted)
+
+
+class _Allocatable:
+    """What nodes have, in base units. An event asks about the same two for every template that waits."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)
+
+    def of(self, node: Node) -> dict[str, int]:
+        """Of one node."""
+        for known, amounts in self._last:
+            if known is node:
+                return amounts
+        self._last.append((node, base_units(node.status.allocatable)))
+        return self._last[-1][1]

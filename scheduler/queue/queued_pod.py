@@ -32,8 +32,7 @@ class QueuedPod:
     pending: frozenset[str] = frozenset()  # those of them whose yes ends the backoff too (Pending)
     woken_by: WokenBy | None = None  # what ended its wait for an event; None where it did not wait for one
     waited_s: dict[str, float] = field(default_factory=dict)  # in each place, since the last attempt
+    uid: str = field(init=False)  # the pod's; kept here because every move asks for it
 
-    @property
-    def uid(self) -> str:
-        """The pod's UID."""
-        return self.pod.uid
+    def __post_init__(self) -> None:
+        self.uid = self.pod.uid

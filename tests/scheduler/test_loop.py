@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.model import Code, Decision, Outcome
+from herodotus_record.model import Code, Decision, Outcome, WokenBy
 from herodotus_record.model import Path as TakenPath
 from scheduler.config import Configuration, build_profile
 from scheduler.eventhandlers import NODES, PODS, node_events
@@ -253,7 +253,25 @@ class TestNotPlaced:
 
         world.node("MODIFIED", make_node("n").allocatable(cpu="8"))
         world.until(lambda: world.cluster.bound)
-        assert world.decisions[1].key.attempt == 2
+        first, second = world.decisions
+        assert second.key.attempt == 2
+        assert (first.woken_by, second.woken_by) == (None, WokenBy("NodeUpdateNodeAllocatable", "NodeResourcesFit"))
+        assert first.retry is not None
+        assert (first.retry.queue, second.retry) == ("unschedulable", None)
+
+    def test_what_happens_while_it_is_bound_is_not_missed(self, world: World) -> None:
+        """The binding fails for want of room elsewhere; the room that came meanwhile is not waited for twice."""
+        world.cluster.hold = threading.Event()
+        world.cluster.fail = [RuntimeError("no")]
+        world.start(pods=[waiting()])
+        world.loop.step(0.0)
+        assert world.cluster.asked.wait(5)
+        world.node("MODIFIED", make_node("n").allocatable(cpu="8"))
+        world.loop.step(0.0)
+        assert world.loop.queue.in_flight() == (1, 1)
+        world.cluster.hold.set()
+        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.loop.queue.in_flight() == (0, 0))
 
     @pytest.mark.parametrize(
         "makes_room",
@@ -346,7 +364,7 @@ class TestBindingFails:
         assert world.cluster.asked.wait(5)
         world.pod("DELETED", waiting())
         world.loop.step(0.0)
-        assert world.requested == {"n": 1000}  # until the answer is there, it may be bound
+        assert world.requested == {"n": 0}  # whatever the answer will be, it is gone
         world.cluster.hold.set()
         world.settle()
         assert (world.requested, len(world.loop.queue), world.writes.said) == ({"n": 0}, 0, [])

@@ -14,7 +14,6 @@ from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import build_profile, read
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
-from scheduler.framework.events import Event
 from scheduler.framework.runtime import Framework
 from scheduler.framework.state import CycleState
 from scheduler.plugins import IN_TREE
@@ -348,30 +347,3 @@ class TestPorts:
 
     def test_a_pods_own_containers_never_conflict(self) -> None:
         assert said(columns_of([make_node()]), make_pod().host_port(80).host_port(80)) == [[]]
-
-
-@pytest.mark.parametrize(
-    ("plugins", "wakes", "does_not"),
-    [
-        (
-            {"NodeResourcesFit"},
-            {Event.POD_DELETE, Event.POD_SCALE_DOWN, Event.NODE_ALLOCATABLE},
-            {Event.NODE_LABEL, Event.POD_ADD},
-        ),
-        ({"NodePorts"}, {Event.POD_DELETE, Event.NODE_ADD}, {Event.NODE_ALLOCATABLE}),
-        ({"NodeAffinity"}, {Event.NODE_LABEL, Event.NODE_ADD}, {Event.POD_DELETE, Event.NODE_ALLOCATABLE}),
-        ({"TaintToleration"}, {Event.NODE_TAINT}, {Event.NODE_LABEL, Event.POD_DELETE}),
-        ({"NodeUnschedulable"}, {Event.NODE_TAINT}, {Event.NODE_LABEL}),
-        ({"TaintToleration", "NodeAffinity"}, {Event.NODE_TAINT, Event.NODE_LABEL}, {Event.POD_DELETE}),
-        ({"Unknown"}, set(Event), set()),
-    ],
-    ids=lambda v: (
-        "+".join(sorted(v)) if v and isinstance(next(iter(v)), str) and not isinstance(next(iter(v)), Event) else ""
-    ),
-)
-def test_what_wakes_pods_that_a_plugin_rejected(plugins: set[str], wakes: set[Event], does_not: set[Event]) -> None:
-    """Section 5.6; every plugin that asks for new nodes also hears of taints, as the framework arranges there."""
-    events = build_profile(read(HEAD), 0, IN_TREE, NoCluster()).wakes_on(frozenset(plugins))
-    assert wakes <= events
-    assert not does_not & events
-    assert Event.NODE_ADD not in events or Event.NODE_TAINT in events
