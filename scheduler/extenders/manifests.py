@@ -3,7 +3,7 @@
 Owns: that choice, and the form in which kube-scheduler would send them. Does not own: where they are kept (on the
 objects themselves, `Object.manifest`), sending them (`client`).
 
-A manifest costs its bytes in memory for as long as the object is known: about 3 kB a pod, 5 to 20 kB a node.
+A manifest costs its bytes in memory for as long as the object is known: 1 to 3 kB a pod, 5 to 20 kB a node.
 """
 
 from __future__ import annotations

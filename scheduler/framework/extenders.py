@@ -140,8 +140,8 @@ def _nodes(nodes: NodeColumns, mask: Mask) -> list[Node]:
 
 def _verdicts(answer: Filtered, names: Sequence[str], asked: Mask) -> Verdicts:
     """The answer as a column. What it says of other nodes than those that it was asked about is not heard."""
-    table = [SUCCESS, NOT_RUN]
-    ids = (~asked).astype(np.uint16)
+    number = {SUCCESS: 0, NOT_RUN: 1}
+    ids = (~asked).astype(np.uint32)  # every node may have a message of its own
     for slot in np.flatnonzero(asked).tolist():
         name = names[slot]
         if name in answer.passed:
@@ -152,10 +152,8 @@ def _verdicts(answer: Filtered, names: Sequence[str], asked: Mask) -> Verdicts:
             verdict = unschedulable(_reason(answer.failed[name]))
         else:
             verdict = _UNNAMED
-        if verdict not in table:
-            table.append(verdict)
-        ids[slot] = table.index(verdict)
-    return Verdicts(tuple(table), ids)
+        ids[slot] = number.setdefault(verdict, len(number))
+    return Verdicts(tuple(number), ids)
 
 
 def _reason(message: str) -> Reason:

@@ -152,6 +152,13 @@ def test_what_it_says_of_nodes_that_it_was_not_asked_about_is_not_heard() -> Non
     assert result.path is Path.SCORED
 
 
+def test_every_node_may_have_a_message_of_its_own() -> None:
+    names = [f"n{i}" for i in range(5000)]
+    nodes = columns_of(make_node(name) for name in names)
+    result = attempt(make_pod(), nodes, FakeExtender(filter_answer=leaves(failed={n: f"{n} is full" for n in names})))
+    assert [said(v)[1] for v in column(result, "http://one")] == [[f"{n} is full"] for n in names]
+
+
 def test_one_that_is_not_interested_is_not_asked_and_the_record_says_so() -> None:
     extender = FakeExtender(filter_answer=leaves(), points={"a": 10}, is_interested=False)
     result = attempt(make_pod(), three(), extender)
