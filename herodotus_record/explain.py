@@ -45,13 +45,16 @@ class Margin:
 
 
 def state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
-    """Bound, Binding (in progress), Failed (a later phase failed), Unschedulable or Error."""
+    """Bound, DryRun, Binding (in progress), Failed (a later phase failed), Unschedulable or Error."""
     if decision.chosen is None:
         return "Error" if decision.path is Path.ERROR else "Unschedulable"
     last = next((o for o in outcomes if o.final), None)
-    if last is None:
-        return "Binding"
-    return "Bound" if last.status is Code.SUCCESS else "Failed"
+    return "Binding" if last is None else ended(last)
+
+
+def ended(last: Outcome) -> str:
+    """What the last outcome of a decision makes of it: Bound, DryRun (chosen, and not bound on purpose) or Failed."""
+    return {Code.SUCCESS: "Bound", Code.SKIP: "DryRun"}.get(last.status, "Failed")
 
 
 def ranking(decision: Decision) -> list[int]:

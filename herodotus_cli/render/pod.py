@@ -56,6 +56,7 @@ def _state(answer: Json, view: View) -> str:
         said = {
             "Bound": f"scheduled {ago} ago",
             "Binding": f"binding for {age(attempt['startedAt'], view.now)}",
+            "DryRun": f"decided in a dry run {ago} ago",
             "Failed": f"binding failed {ago} ago",
             "Error": f"failed {ago} ago",
         }.get(outcome["state"], f"not scheduled, last tried {ago} ago")
@@ -76,8 +77,12 @@ def _headline(answer: Json, view: View) -> list[Block]:
         )
     elif outcome["state"] == "Binding":
         first = f"Decided for {node}, not bound yet: binding for {age(answer['attempt']['startedAt'], view.now)}"
-        done = [phase["phase"] for phase in outcome["phases"]]
-        first += f" ({', '.join(done)} done)." if done else "."
+        done = [phase["phase"] for phase in outcome["phases"] if phase["status"] == "Success"]
+        first += f" ({', '.join(done)} done)" if done else ""
+        last = outcome["phases"][-1:]
+        first += f"; {last[0]['phase']}: {last[0]['message']}." if last and last[0]["status"] == "Wait" else "."
+    elif outcome["state"] == "DryRun":
+        first = f"Decided for {node} in a dry run: not bound."
     elif outcome["state"] == "Failed":
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
@@ -125,7 +130,7 @@ def _preemption(answer: Json) -> list[str]:
         victims = listed(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("refusedBy")) for c in found["candidates"])
         others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
-        verb = "evicted" if found["evicted"] else "evicts nothing yet; it would make room to evict"
+        verb = "evicted" if found["evicted"] else "evicts nothing (dry run); it would make room to evict"
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")

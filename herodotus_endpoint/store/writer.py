@@ -28,8 +28,8 @@ from herodotus_endpoint.store.rollups import Rollup, bucket_of
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_record import codec
-from herodotus_record.explain import state
-from herodotus_record.model import Code, Decision, Frame, Gap, HighWater, NodeRows, Outcome
+from herodotus_record.explain import ended, state
+from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
@@ -226,19 +226,19 @@ class Writer:
     def _outcome(self, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: bytes) -> bool:
         if not incarnation.sequences.take(outcome.sequence):
             return False
-        ended = ("Bound" if outcome.status is Code.SUCCESS else "Failed") if outcome.final else None
+        end = ended(outcome) if outcome.final else None
         batch.outcomes.append(
             {
                 "incarnation_id": incarnation.id,
                 "decision_sequence": outcome.decision_sequence,
                 "sequence": outcome.sequence,
-                "state": ended,
+                "state": end,
                 "ingested_us": batch.now_us,
                 "frame": raw,
             }
         )
-        if ended:
-            batch.settled.setdefault((incarnation.id, outcome.decision_sequence), ended)
+        if end:
+            batch.settled.setdefault((incarnation.id, outcome.decision_sequence), end)
         batch.receipt.outcomes += 1
         return True
 
