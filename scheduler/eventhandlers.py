@@ -212,7 +212,8 @@ class EventHandlers:
 
     def _leaves(self, uid: str) -> None:
         pod, node = self.cache.pod(uid), self.cache.node_of(uid)
-        assert pod is not None and node is not None
+        assert pod is not None
+        assert node is not None
         self.cache.remove_pod(uid)
         self.left(pod, node)
 
