@@ -26,8 +26,10 @@ from herodotus_record.model import (
     PluginVerdict,
     Preemption,
     Reason,
+    Retry,
     ScoreColumn,
     Verdict,
+    WokenBy,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 
@@ -82,6 +84,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "result-lost": lambda: Scene(lost()),
         "second-attempt": lambda: Scene(second_attempt()),
         "pending": lambda: Scene(explained(a_pending())),
+        "woken": lambda: Scene(explained(woken())),
         "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
         "preemption-failed": lambda: Scene(preemption_failed()),
@@ -176,6 +179,14 @@ def second_attempt() -> Json:
     answer = explained(a_placed(attempt=2, marks=("csidrivers are not served: volume limits were not checked",)))
     answer["attempt"] |= {"attempts": 2, "failedBefore": 1, "ordinal": 2}
     return answer
+
+
+def woken() -> Decision:
+    """Tried again for something that happened, and turned away again."""
+    pending = a_pending()
+    at = pending.times.started_us
+    retry = Retry("unschedulable", at + 4_000_000, at + 330_000_000)
+    return replace(pending, woken_by=WokenBy("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
 
 
 def a_pending() -> Decision:
