@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,6 +16,8 @@ import pytest
 import yaml
 
 from scheduler import app
+from scheduler.serving.certificates import CertificateFiles
+from scheduler.serving.options import ServingOptions, serving
 from scheduler.version import __version__
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
@@ -204,6 +207,19 @@ class TestRunRefuses:
         said = refused(capsys, "run", "--config", path, "--master", "http://127.0.0.1:9")
         assert said == 'error: profiles[0]: FilterPlugin "Nope" does not exist'
 
+    def test_a_port_that_is_taken(self, capsys: Captured) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            said = refused(
+                capsys, "run", "--master", "http://127.0.0.1:9", "--bind-address", "127.0.0.1", "--secure-port", port
+            )
+        where = f"cannot serve on 127.0.0.1:{port} (--bind-address, --secure-port)"
+        assert said == f"error: {where}: [Errno 98] Address already in use"
+
+    def test_a_certificate_without_its_key(self, capsys: Captured, tmp_path: Path) -> None:
+        said = refused(capsys, "run", "--master", "http://127.0.0.1:9", "--tls-cert-file", str(tmp_path))
+        assert said.endswith("--tls-cert-file and --tls-private-key-file must be given together")
+
     @pytest.mark.parametrize(
         ("status", "body", "words"),
         [
@@ -228,7 +244,8 @@ class TestRunRefuses:
             thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             try:
-                assert refused(capsys, "run", "--master", f"http://127.0.0.1:{server.server_port}").endswith(words)
+                url = f"http://127.0.0.1:{server.server_port}"
+                assert refused(capsys, "run", "--master", url, "--secure-port", "0").endswith(words)
             finally:
                 server.shutdown()
                 thread.join()
@@ -256,6 +273,10 @@ def kubeconfig(directory: Path) -> str:
         ["validate"],
         ["run", "--spool-limit", "much"],
         ["run", "--spool-limit", "0"],
+        ["run", "--secure-port", "65536"],
+        ["run", "--secure-port", "https"],
+        ["run", "--authorization-always-allow-paths", "healthz"],
+        ["run", "--logging-format", "yaml"],
         ["run", "--endpoint", "ftp://x"],
         ["run", "--endpoint", "http://x/path"],
         ["ship"],
@@ -276,6 +297,21 @@ def test_sizes_and_urls() -> None:
     assert parse(["run", "--endpoint", "http://x:1/"]).endpoint == "http://x:1"
     assert parse(["run"]).spool_limit == 1 << 30
     assert parse(["run", "--no-leader-elect"]).leader_elect is False
+
+
+def test_options_of_the_port_are_kube_scheduler_s() -> None:
+    parsed = app._parser().parse_args(
+        [
+            *("run", "--secure-port", "443", "--bind-address", "::", "--tls-cert-file", "c", "--cert-dir", "d"),
+            *("--tls-private-key-file", "k", "--client-ca-file", "a"),
+            *("--authorization-always-allow-paths", "/healthz,/metrics", "--logging-format", "json"),
+        ]
+    )
+    files = CertificateFiles(Path("c"), Path("k"), Path("d"), Path("a"))
+    assert serving(parsed) == ServingOptions("::", 443, files, ("/healthz", "/metrics"))
+    assert parsed.logging_format == "json"
+    default = serving(app._parser().parse_args(["run"]))
+    assert default == ServingOptions("0.0.0.0", 10259, CertificateFiles(), ("/healthz", "/readyz", "/livez"))
 
 
 def command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
