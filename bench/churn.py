@@ -3,7 +3,8 @@
 python -m bench.churn [--pod-events 200000] [--nodes 50] [--pods 500]
 
 Pods are created, bound and deleted as fast as the scheduler binds them; nodes come and go. Two numbers tell about each
-process: its resident memory after the warm-up (the middle fifth of the run) and at the end (the last fifth).
+process: its resident memory after the warm-up (the middle fifth of the run) and at the end (the last fifth). Below them
+stands the resident memory in each tenth of the run.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from scheduler.objects.types import Object, Struct
 Json = dict[str, Any]
 
 SAMPLE_S: Final = 1.0
+HISTORY: Final = 5000  # changes kept by the simulated server: few, so that its memory is full early in the run
 AHEAD: Final = 300  # pods created and not bound yet: the scheduler always has something to do
 NODE_EVERY_S: Final = 3.0  # a node goes and another comes
 GROWTH: Final = (1.05, 4.0)  # still flat: a factor and MiB, for what the allocator keeps
@@ -80,7 +82,8 @@ class Memory:
     def settled(self, name: str, begin: float, end: float) -> float:
         """The median in a part of the run, by events."""
         last = self.samples[name][-1][0]
-        return statistics.median(mib for at, mib in self.samples[name] if begin * last <= at <= end * last)
+        part = [mib for at, mib in self.samples[name] if begin * last <= at <= end * last]
+        return statistics.median(part) if part else float("nan")
 
 
 def main() -> int:
@@ -88,7 +91,7 @@ def main() -> int:
     given = _parser().parse_args()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
     print(f"logs in {directory}", flush=True)
-    api = Simulated(directory)
+    api = Simulated(directory, "--history-limit", str(HISTORY))
     try:
         system = System(api, directory, 1, Election(15.0, 10.0, 2.0), verbosity=0)
         try:
@@ -195,6 +198,8 @@ def _report(cluster: Cluster, memory: Memory, seconds: float, left: int) -> int:
     for name in sorted(memory.samples):
         middle, end = memory.settled(name, 0.4, 0.6), memory.settled(name, 0.8, 1.0)
         print(f"{name:24}{middle:>18.1f}{end:>16.1f}")
+        tenths = (memory.settled(name, tenth / 10, (tenth + 1) / 10) for tenth in range(10))
+        print("  " + " ".join(f"{mib:.0f}" for mib in tenths))
         if end > max(middle * GROWTH[0], middle + GROWTH[1]):
             grown.append(name)
     print(f"grown: {', '.join(grown)}" if grown else "flat")

@@ -110,7 +110,7 @@ def _quieten(system: System, journal: Journal, api: Client, settings: Settings) 
         system.tend()
         with journal.lock:
             operations.reap(world)
-            waiting = [pod for pod in journal.state.pending() if place_for(journal.state, pod)]
+            waiting = any(place_for(journal.state, pod) for pod in journal.state.pending())
         if not waiting and system.leader() is not None and system.delivered():
             return
         time.sleep(TEND_S)

@@ -171,12 +171,22 @@ class System:
         self._directory = directory
         self._port = free_port()
         self.endpoint_url = f"http://127.0.0.1:{self._port}"
+        self._http = httpx.Client(base_url=self.endpoint_url, timeout=30.0)
         (directory / "kubeconfig").write_text(yaml.safe_dump(api.kubeconfig()))
         (directory / "config.yaml").write_text(yaml.safe_dump(self._configuration()))
         self.endpoint = self._start_endpoint()
         command = python(
             *("scheduler", "run", "--kubeconfig", str(directory / "kubeconfig")),
-            *("--config", str(directory / "config.yaml"), "--endpoint", self.endpoint_url, "--v", str(verbosity)),
+            *(
+                "--config",
+                str(directory / "config.yaml"),
+                "--endpoint",
+                self.endpoint_url,
+                "--secure-port",
+                "0",
+                "--v",
+                str(verbosity),
+            ),
         )
         self.replicas = [Replica(f"replica-{n}", directory, command) for n in range(replicas)]
         for replica in self.replicas:
@@ -209,7 +219,7 @@ class System:
 
     def query(self, path: str, **params: str) -> Json:
         """An answer of the decisions service."""
-        response = httpx.get(f"{self.endpoint_url}{QUERIES}{path}", params=params, timeout=30.0)
+        response = self._http.get(f"{QUERIES}{path}", params=params)
         response.raise_for_status()
         answer: Json = response.json()
         return answer
@@ -239,6 +249,7 @@ class System:
             if replica.running.running:
                 replica.stop()
         self.endpoint.stop()
+        self._http.close()
 
     def _start_endpoint(self) -> Process:
         data = str(self._directory / "data")
@@ -249,7 +260,7 @@ class System:
 
     def _endpoint_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.endpoint_url}/readyz").status_code == 200
+            return self._http.get("/readyz").status_code == 200
         except httpx.HTTPError:
             return False
 
