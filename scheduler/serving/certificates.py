@@ -13,29 +13,21 @@ new files cannot be loaded the old context stays. TLS 1.2 at least.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import os
-import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.serving.self_signed import self_signed
 
 LOOK_EVERY_S: Final = 1.0  # at the files, at most: a certificate is renewed days before it ends
 AUTHORITIES_EVERY_S: Final = 60.0  # how often the ConfigMap is read: they change once in years
-VALID_FOR: Final = datetime.timedelta(days=365)  # of a certificate made here, as kube components make it
 PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir
 AUTHORITIES_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
@@ -157,40 +149,6 @@ class Authorities:
         if pem:
             ssl.create_default_context(cadata=pem)  # ssl.SSLError, an OSError, where it is none
         return pem
-
-
-def self_signed(host: str) -> bytes:
-    """A new key and its own certificate for this host, as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.timezone.utc)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"{socket.gethostname()[:40]}@{int(time.time())}")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + VALID_FOR)
-        .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private + certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _names(host: str) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    if socket.gethostname().isascii():
-        names.append(x509.DNSName(socket.gethostname()))
-    try:
-        names.append(x509.IPAddress(ipaddress.ip_address(host)))
-    except ValueError:
-        names.append(x509.DNSName(host))
-    return list(dict.fromkeys(names))
 
 
 def _pair(files: CertificateFiles, host: str) -> Pair | None:

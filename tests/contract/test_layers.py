@@ -48,7 +48,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
-    "cryptography": ("scheduler.serving.certificates",),
+    "cryptography": ("scheduler.serving.self_signed",),
     "prometheus_client": ("scheduler.metrics", "scheduler.vitals", "scheduler.serving.routes", "herodotus_endpoint"),
     "flask": ("herodotus_endpoint",),
     "gunicorn": ("herodotus_endpoint",),
