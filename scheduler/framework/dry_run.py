@@ -46,7 +46,8 @@ class FilterDryRun:
     def rivals(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
         """The slots that other pods are nominated for which go before the pod, and those pods."""
         found = {}
-        for name in self._nominator.nodes():
+        nominated = self._nominator.nodes()
+        for name in nominated if len(nominated) < nodes.slots else nodes.index:
             slot = nodes.index.get(name)
             if slot is not None and nodes.live[slot] and (rivals := self._nominator.rivals(pod, name)):
                 found[slot] = rivals
