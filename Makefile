@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench-short clean
+.PHONY: test lint types unit e2e golden parity bench-short reliability churn clean
 
 test: $(STAMP) lint types unit
 
@@ -53,6 +53,15 @@ parity: $(STAMP)
 # Cycle rates of the algorithm alone, in a minute; shows early when a change is a wrong turn.
 bench-short: $(STAMP)
 	$(RUN) bench --pods 100 --rounds 3
+
+# Operations, faults and killed processes at random, then invariants; docs/reliability.md has the last result.
+reliability: $(STAMP)
+	$(RUN) bench.reliability --operations 10000
+	$(RUN) bench.reliability --operations 4000 --server real --lease-s 6 --disturb-every-s 6
+
+# A day's churn in minutes: is memory flat?
+churn: $(STAMP)
+	$(RUN) bench.churn
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,8 +42,8 @@ def report(result: Result, election: Election) -> str:
     lines = [
         f"{sum(result.did.values())} operations and disturbances in {result.seconds:.0f} s: "
         + ", ".join(f"{n} x {name}" for name, n in sorted(result.did.items())),
-        f"{result.pods} pods, {result.bindings} bindings, {result.decisions} decisions of {result.incarnations} "
-        f"incarnations, {result.explained} records explained by gaps",
+        f"{result.pods} pods, {result.bindings} bindings, {result.evicted} evicted, {result.decisions} decisions of "
+        f"{result.incarnations} incarnations, {result.explained} records explained by gaps",
     ]
     limits = {"SIGKILL": election.lease_s + 2 * election.retry_s, "SIGTERM": 2 * election.retry_s}
     for how, waits in sorted(result.waits_s.items()):

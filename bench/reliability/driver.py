@@ -19,6 +19,7 @@ from bench.reliability.disturbances import DISTURBANCES, Scene
 from bench.reliability.invariants import INVARIANTS, Evidence, place_for
 from bench.reliability.journal import Journal
 from bench.reliability.operations import NAMESPACE, OPERATIONS, World
+from bench.reliability.state import evicted
 from bench.reliability.system import System, wait_for_leader
 
 QUIET_S: Final = 120.0  # a pod backs off 10 s at most; a watch pauses up to 60 s after many failures
@@ -44,6 +45,7 @@ class Result:
     seconds: float = 0.0
     pods: int = 0
     bindings: int = 0
+    evicted: int = 0
     decisions: int = 0
     incarnations: int = 0
     explained: int = 0
@@ -129,6 +131,7 @@ def _judge(system: System, journal: Journal, result: Result) -> None:
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})
     result.bindings = len(evidence.bindings)
+    result.evicted = len({s.uid for s in history if s.kind == "Pod" and evicted(s.object)})
     result.decisions = len(evidence.decisions)
     result.incarnations = len(evidence.incarnations)
     result.explained = sum(i["explainedByGaps"] for i in evidence.incarnations)

@@ -114,6 +114,12 @@ def finished(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in FINISHED
 
 
+def evicted(pod: Json) -> bool:
+    """Whether a scheduler has taken the pod's room for another one."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "DisruptionTarget" and c["status"] == "True" for c in conditions)
+
+
 def request_milli(pod: Json) -> int:
     """The cpu that the pod requests."""
     return sum(milli(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"])

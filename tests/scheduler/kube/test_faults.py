@@ -1,0 +1,192 @@
+"""Our client against a server that misbehaves: each fault alone, and all of them at once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from herodotus_sim import SimulatedCluster
+from herodotus_sim.plan import Fault, Plan
+from scheduler.kube import watch, writes
+from scheduler.kube.credentials import Credentials
+from scheduler.kube.events import EventSender
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.watch import Changed, Listed, Reflector
+from scheduler.objects.types import Pod
+from tests.processes import eventually
+from tests.scheduler.builders import make_pod
+from tests.sim.client import a_pod
+
+PODS = "/api/v1/pods"
+WATCH = ("WATCH",)
+
+
+class Model:
+    """What a sink makes of the messages. `backwards`: an object that was shown older than before."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, str] = {}
+        self.lists = 0
+        self.backwards: list[str] = []
+
+    def apply(self, message: Listed[Any] | Changed[Any]) -> None:
+        if isinstance(message, Listed):
+            self.lists += 1
+            self.versions = {o.metadata.name: o.metadata.resource_version for o in message.objects}
+            return
+        name, version = message.object.metadata.name, message.object.metadata.resource_version
+        if int(version) < int(self.versions.get(name, "0")):
+            self.backwards.append(name)
+        if message.type == "DELETED":
+            self.versions.pop(name, None)
+        else:
+            self.versions[name] = version
+
+
+@pytest.fixture
+def sim() -> Iterator[SimulatedCluster]:
+    with SimulatedCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def api(sim: SimulatedCluster) -> Iterator[ApiServer]:
+    client = ApiServer(Credentials(sim.url, None, dict))
+    yield client
+    client.close()
+
+
+def truth(sim: SimulatedCluster) -> dict[str, str]:
+    return {p["metadata"]["name"]: p["metadata"]["resourceVersion"] for p in sim.list("Pod")}
+
+
+def change_pods(sim: SimulatedCluster, changes: int = 60, prefix: str = "p") -> None:
+    """Pods come, change and go, a little slower than they can be told of."""
+    draw = random.Random(5)
+    for number in range(changes):
+        names = [p["metadata"]["name"] for p in sim.list("Pod")]
+        if not names or draw.random() < 0.5:
+            sim.create(a_pod(f"{prefix}{number}"))
+        elif draw.random() < 0.5:
+            sim.patch("Pod", "default", draw.choice(names), {"metadata": {"labels": {"n": str(number)}}})
+        else:
+            sim.delete("Pod", "default", draw.choice(names))
+        time.sleep(0.005)
+
+
+EACH = (
+    Fault("cut", WATCH, events=(0, 5)),
+    Fault("end", WATCH, events=(0, 5)),
+    Fault("gone", WATCH, share=0.5),
+    Fault("gone", WATCH, share=0.5, as_event=True),
+    Fault("late", WATCH, seconds=(0.0, 0.1)),
+    Fault("repeat", WATCH),
+    Fault("bookmark", WATCH),
+    Fault("compact", WATCH, share=0.5),
+    Fault("hang up", share=0.5),
+    Fault("slow", seconds=(0.0, 0.1)),
+    Fault("refuse", share=0.5, code=500),
+    Fault("refuse", share=0.5, code=503),
+    Fault("refuse", share=0.5, code=429),
+    Fault("lose answer", ("GET",), share=0.5),
+)
+
+
+@pytest.mark.parametrize(
+    "faults", [*((fault,) for fault in EACH), EACH[:8], ()], ids=[*(f.fault for f in EACH), "all of a watch", "none"]
+)
+def test_a_reflector_ends_with_the_truth(
+    sim: SimulatedCluster, api: ApiServer, faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens to its watches, and no object ever goes back in time."""
+    monkeypatch.setattr(watch, "BACKOFF_S", (0.01, 0.05))
+    sim.faults.set(Plan(3, faults))
+    model = Model()
+    reflector = Reflector(api, PODS, "pods", Pod, model.apply)
+    reflector.start()
+    change_pods(sim)
+    eventually(lambda: model.lists > 0 and model.versions == truth(sim), "the truth", 10)
+    reflector.stop()
+    assert model.backwards == []
+
+
+def test_it_survives_a_restart_of_the_server(
+    sim: SimulatedCluster, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is refused afterwards, so it lists again; what was deleted meanwhile is gone."""
+    monkeypatch.setattr(watch, "BACKOFF_S", (0.01, 0.05))
+    model = Model()
+    reflector = Reflector(api, PODS, "pods", Pod, model.apply)
+    reflector.start()
+    change_pods(sim, 20)
+    eventually(lambda: model.versions == truth(sim), "the truth")
+    sim.faults.restart(0.3)
+    change_pods(sim, 20, "q")
+    eventually(lambda: model.lists == 2 and model.versions == truth(sim), "the truth after the restart")
+    reflector.stop()
+
+
+def test_a_server_that_ends_each_watch_at_once_is_not_hurried(sim: SimulatedCluster, api: ApiServer) -> None:
+    sim.faults.set(Plan(0, (Fault("end", WATCH),)))
+    reflector = Reflector(api, PODS, "pods", Pod, lambda message: None)
+    reflector.start()
+    time.sleep(1.5)
+    reflector.stop()
+    assert 1 <= sim.faults.struck()[0] <= 4  # 0.2 s, 0.4 s, 0.8 s, each up to twice as long
+
+
+def bound(sim: SimulatedCluster, api: ApiServer, *faults: Fault) -> str:
+    """The node that a pod is on after `bind` to n1 said it was bound, or failed."""
+    uid = sim.create(a_pod("web"))["metadata"]["uid"]
+    sim.faults.set(Plan(0, faults))
+    writes.bind(api, make_pod("web").uid(uid).info(), "n1", 2.0)
+    return str(sim.get("Pod", "default", "web")["spec"].get("nodeName"))
+
+
+BINDING: dict[str, Any] = {"methods": ("POST",), "path": "/binding$"}
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((Fault("lose answer", **BINDING),), id="the answer is lost"),
+        pytest.param(
+            (Fault("lose answer", **BINDING), Fault("hang up", ("GET",), times=3)), id="and so is the question"
+        ),
+        pytest.param((Fault("refuse", **BINDING, code=429, retry_after_s=1, times=1),), id="throttled once"),
+        pytest.param((Fault("refuse", **BINDING, code=503, retry_after_s=1, times=1),), id="not ready once"),
+        pytest.param((Fault("slow", seconds=(0.2, 0.2)),), id="slow"),
+    ],
+)
+def test_a_binding_is_known_to_have_happened(sim: SimulatedCluster, api: ApiServer, faults: tuple[Fault, ...]) -> None:
+    assert bound(sim, api, *faults) == "n1"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault("hang up", **BINDING), id="never begun"),
+        pytest.param(Fault("slow", **BINDING, seconds=(3.0, 3.0)), id="given up by both sides"),
+        pytest.param(Fault("refuse", **BINDING, code=409), id="a conflict"),
+        pytest.param(Fault("refuse", **BINDING, code=500), id="an error"),
+    ],
+)
+def test_a_binding_is_known_not_to_have_happened(sim: SimulatedCluster, api: ApiServer, fault: Fault) -> None:
+    with pytest.raises(ApiError):
+        bound(sim, api, fault)
+    assert "nodeName" not in sim.get("Pod", "default", "web")["spec"]
+
+
+def test_events_wait_for_the_server_to_come_back(
+    sim: SimulatedCluster, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.05, 0.2))
+    sim.faults.restart(0.5)
+    sender = EventSender(api, "me")
+    sender.send(make_pod("web").info(), "s", writes.failed_event("no room"))
+    eventually(lambda: len(sim.list("Event")) == 1, "the event")
+    sender.close()
