@@ -52,7 +52,8 @@ def volume(
     if claim:
         namespace, _, its = claim.partition("/")
         given["claimRef"] = {"namespace": namespace, "name": its, "uid": claim_uid}
-    metadata = {"name": name, "labels": labels, "resourceVersion": version} | ({"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {})
+    metadata = {"name": name, "labels": labels, "resourceVersion": version}
+    metadata |= {"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {}
     return made(PersistentVolume, metadata, spec=given | spec, status={"phase": phase})
 
 

@@ -189,6 +189,21 @@ class TestRunRefuses:
             " give --replace-default-scheduler once the cluster's own scheduler is stopped"
         )
 
+    def test_pods_of_other_schedulers_where_it_would_bind_them(self, capsys: Captured) -> None:
+        said = refused(capsys, "run", "--schedulers", "default-scheduler")
+        assert said == "error: --schedulers goes with --dry-run-binding: pods of others are looked at, never bound"
+
+    def test_a_dry_run_with_the_stock_schedulers_lease_but_not_with_its_name(
+        self, tmp_path: Path, capsys: Captured
+    ) -> None:
+        lease = written(tmp_path, "leaderElection: {resourceName: kube-scheduler}")
+        said = refused(capsys, "run", "--config", lease, "--dry-run-binding", "--schedulers", "default-scheduler")
+        assert said.startswith("error: the Lease kube-system/kube-scheduler is the cluster's own scheduler's")
+        own = refused(
+            capsys, "run", "--dry-run-binding", "--schedulers", "default-scheduler", "--master", "localhost:8080"
+        )
+        assert own == "error: --master localhost:8080: expected a URL such as http://127.0.0.1:8001"
+
     def test_a_kubeconfig_without_the_context(self, tmp_path: Path, capsys: Captured) -> None:
         path = kubeconfig(tmp_path)
         message = 'error: context "nope" does not exist in the kubeconfig'

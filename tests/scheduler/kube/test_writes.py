@@ -10,10 +10,11 @@ import pytest
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError
-from scheduler.writes import ApiWrites
+from scheduler.writes import ApiWrites, NotLeadingError
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
+from tests.scheduler.storage import claim, volume
 
 OK = httpx.Response(201, json={})
 POD = make_pod("p", "shop").info()
@@ -267,3 +268,106 @@ class TestWrites:
     @pytest.mark.parametrize("code", [404, 409, 422, 500])
     def test_a_condition_that_is_refused_is_no_failure(self, code: int) -> None:
         assert self.written(Script(status(code)), events=False) == [("PATCH", "status")]
+
+
+class TestEviction:
+    MESSAGE = "s: preempting to accommodate a higher priority pod"
+
+    def test_the_pods_status_says_why_before_it_is_deleted(self) -> None:
+        server = Script(OK)
+        writes.evict(api_of(server), POD, self.MESSAGE)
+        status_, deletion = server.requests
+        assert [(r.method, r.url.path) for r in (status_, deletion)] == [("PATCH", f"{PATH}/status"), ("DELETE", PATH)]
+        patch, options = server.bodies()
+        (condition,) = patch["status"]["conditions"]
+        assert condition.pop("lastTransitionTime").endswith("Z")
+        assert (patch["metadata"], condition) == (
+            {"uid": "uid-p"},
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": self.MESSAGE,
+            },
+        )
+        assert options["preconditions"] == {"uid": "uid-p"}
+
+    def test_one_that_is_gone_is_fine_and_any_other_answer_is_not(self) -> None:
+        writes.evict(api_of(Script(status(404))), POD, self.MESSAGE)
+        with pytest.raises(ApiError, match="no"):
+            writes.evict(api_of(Script(OK, status(403, message="no"))), POD, self.MESSAGE)
+
+    def test_the_victims_event_names_the_preemptor(self) -> None:
+        high = make_pod("high", "shop").info()
+        body = writes.new_event(POD, "s", "i", writes.preempted_event(high, "n", in_memory=False), high)
+        assert (body["type"], body["reason"], body["action"], body["note"]) == (
+            "Normal",
+            "Preempted",
+            "Preempting",
+            "Preempted by pod uid-high on node n",
+        )
+        assert (body["regarding"]["name"], body["related"]["name"]) == ("p", "high")
+        assert writes.preempted_event(high, "n", in_memory=True)[3].endswith("on node n (in kube-scheduler memory).")
+
+
+@pytest.mark.parametrize(
+    ("was", "nominated", "written"),
+    [
+        ("", "n", {"nominatedNodeName": "n"}),
+        ("n", "", {"nominatedNodeName": None}),
+        ("n", None, {}),
+        ("", "", {}),
+    ],
+)
+def test_the_nominated_node_is_written_with_the_condition_where_it_changes(
+    was: str, nominated: str | None, written: Json
+) -> None:
+    server = Script(OK)
+    writes.set_unscheduled(api_of(server), make_pod().nominated(was).info(), "Unschedulable", "m", nominated)
+    (body,) = server.bodies()
+    assert {k: v for k, v in body["status"].items() if k != "conditions"} == written
+
+
+@pytest.mark.parametrize("by_controller", [True, False])
+def test_a_volume_is_given_to_a_claim_if_nobody_was_faster(by_controller: bool) -> None:
+    server = Script(httpx.Response(200, json={"metadata": {"name": "v", "resourceVersion": "12"}}))
+    given = volume("v", version="7"), claim("c", version="3")
+    assert writes.bind_volume(api_of(server), *given, by_controller=by_controller) == 12
+    (request,), (body,) = server.requests, server.bodies()
+    assert (request.method, request.url.path) == ("PATCH", "/api/v1/persistentvolumes/v")
+    marked = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}} if by_controller else {}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": "default",
+        "name": "c",
+        "uid": "uid-c",
+        "resourceVersion": "3",
+    }
+    assert body == {"metadata": {"resourceVersion": "7", **marked}, "spec": {"claimRef": reference}}
+
+
+def test_a_claim_gets_its_node_if_nobody_was_faster() -> None:
+    server = Script(httpx.Response(200, json={"metadata": {"resourceVersion": "4"}}))
+    assert writes.select_node(api_of(server), claim("c", version="3"), "n") == 4
+    (request,), (body,) = server.requests, server.bodies()
+    assert request.url.path == "/api/v1/namespaces/default/persistentvolumeclaims/c"
+    annotations = {"volume.kubernetes.io/selected-node": "n"}
+    assert body == {"metadata": {"resourceVersion": "3", "annotations": annotations}}
+
+
+def test_once_another_may_lead_nothing_is_sent() -> None:
+    server = Script(OK)
+    said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False)
+    high = make_pod("high").info()
+    for write in (
+        lambda: said.bind(POD, "n"),
+        lambda: said.evict(POD, high, "n"),
+        lambda: said.bind_volume(volume("v"), claim("c"), by_controller=True),
+        lambda: said.select_node(claim("c"), "n"),
+    ):
+        with pytest.raises(NotLeadingError):
+            write()
+    said.nominate(POD, "n")
+    said.not_scheduled(POD, "Unschedulable", "m", None)
+    assert server.requests == []

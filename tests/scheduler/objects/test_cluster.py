@@ -59,3 +59,55 @@ def test_an_index_equals_one_built_anew(steps: list[tuple[str, int, str]]) -> No
                 objects.replace_all(PersistentVolume, [obj])
             case _:
                 assert asked(index) == asked(Index(objects, PersistentVolume, lambda v: v.spec.storage_class_name))
+
+
+class TestAssumed:
+    """What this process believes of an object before the API server shows it."""
+
+    FREE, TAKEN = volume("v"), volume("v", claim="default/c")
+
+    def made(self) -> ClusterObjects:
+        objects = ClusterObjects()
+        objects.set(self.FREE)
+        objects.assume(self.TAKEN)
+        return objects
+
+    def reads(self, objects: ClusterObjects) -> list[PersistentVolume | None]:
+        return [objects.get(PersistentVolume, "v"), objects.shown(PersistentVolume, "v")]
+
+    def test_it_is_read_so_until_it_is_restored(self) -> None:
+        objects = self.made()
+        assert self.reads(objects) == [self.TAKEN, self.FREE]
+        objects.restore(self.TAKEN)
+        assert self.reads(objects) == [self.FREE, self.FREE]
+
+    def test_an_index_follows(self) -> None:
+        objects = ClusterObjects()
+        objects.set(self.FREE)
+        index = Index(objects, PersistentVolume, lambda v: v.spec.claim_ref is None)
+        assert index.get(True) == [self.FREE]
+        objects.assume(self.TAKEN)
+        assert (index.get(True), index.get(False)) == ([], [self.TAKEN])
+
+    def test_another_version_ends_it_and_the_same_one_does_not(self) -> None:
+        objects = self.made()
+        objects.set(volume("v"))
+        assert self.reads(objects) == [self.TAKEN, self.FREE]
+        newer = volume("v", version="2")
+        objects.set(newer)
+        assert self.reads(objects) == [newer, newer]
+        objects.restore(self.TAKEN)
+        assert self.reads(objects) == [newer, newer]
+
+    def test_a_new_list_with_the_same_version_leaves_it(self) -> None:
+        objects = self.made()
+        objects.replace_all(PersistentVolume, [volume("v"), volume("w")])
+        assert self.reads(objects) == [self.TAKEN, self.FREE]
+        newer = volume("v", version="2")
+        objects.replace_all(PersistentVolume, [newer])
+        assert self.reads(objects) == [newer, newer]
+
+    def test_an_object_that_goes_is_gone(self) -> None:
+        objects = self.made()
+        objects.remove(self.FREE)
+        assert self.reads(objects) == [None, None]
