@@ -117,15 +117,16 @@ def test_a_reflector_ends_with_the_truth(
 def test_it_survives_a_restart_of_the_server(
     sim: SimulatedCluster, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its version is refused afterwards, so it lists again; what was deleted meanwhile is gone."""
+    """What happened meanwhile is forgotten, so it lists again; what was deleted is gone."""
     monkeypatch.setattr(watch, "BACKOFF_S", (0.01, 0.05))
     model = Model()
     reflector = Reflector(api, PODS, "pods", Pod, model.apply)
     reflector.start()
     change_pods(sim, 20)
     eventually(lambda: model.versions == truth(sim), "the truth")
-    sim.faults.restart(0.3)
+    sim.faults.restart(1.0)
     change_pods(sim, 20, "q")
+    sim.compact()
     eventually(lambda: model.lists == 2 and model.versions == truth(sim), "the truth after the restart")
     reflector.stop()
 
