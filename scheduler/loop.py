@@ -204,6 +204,7 @@ class Loop:
             klog.info(2, "Unable to schedule pod; no fit; waiting", pod=pod.full_name, err=result.message)
         if trace.victims and trace.preemption is not None and trace.preemption.evicted:
             plugin = trace.post_filters[-1].plugin
+            self._metrics.preempted(len(trace.victims))
             self._preemptions.start(pod, plugin, trace.preemption.nominated, trace.victims, decision)
         # nobody was asked for another node: what was hoped for before is over
         asked = trace.post_filters and not failed

@@ -106,6 +106,9 @@ class Metrics:
         self._preemptions = Counter(
             "scheduler_preemption_attempts_total", "Cycles that looked for pods to evict.", registry=r
         )
+        self._victims = Histogram(
+            "scheduler_preemption_victims", "Pods chosen to be evicted.", buckets=exponential(1, 2, 7), registry=r
+        )
         self._leader = Gauge("leader_election_master_status", "1 while we hold the Lease.", ["name"], registry=r)
         self._recording_s = Histogram(
             "herodotus_recording_duration_seconds",
@@ -142,6 +145,10 @@ class Metrics:
             self._phase_s.labels(phase, _status(phase, result), profile).observe(phase_s)
         if trace.post_filters:
             self._preemptions.inc()
+
+    def preempted(self, victims: int) -> None:
+        """A pod makes room for itself at the cost of so many."""
+        self._victims.observe(victims)
 
     def recorded(self, duration_s: float) -> None:
         """A decision was put into the spool."""

@@ -56,6 +56,7 @@ def everything(metrics: Metrics) -> None:
     metrics.ended("uid", SCHEDULED, "test")
     metrics.scheduled(1, 0.5)
     metrics.recorded(0.0001)
+    metrics.preempted(2)
     metrics.leading("lease", lambda: True)
     metrics.observe(Sizes({"active": 1}, {("active", "PodAdd"): 3}, [({"A"}, "test")], 2, 3, 1, 1))
 
@@ -80,6 +81,7 @@ UPSTREAM = [
     ("scheduler_pod_scheduling_attempts", "histogram", set(), exponential(1, 2, 5)),
     ("scheduler_pod_scheduling_sli_duration_seconds", "histogram", {"attempts"}, exponential(0.01, 2, 20)),
     ("scheduler_preemption_attempts_total", "counter", set(), None),
+    ("scheduler_preemption_victims", "histogram", set(), exponential(1, 2, 7)),
     ("scheduler_unschedulable_pods", "gauge", {"plugin", "profile"}, None),
     ("scheduler_cache_size", "gauge", {"type"}, None),
     ("scheduler_goroutines", "gauge", {"operation"}, None),
