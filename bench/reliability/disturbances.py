@@ -1,4 +1,4 @@
-"""What goes wrong around the scheduler, as a table: name, weight, whether only the simulated API server can do it.
+"""What goes wrong around the scheduler, as a table: name, how often in a round, whether only the simulated server can.
 
 Owns: the plans of faults, and who is killed when. Does not own: the faults themselves (`herodotus_sim.plan`).
 """
@@ -51,7 +51,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """One kind. `simulated`: the real API server cannot do it on demand."""
+    """One kind. `weight`: how often in a round. `simulated`: the real API server cannot do it on demand."""
 
     name: str
     weight: int
@@ -113,15 +113,15 @@ def kill_shipper(scene: Scene) -> None:
 
 
 DISTURBANCES: Final = (
-    Disturbance("inject faults", 14, inject, simulated=True),
-    Disturbance("calm", 6, calm, simulated=True),
-    Disturbance("compact", 3, compact, simulated=True),
-    Disturbance("restart the API server", 2, restart_api_server, simulated=True),
-    Disturbance("kill the leader", 4, kill_leader),
-    Disturbance("stop the leader", 3, stop_leader),
+    Disturbance("inject faults", 4, inject, simulated=True),
+    Disturbance("calm", 2, calm, simulated=True),
+    Disturbance("compact", 1, compact, simulated=True),
+    Disturbance("restart the API server", 1, restart_api_server, simulated=True),
+    Disturbance("kill the leader", 2, kill_leader),
+    Disturbance("stop the leader", 2, stop_leader),
     Disturbance("kill the standby", 1, kill_standby),
-    Disturbance("kill the endpoint", 2, kill_endpoint),
-    Disturbance("kill the shipper", 2, kill_shipper),
+    Disturbance("kill the endpoint", 1, kill_endpoint),
+    Disturbance("kill the shipper", 1, kill_shipper),
 )
 
 

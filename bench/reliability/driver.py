@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
 from bench.reliability import operations
 from bench.reliability.client import Client
-from bench.reliability.disturbances import DISTURBANCES, Scene
+from bench.reliability.disturbances import DISTURBANCES, Disturbance, Scene
 from bench.reliability.invariants import INVARIANTS, Evidence, place_for
 from bench.reliability.journal import Journal
 from bench.reliability.operations import NAMESPACE, OPERATIONS, World
@@ -77,7 +78,7 @@ def _operate(system: System, settings: Settings, journal: Journal, api: Client, 
     draw, names = random.Random(settings.seed), count(1)
     world = World(api, journal.state, draw, lambda prefix: f"{prefix}-{next(names)}")
     scene = Scene(api, system, draw)
-    disturbances = [d for d in DISTURBANCES if system.api.faulty or not d.simulated]
+    disturbances = dealt(draw, [d for d in DISTURBANCES if system.api.faulty or not d.simulated])
     next_tend = next_disturbance = 0.0
     due = time.monotonic()
     for _ in range(settings.operations):
@@ -93,11 +94,19 @@ def _operate(system: System, settings: Settings, journal: Journal, api: Client, 
                 operations.reap(world)
         if settings.disturb_every_s and now >= next_disturbance:
             next_disturbance = now + draw.uniform(0, 2 * settings.disturb_every_s)
-            (disturbance,) = draw.choices(disturbances, [d.weight for d in disturbances])
+            disturbance = next(disturbances)
             disturbance.run(scene)
             result.did[disturbance.name] += 1
         due = max(due + 1 / settings.per_s, time.monotonic() - 1.0)  # a slow moment is not made up for in a burst
         time.sleep(max(0.0, due - time.monotonic()))
+
+
+def dealt(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
+    """Like cards: none comes twice as often as its share before the others have come."""
+    while True:
+        deck = [d for d in disturbances for _ in range(d.weight)]
+        draw.shuffle(deck)
+        yield from deck
 
 
 def _quieten(system: System, journal: Journal, api: Client, settings: Settings) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.reliability.disturbances import DISTURBANCES
 from bench.reliability.driver import Settings, run
 from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
 from tests.e2e import control_plane
@@ -40,3 +41,5 @@ def test_what_must_hold_holds(kind: str, tmp_path: Path) -> None:
         api.stop()
     assert result.violations == [], f"seed {SEED}\n" + "\n".join(result.violations)
     assert result.bindings > OPERATIONS[kind] / 4
+    assert result.explained == 0  # nothing was lost, so that no gap had to explain it
+    assert {d.name for d in DISTURBANCES if kind == "simulated" or not d.simulated} <= set(result.did)

@@ -1,0 +1,47 @@
+"""One replica schedules, the other waits. What else must hold when replicas end: `test_reliability`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.cluster import Cluster, Herodotus, attempts, node, placements, pod
+from tests.processes import eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+PODS = 200
+
+
+def all_accounted_for(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """Every bound pod has a stored decision for its node, and every stored attempt is there once."""
+
+    def complete() -> bool:
+        stored = placements(herodotus.decisions(namespace))
+        return all(
+            p["spec"]["nodeName"] in [d["node"] for d in stored.get(p["metadata"]["uid"], [])]
+            for p in cluster.bound(namespace).values()
+        )
+
+    eventually(lambda: len(cluster.bound(namespace)) == PODS, "every pod to be bound", 120)
+    eventually(complete, "a stored decision for every bound pod", 60)
+    decisions = herodotus.decisions(namespace)
+    assert set(attempts(decisions).values()) == {1}
+    assert [i["missing"] for i in herodotus.incarnations()] == [0] * len(herodotus.incarnations())
+    assert [i["explainedByGaps"] for i in herodotus.incarnations()] == [0] * len(herodotus.incarnations())
+
+
+def test_only_the_leader_schedules(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """A second replica waits for the Lease; when the leader stops, it takes over; no pod is decided twice at once."""
+    first = herodotus.scheduler
+    first.wait_for(r'"Scheduling" profiles')
+    first.log.rename(first.log.with_name("first.log"))
+    second = herodotus.start_scheduler()
+    second.wait_for("Attempting to acquire leader lease")
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(10)])
+    cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"l{i}") for i in range(PODS // 2)])
+    eventually(lambda: len(cluster.bound(namespace)) == PODS // 2, "the leader to bind them", 60)
+    assert "Attempting to schedule" not in second.output()
+    assert first.stop() == 0
+    second.wait_for(r'"Scheduling" profiles')
+    cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"m{i}") for i in range(PODS // 2)])
+    all_accounted_for(cluster, namespace, herodotus)
