@@ -135,7 +135,8 @@ def _preemption(answer: Json) -> list[str]:
             f"{verb} {victims} from {best['node']}"
             + (f", against {count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
             + (f"; {count(others, 'other node')} would do too" if others else "")
-            + (f"; {count(refused, 'node')} refused by an extender" if refused else "")
+            + (f"; {count(refused, 'node')} refused by an extender" if refused else ""),
+            *(p["message"] for p in answer["outcome"]["phases"] if p["phase"] == "Evict" and p["status"] != "Success"),
         ]
     # DynamicResources' part of the message says nothing about pods without claims
     said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]

@@ -80,6 +80,8 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "only-feasible-node": lambda: Scene(only_feasible()),
         "tie": lambda: Scene(tie()),
         "binding": lambda: Scene(explained(a_placed(), outcome=False)),
+        "waiting": lambda: Scene(waiting()),
+        "dry-run": lambda: Scene(dry_run()),
         "bind-failed": lambda: Scene(bind_failed()),
         "result-lost": lambda: Scene(lost()),
         "second-attempt": lambda: Scene(second_attempt()),
@@ -167,6 +169,20 @@ def tie() -> Json:
 def bind_failed() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
     return pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table)
+
+
+def waiting() -> Json:
+    """A PreBind plugin waits for a volume."""
+    decision, table = a_placed(), a_table(NODES, used=USED)
+    message = "VolumeBinding waits for volumes of shop/data"
+    waits = replace(bound(decision, table, status=Code.WAIT), phase="PreBind", message=message, final=False)
+    return pod_explanation(decision, [waits], table)
+
+
+def dry_run() -> Json:
+    decision, table = a_placed(), a_table(NODES, used=USED)
+    said = replace(bound(decision, table, status=Code.SKIP), phase="DryRun", message="dry run: the pod is not bound")
+    return pod_explanation(decision, [said], table)
 
 
 def lost() -> Json:
