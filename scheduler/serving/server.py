@@ -11,6 +11,7 @@ Limits: connections at a time, one request each, seconds from accept to close, b
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import socket
 import ssl
@@ -26,7 +27,8 @@ from scheduler.serving.http import TEXT, RefusedError, Request, Response
 MAX_CONNECTIONS: Final = 64  # probes, and a scraper or two; each is a thread for some milliseconds
 DEADLINE_S: Final = 30.0  # of a whole connection: longer than two reviews that time out
 MAX_BODY_BYTES: Final = 1024  # a number is the longest body that means anything here
-DRAINED_BYTES: Final = 64 << 10  # read and thrown away, so that a client sees why it was refused
+LINGER_BYTES: Final = 64 << 10  # of a refused body, read so that its sender sees the refusal
+LINGER_S: Final = 1.0  # between its pieces
 MAX_QUERY_FIELDS: Final = 20  # verbose, and an exclude for each check
 POLL_S: Final = 0.5  # how often deadlines and the end are looked for
 BACKLOG: Final = 128
@@ -152,11 +154,18 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         """The request's body; None when it was refused."""
         length = self.headers.get("Content-Length", "0")
         if self.headers.get("Transfer-Encoding") or not length.isdecimal() or int(length) > MAX_BODY_BYTES:
-            if length.isdecimal():  # what is left unread resets the connection, and the answer with it
-                self.rfile.read(min(int(length), DRAINED_BYTES))
             self._answer(RefusedError(413, "RequestEntityTooLarge", "the body is too large").response())
+            self._linger()
             return None
         return self.rfile.read(int(length))
+
+    def _linger(self) -> None:
+        """Throw away what still comes: closed with it unread, the connection is reset, and the answer lost with it."""
+        self.connection.settimeout(LINGER_S)
+        left = LINGER_BYTES
+        with contextlib.suppress(OSError):
+            while left > 0 and (piece := self.connection.recv(left)):
+                left -= len(piece)
 
     def _handled(self, body: bytes) -> Response:
         peer = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None
