@@ -80,12 +80,14 @@ class Loop:
         binding_threads: int,
         leading: Callable[[], bool] = lambda: True,
         dry_run: bool = False,
+        on_synced: Callable[[], None] = lambda: None,
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
     ) -> None:
         """`frameworks`: by scheduler name. `kinds`: what is watched into `shared.objects`, besides nodes and pods.
 
         `leading`: whether this process may still write. Asked in binding threads. `dry_run`: decide, bind nothing.
+        `on_synced`: called once, before the first attempt.
         """
         self.cache = shared.cache
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -97,6 +99,8 @@ class Loop:
         self._metrics = metrics
         self._in_flight: dict[str, InFlight] = {}
         self._next_start = 0
+        self._on_synced = on_synced
+        self._prepared = False
         first = next(iter(frameworks.values()))
         self.queue = SchedulingQueue(
             first.profile.queue_sort[0].sort_key,
@@ -139,13 +143,22 @@ class Loop:
             self._metrics.observe(self._sizes())
         self._receive(0.0)
         self._cycles.poll(time.monotonic())
-        queued = self.queue.pop(time.monotonic()) if self._handlers.synced else None
+        if not self._prepared and self._handlers.synced:
+            self._prepare()
+        queued = self.queue.pop(time.monotonic()) if self._prepared else None
         if queued is None:
             self._recorder.settle()
             self._receive(self._until_due(wait_s))
             return False
         self._attempt(queued)
         return True
+
+    def _prepare(self) -> None:
+        """Everything was listed once: plugins build what they keep about the cluster before the first pod needs it."""
+        for framework in self._frameworks.values():
+            framework.prepare(self.cache.columns)
+        self._on_synced()
+        self._prepared = True
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 

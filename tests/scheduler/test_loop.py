@@ -101,6 +101,7 @@ class World:
         self.cluster.preempts, self.cluster.evicts = preempts, not dry_run
         self.writes = Writes()
         self.leading = True
+        self.synced: list[int] = []  # nodes that were known whenever the loop said that it is ready
         profile = build_profile(Configuration(), 0, IN_TREE, self.cluster)
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0")
@@ -114,6 +115,7 @@ class World:
             binding_threads=2,
             leading=lambda: self.leading,
             dry_run=dry_run,
+            on_synced=lambda: self.synced.append(len(self.shared.cache.columns.names)),
             initial_backoff_s=BACKOFF_S,
             max_backoff_s=BACKOFF_S,
         )
@@ -178,6 +180,18 @@ def waiting(name: str = "p", cpu: str = "1") -> PodBuilder:
 
 FULL = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
 NO_VICTIMS, UNHELPFUL = "1 No preemption victims found for incoming pod.", "1 Preemption is not helpful for scheduling."
+
+
+def test_it_gets_ready_once_when_everything_was_listed(world: World) -> None:
+    """Plugins build what they keep about the cluster before the first pod, with the nodes that there are."""
+    world.nodes(make_node("a").allocatable(cpu="4", pods="9"))
+    world.loop.step(0.0)
+    assert world.synced == []
+    world.pods(waiting())
+    world.settle()
+    world.node("ADDED", make_node("b").allocatable(cpu="4", pods="9"))
+    world.settle()
+    assert world.synced == [1]
 
 
 class TestTheWayOfAPod:
