@@ -1,0 +1,120 @@
+"""The beta distribution, for shares between 0 and 1: fitted to a mean and a deviation, arrays at a time.
+
+Owns: fit, distribution, density, moments, mean residual life. Does not own: what a share is a share of (`risk`).
+
+The regularised incomplete beta function is the classic continued fraction, evaluated by Lentz's method (W. Press et
+al., Numerical Recipes, 6.4), all entries at once. It agrees with scipy to 1e-7 of the value for parameters from 0.001
+to 100,000 and shares not closer than 1e-9 to 0 or 1. scipy itself would be the images' largest part, for one function.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+_TINY: Final = 1e-300  # stands for a denominator of 0
+_TOLERANCE: Final = 1e-14  # relative
+_MAX_TERMS: Final = 5000  # some 5 * sqrt(parameter) are needed
+
+
+def fit(mean: ArrayLike, deviation: ArrayLike) -> tuple[Floats, Floats]:
+    """Alpha and beta of the distribution with this mean and standard deviation; NaN where there is none.
+
+    There is none unless 0 < deviation**2 < mean * (1 - mean).
+    """
+    mean, variance = np.broadcast_arrays(_floats(mean), _floats(deviation) ** 2)
+    spread = mean * (1 - mean)
+    possible = (variance > 0) & (variance < spread)
+    size = np.where(possible, spread / np.where(possible, variance, 1.0) - 1.0, np.nan)
+    size = np.maximum(size, np.finfo(float).tiny)
+    return mean * size, (1 - mean) * size
+
+
+def distribution(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """P(share <= x): the regularised incomplete beta function I_x(alpha, beta). NaN where a parameter is."""
+    x, alpha, beta = np.broadcast_arrays(np.clip(_floats(x), 0.0, 1.0), _floats(alpha), _floats(beta))
+    result = np.where(np.isnan(alpha + beta), np.nan, (x >= 1.0).astype(float))
+    inside = (x > 0) & (x < 1) & ~np.isnan(alpha + beta)
+    if inside.any():
+        result[inside] = _inside(x[inside], alpha[inside], beta[inside])
+    return result
+
+
+def survival(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """P(share > x), exact where it is small too."""
+    return distribution(1.0 - np.clip(_floats(x), 0.0, 1.0), beta, alpha)
+
+
+def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """The probability density at x, 0 < x < 1; 0 elsewhere."""
+    x, alpha, beta = np.broadcast_arrays(_floats(x), _floats(alpha), _floats(beta))
+    inside = (x > 0) & (x < 1)
+    safe = np.where(inside, x, 0.5)
+    log = (alpha - 1) * np.log(safe) + (beta - 1) * np.log1p(-safe) - _log_beta(alpha, beta)
+    return np.where(inside, np.exp(log), 0.0)
+
+
+def moments(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """The first three moments about 0."""
+    a, b = _floats(alpha), _floats(beta)
+    first = a / (a + b)
+    second = first * (a + 1) / (a + b + 1)
+    return first, second, second * (a + 2) / (a + b + 2)
+
+
+def mean_residual_life(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """How much more than x to expect of a share that is more than x; 0 where none is."""
+    x, a, b = _floats(x), _floats(alpha), _floats(beta)
+    beyond = survival(x, a, b)
+    some = beyond > 0
+    rate = density(x, a, b) / np.where(some, beyond, 1.0)
+    return np.where(some, rate * x * (1 - x) / (a + b) + a / (a + b) - x, 0.0)
+
+
+def _floats(values: ArrayLike) -> Floats:
+    return np.asarray(values, np.float64)
+
+
+def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
+    """I_x for 0 < x < 1, by the side on which the fraction converges fast."""
+    log = alpha * np.log(x) + beta * np.log1p(-x) - _log_beta(alpha, beta)
+    left = x < (alpha + 1) / (alpha + beta + 2)
+    a, b, at = np.where(left, alpha, beta), np.where(left, beta, alpha), np.where(left, x, 1 - x)
+    part = np.exp(log) * _fraction(a, b, at) / a
+    return np.where(left, part, 1 - part)
+
+
+def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
+    """The continued fraction, two of its terms a round."""
+    c = np.ones_like(x)
+    d = 1 / _off_zero(1 - (a + b) * x / (a + 1))
+    h = d.copy()
+    for m in range(1, _MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        step = np.ones_like(x)
+        for term in (even, odd):
+            d = 1 / _off_zero(1 + term * d)
+            c = _off_zero(1 + term / c)
+            step = d * c
+            h = h * step
+        if bool((np.abs(step - 1) < _TOLERANCE).all()):
+            break
+    return h
+
+
+def _off_zero(values: Floats) -> Floats:
+    return np.where(np.abs(values) < _TINY, _TINY, values)
+
+
+def _log_beta(alpha: Floats, beta: Floats) -> Floats:
+    return _log_gamma(alpha) + _log_gamma(beta) - _log_gamma(alpha + beta)
+
+
+def _log_gamma(values: Floats) -> Floats:
+    return np.fromiter(map(math.lgamma, values.ravel()), np.float64, values.size).reshape(values.shape)

@@ -1,0 +1,14 @@
+"""Points for a node's congestion factor. Source: IBM's kube-safe-scheduler, agent `congestion`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MAX_POINTS = 10
+
+
+def points(factor: ArrayLike, maximum: int) -> NDArray[np.int64]:
+    """10 without congestion, 0 at `maximum` and above, rounded half up. A factor below 0 is none."""
+    share = np.clip(np.asarray(factor, np.float64), 0, maximum) / maximum
+    return np.floor(MAX_POINTS * (1 - share) + 0.5).astype(np.int64)
