@@ -33,6 +33,8 @@ def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
     cluster: Cluster, namespace: str, herodotus: Herodotus, high: None
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
+    budget = {"metadata": {"name": "keep-a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"on": "a"}}}}
+    cluster.create(PDBS.format(namespace), {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **budget})
     for name in ("a", "b"):
         cluster.create("/api/v1/nodes", node(name))
         there = pod(f"low-{name}", cpu="3", nodeSelector={"kubernetes.io/hostname": name})
@@ -41,9 +43,6 @@ def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
             there["metadata"]["finalizers"] = ["example.com/look"]
         cluster.create(pods, there)
     eventually(lambda: len(cluster.bound(namespace)) == 2, "both to be bound")
-    budget = {"metadata": {"name": "keep-a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"on": "a"}}}}
-    cluster.create(PDBS.format(namespace), {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **budget})
-
     cluster.create(pods, pod("high", cpu="3", priorityClassName=HIGH))
     (event,) = eventually(lambda: cluster.events(namespace, "low-b", "Preempted") or None, "the victim's event")
     victim, preemptor = cluster.get(f"{pods}/low-b"), cluster.get(f"{pods}/high")
