@@ -53,11 +53,12 @@ class Cluster(ApiHandle):
         decided = [d for d in spools.of(Decision, self._spool) if d.key.pod_uid == pod.uid]
         names = spools.table(self._spool).names
         self.recorded_before.append(bool(decided) and names[decided[-1].chosen or 0] == node)
+        failure = self.fail.pop(0) if self.fail else None  # of whoever asked first, however long that one is held
         self.asked.set()
         if self.hold is not None:
             assert self.hold.wait(5)
-        if self.fail:
-            raise self.fail.pop(0)
+        if failure is not None:
+            raise failure
         self.bound.append((pod.uid, node))
 
 
