@@ -33,6 +33,8 @@ def main() -> int:
             system.stop()
     finally:
         api.stop()
+    if not api.faulty:  # a server that refuses and delays may delay an election
+        result.violations += too_long(result, system.election)
     print(report(result, system.election))
     return 1 if result.violations else 0
 
@@ -45,12 +47,27 @@ def report(result: Result, election: Election) -> str:
         f"{result.pods} pods, {result.bindings} bindings, {result.evicted} evicted, {result.decisions} decisions of "
         f"{result.incarnations} incarnations, {result.explained} records explained by gaps",
     ]
-    limits = {"SIGKILL": election.lease_s + 2 * election.retry_s, "SIGTERM": 2 * election.retry_s}
+    limits = _limits(election)
     for how, waits in sorted(result.waits_s.items()):
         worst = f"at most {max(waits):.2f} s (of {limits[how]:.2f} s) without a leader"
         lines.append(f"{len(waits)} x {how} of the leader: {worst}, {sum(waits) / len(waits):.2f} s on average")
     lines += [f"{len(result.violations)} violations", *result.violations]
     return "\n".join(lines)
+
+
+def too_long(result: Result, election: Election) -> list[str]:
+    """How long the cluster may be without a leader, and was."""
+    limits = _limits(election)
+    return [
+        f"{wait:.2f} s without a leader after {how}, of {limits[how]:.2f} s"
+        for how, waits in result.waits_s.items()
+        for wait in waits
+        if wait > limits[how]
+    ]
+
+
+def _limits(election: Election) -> dict[str, float]:
+    return {"SIGKILL": election.lease_s + 2 * election.retry_s, "SIGTERM": 2 * election.retry_s}
 
 
 def _api(server: str, directory: Path) -> ApiProcess:

@@ -1,0 +1,45 @@
+"""What a run draws, and what it says of elections."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import islice
+
+from bench.reliability.__main__ import report, too_long
+from bench.reliability.disturbances import DISTURBANCES, RULES
+from bench.reliability.driver import Result, dealt
+from bench.reliability.system import Election
+from herodotus_sim.plan import FAULTS, read
+
+
+def test_disturbances_come_in_rounds_in_which_each_has_its_share() -> None:
+    share = {d.name: d.weight for d in DISTURBANCES}
+    cards = dealt(random.Random(1), list(DISTURBANCES))
+    rounds = [[d.name for d in islice(cards, sum(share.values()))] for _ in range(3)]
+    assert [dict(Counter(names)) for names in rounds] == [share] * 3
+    assert rounds[0] != rounds[1]
+
+
+def test_the_same_seed_deals_the_same() -> None:
+    def names(seed: int) -> list[str]:
+        return [d.name for d in islice(dealt(random.Random(seed), list(DISTURBANCES)), 30)]
+
+    assert names(1) == names(1) != names(2)
+
+
+def test_every_fault_occurs_in_the_plans() -> None:
+    assert {fault.fault for fault in read({"faults": list(RULES)}).faults} == set(FAULTS)
+
+
+def test_an_election_that_took_too_long_is_a_violation() -> None:
+    """Lease and two retry periods after SIGKILL, two retry periods after SIGTERM."""
+    election = Election(6.0, 4.0, 1.0)
+    result = Result(waits_s={"SIGKILL": [7.9, 8.1], "SIGTERM": [1.9, 2.1]})
+    assert too_long(result, election) == [
+        "8.10 s without a leader after SIGKILL, of 8.00 s",
+        "2.10 s without a leader after SIGTERM, of 2.00 s",
+    ]
+    assert "2 x SIGTERM of the leader: at most 2.10 s (of 2.00 s) without a leader, 2.00 s on average" in report(
+        result, election
+    )
