@@ -13,16 +13,14 @@ from herodotus_record import reasons
 from herodotus_record.document import retry, woken_by
 from herodotus_record.explain import (
     Json,
-    detail,
     headline,
+    headline_of_node,
     margin,
     next_steps,
     ranking,
     rejection_groups,
     state,
     summary,
-    verdicts,
-    what_would_change,
 )
 from herodotus_record.model import (
     API_VERSION,
@@ -35,6 +33,7 @@ from herodotus_record.model import (
     Outcome,
     PluginVerdict,
 )
+from herodotus_record.one_node import detail, verdicts, what_would_change
 from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
@@ -94,7 +93,7 @@ def pod_explanation(
         "marks": list(decision.marks),
     }
     if every_node or node or decision.nodes_total <= PER_NODE:
-        answer["perNode"] = [_node(decision, table, slot) for slot in slots]
+        answer["perNode"] = [node_answer(decision, table, slot) for slot in slots]
     return answer
 
 
@@ -172,24 +171,25 @@ def _preemption(decision: Decision) -> Json | None:
     return {
         "nominatedNode": found.nominated or None,
         "evicted": found.evicted,
-        "candidates": [
-            {
-                "node": c.node,
-                "victims": list(c.victims),
-                "pdbViolations": c.pdb_violations,
-                "refusedBy": c.refused_by or None,
-            }
-            for c in sorted(found.candidates, key=nearest)[:NAMED]
-        ],
+        "candidates": [_candidate(c) for c in sorted(found.candidates, key=nearest)[:NAMED]],
         "candidatesOmitted": max(0, len(found.candidates) - NAMED),
     }
 
 
+def _candidate(c: Candidate) -> Json:
+    return {
+        "node": c.node,
+        "victims": list(c.victims),
+        "pdbViolations": c.pdb_violations,
+        "refusedBy": c.refused_by or None,
+    }
+
+
 def _margin(decision: Decision, table: NodeTable) -> Json | None:
-    lead = margin(decision)
-    if lead is None:
+    ahead = margin(decision)
+    if ahead is None:
         return None
-    return {"points": lead.points, "runnerUp": table.names[lead.runner_up], "shares": dict(lead.shares)}
+    return {"points": ahead.points, "runnerUp": table.names[ahead.runner_up], "shares": dict(ahead.shares)}
 
 
 def _filters(decision: Decision) -> list[Json]:
@@ -222,11 +222,17 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
     return row
 
 
-def _node(decision: Decision, table: NodeTable, slot: int) -> Json:
-    """Everything about one node: each filter's verdict, its rank, its scores, what would have to change."""
+def node_answer(decision: Decision, table: NodeTable, slot: int) -> Json:
+    """Everything about one node: each filter's verdict, its rank, its scores, what would have to change.
+
+    `eviction`: what preemption would evict there; None where it would not help or was not looked for.
+    """
     said = verdicts(decision, slot)
-    answer = _ranked(decision, table, slot) if decision.rank[slot] else {"node": table.names[slot], "chosen": False}
+    name = table.names[slot]
+    candidates = decision.preemption.candidates if decision.preemption else ()
+    answer = _ranked(decision, table, slot) if decision.rank[slot] else {"node": name, "chosen": False}
     answer |= {
+        "headline": headline_of_node(decision, table, slot),
         "evaluation": Evaluation(decision.evaluation[slot]).label,
         "feasible": bool(decision.rank[slot]),
         "passed": [plugin for plugin, verdict in said if verdict.code is Code.SUCCESS],
@@ -241,6 +247,7 @@ def _node(decision: Decision, table: NodeTable, slot: int) -> Json:
             if verdict.code is not Code.SUCCESS
         ],
         "toMakeItFeasible": what_would_change(decision, table, slot),
+        "eviction": next((_candidate(c) for c in candidates if c.node == name), None),
     }
     return answer
 

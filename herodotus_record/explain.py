@@ -1,7 +1,7 @@
 """Questions to a decision, answered from what it recorded.
 
-Owns: ranking, margin, rejections, why not a node, what would have to change, and the one-line summary. Does not own:
-the answer document they make up (`answers`), storage, HTTP, layout on a screen.
+Owns: ranking, margin, grouped rejections, the next step, and the one-line summaries. Does not own: what was said of one
+node (`one_node`), the answer document that both make up (`answers`), storage, HTTP, layout on a screen.
 
 Pure: a decision, its outcomes and its node table (at the decision's generation) in, plain values out. Amounts stand in
 the answers twice: exact in base units, and as text.
@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from herodotus_record import reasons, wording
+from herodotus_record import reasons
 from herodotus_record.model import (
-    NOT_RUN,
     Code,
     Column,
     Decision,
@@ -26,22 +25,32 @@ from herodotus_record.model import (
     Outcome,
     Path,
     Reason,
-    Verdict,
 )
-from herodotus_record.units import natural_key, quantity
+from herodotus_record.one_node import (
+    asks,
+    count,
+    detail,
+    obstacles,
+    rejections,
+    resource_of,
+    text,
+    verdicts,
+    what_would_change,
+    why_not_evaluated,
+)
+from herodotus_record.units import natural_key
 
 Json = dict[str, Any]
-
-_CORDON_TAINT = "node.kubernetes.io/unschedulable"
+Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, the largest first; plugins without are absent
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How far the best node is ahead of the next: points, and each plugin's weighted share, largest first."""
+    """How far the best node is ahead of the next: points, and each plugin's share of them."""
 
     runner_up: int  # slot
     points: int
-    shares: tuple[tuple[str, int], ...]
+    shares: Shares
 
 
 def state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
@@ -74,49 +83,41 @@ def margin(decision: Decision) -> Margin | None:
     if len(order) < 2 or not len(decision.totals):
         return None
     best, next_ = order[0], order[1]
-    ours, theirs = weighted(decision, best), weighted(decision, next_)
-    shares = sorted(((p, ours[p] - theirs[p]) for p in ours if ours[p] != theirs[p]), key=lambda s: (-s[1], s[0]))
-    return Margin(next_, decision.totals[best] - decision.totals[next_], tuple(shares))
+    return Margin(next_, decision.totals[best] - decision.totals[next_], lead(decision, best, next_))
 
 
-def verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """What every filter that ran on a slot's node said, in evaluation order; empty where it was not evaluated."""
-    if decision.evaluation[slot] != Evaluation.EVALUATED:
-        return []
-    said = ((f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped)
-    return [(plugin, verdict) for plugin, verdict in said if verdict != NOT_RUN]
+def lead(decision: Decision, slot: int, other: int) -> Shares:
+    """By how many points each plugin puts a slot ahead of another one."""
+    ours, theirs = weighted(decision, slot), weighted(decision, other)
+    return tuple(sorted(((p, ours[p] - theirs[p]) for p in ours if ours[p] != theirs[p]), key=lambda s: (-s[1], s[0])))
 
 
-def rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """The filters that turned the node away, in evaluation order: the first is *the* reason, the others hold too."""
-    return [(plugin, verdict) for plugin, verdict in verdicts(decision, slot) if verdict.against]
+def headline_of_node(decision: Decision, table: NodeTable, slot: int) -> str:
+    """How one node fared, in one sentence."""
+    node, feasible = table.names[slot], decision.nodes_feasible
+    unseen = why_not_evaluated(decision, slot)
+    if unseen:
+        return f"{node} was not looked at: {unseen}."
+    against = rejections(decision, slot)
+    if against:
+        which, ran = " and ".join(plugin for plugin, _ in against), len(verdicts(decision, slot))
+        return f"{node} does not fit: rejected by {which}, {len(against)} of {count(ran, 'filter')}."
+    if slot == decision.chosen:
+        return headline(decision, table)
+    place = f"{node} fits, and ranks {decision.rank[slot]} of {feasible}"
+    best = ranking(decision)[0]
+    if not len(decision.totals):
+        return f"{place}."
+    points = decision.totals[best] - decision.totals[slot]
+    if not points:
+        return f"{place} with the best total: {table.names[best]} was drawn among {len(decision.ties)} equals."
+    return f"{place}, {count(points, 'point')} behind {table.names[best]} ({signed(lead(decision, slot, best))})."
 
 
-def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
-    """A reason with its numbers on this node: sentence, text, and requested, free and allocatable where they count."""
-    answer: Json = {"code": reason.code, "sentence": reasons.sentence(reason), "params": dict(reason.params)}
-    resource = _resource(reason)
-    if resource:
-        requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
-        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
-        answer |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
-        free_text = f"free {quantity(resource, free)} of {quantity(resource, allocatable)}"
-        answer["text"] = f"{_asks(resource, requested)}; {free_text if allocatable else 'the node has none'}"
-    else:
-        answer["text"] = _text(reason)
-    return answer
-
-
-def what_would_change(decision: Decision, table: NodeTable, slot: int) -> list[str]:
-    """What would have to be different for the node to pass every filter that rejects it, one step a reason."""
-    return [_remedy(decision, table, slot, reason) for reason in _obstacles(decision, slot)]
-
-
-def _obstacles(decision: Decision, slot: int) -> list[Reason]:
-    """Every reason of every filter against the node, but for the taint that goes when the node is uncordoned."""
-    found = [reason for _, verdict in rejections(decision, slot) for reason in verdict.reasons]
-    cordoned = any(reason.code == "unschedulable" for reason in found)
-    return [r for r in found if not (cordoned and r.params.get("key") == _CORDON_TAINT)]
+def signed(shares: Shares, most: int = 3) -> str:
+    """The largest shares in words: `NodeResourcesFit +14, ImageLocality -7`."""
+    largest = sorted(shares, key=lambda s: -abs(s[1]))[:most]
+    return ", ".join(f"{plugin} {points:+d}" for plugin, points in largest)
 
 
 def headline(decision: Decision, table: NodeTable) -> str:
@@ -130,18 +131,18 @@ def headline(decision: Decision, table: NodeTable) -> str:
     if decision.path is Path.ONLY_FEASIBLE:
         looked = f"{decision.nodes_evaluated} that were looked at" if decision.nodes_evaluated < total else str(total)
         return f"On {node}: the only node of {looked} that fits; scoring was not needed."
-    lead = margin(decision)
-    if lead is None:
+    ahead = margin(decision)
+    if ahead is None:
         return f"On {node}: first of {feasible} feasible nodes out of {total}; no plugin scored them."
     if decision.ties:
         return (
             f"On {node}: drawn among {len(decision.ties)} nodes with the best total"
             f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {total}."
         )
-    shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in lead.shares[:3])
+    shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in ahead.shares[:3])
     return (
         f"On {node}: best of {feasible} feasible nodes out of {total},"
-        f" {_count(lead.points, 'point')} ahead of {table.names[lead.runner_up]} ({shares})."
+        f" {count(ahead.points, 'point')} ahead of {table.names[ahead.runner_up]} ({shares})."
     )
 
 
@@ -154,10 +155,8 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
     if decision.chosen is not None:
         return []
-    obstacles = (
-        (len(_obstacles(decision, slot)), slot) for slots in _first_rejections(decision).values() for slot in slots
-    )
-    effort = [(count, _shortfall(decision, table, slot), slot) for count, slot in obstacles]
+    rejected = (slot for slots in _first_rejections(decision).values() for slot in slots)
+    effort = [(len(obstacles(decision, slot)), _shortfall(decision, table, slot), slot) for slot in rejected]
     if not effort:
         return []
     least = min(effort)[:2]
@@ -224,13 +223,13 @@ def _also_rejected(decision: Decision, first: int, slots: Sequence[int]) -> dict
 
 def _text_of_group(decision: Decision, reason: Reason) -> Json:
     """A reason without a node's numbers: what all nodes of a group have in common."""
-    resource = _resource(reason)
+    resource = resource_of(reason)
     requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
     return {
         "code": reason.code,
         "sentence": reasons.sentence(reason),
         "params": dict(reason.params),
-        "text": _asks(resource, requested) if resource else _text(reason),
+        "text": asks(resource, requested) if resource else text(reason),
         "resource": resource or None,
     }
 
@@ -269,94 +268,13 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
     plugin = decision.filters[position].plugin
     looked = decision.nodes_evaluated
     narrowed = f" Only {looked} of {decision.nodes_total} may be used ({', '.join(decision.narrowed_by)})."
-    lead = f"No node fits. {len(slots)} of {looked} nodes are rejected first by {plugin}: {words}{where}."
-    return lead + (narrowed if decision.narrowed_by else "")
+    said = f"No node fits. {len(slots)} of {looked} nodes are rejected first by {plugin}: {words}{where}."
+    return said + (narrowed if decision.narrowed_by else "")
 
 
 def _numeric(details: Sequence[Json]) -> bool:
     """Whether a reason has numbers of one node, of which another may have more."""
     return any(d.get("allocatable") for d in details)
-
-
-def _resource(reason: Reason) -> str:
-    """The resource that a reason is about; "" where it is about none."""
-    return "pods" if reason.code == "too-many-pods" else reason.params.get("resource", "")
-
-
-def _asks(resource: str, requested: int) -> str:
-    return f"{resource}: requests {quantity(resource, requested)}"
-
-
-def _text(reason: Reason) -> str:
-    p = reason.params
-    match reason.code:
-        case "untolerated-taint":
-            return f"taint {_taint(p)} not tolerated"
-        case "unschedulable":
-            return "cordoned (spec.unschedulable)"
-        case "node-affinity" if p.get("wants"):
-            return f"does not match {p['wants']}"
-        case "ports" if p.get("ports"):
-            return f"host port {p['ports']} is taken"
-        case "spread":
-            return (
-                f"{p.get('key')}: {_count(int(p.get('pods', 0)), 'matching pod')} here with this one,"
-                f" {p.get('fewest')} where fewest, at most {p.get('maxSkew')} apart allowed"
-            )
-        case "spread-label":
-            return f"has no label {p.get('key')} to spread over"
-        case "pod-affinity" if p.get("lacks") == "label":
-            return f"has no label {p.get('key')}, which the pod affinity needs"
-        case "pod-affinity":
-            return f"no pod that matches {p.get('wants')} in the same {p.get('key')}"
-        case "pod-anti-affinity":
-            return f"{p.get('pod') or 'a pod'} is in the same {p.get('key')}: the pod must not be near it"
-        case "existing-anti-affinity":
-            return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
-        case _:
-            return wording.text(reason)
-
-
-def _taint(p: Any) -> str:
-    return f"{p.get('key', '')}{'=' + p['value'] if p.get('value') else ''}:{p.get('effect', '')}"
-
-
-def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
-    node, resource = table.names[slot], _resource(reason)
-    if resource == "pods":
-        return f"remove a pod from {node}: its limit of {table.allocatable[slot].get(resource, 0)} pods is reached"
-    if resource:
-        requested = decision.pod.requests.get(resource, 0)
-        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
-        if requested <= allocatable:
-            return f"free {quantity(resource, requested - free)} {resource} on {node}"
-        if free > 0:
-            now, whole = quantity(resource, free), quantity(resource, allocatable)
-            return f"request at most {now} {resource} (free now; {node} has {whole} in all), or add a larger node"
-        if allocatable:
-            return f"add a node with {quantity(resource, requested)} {resource} free"
-        return f"add a node that has {resource}"
-    match reason.code:
-        case "untolerated-taint":
-            return f"tolerate {_taint(reason.params)} ({node})"
-        case "unschedulable":
-            return f"uncordon {node}"
-        case "node-affinity":
-            return f"label {node} so that it matches {reason.params.get('wants', 'the node affinity')}"
-        case "ports":
-            return f"free host port {reason.params.get('ports', '')} on {node}"
-        case "spread":
-            skew = int(reason.params.get("pods", 0)) - int(reason.params.get("fewest", 0))
-            return f"raise maxSkew to {skew} for {reason.params.get('key')}, or move matching pods away from {node}"
-        case "spread-label" | "pod-affinity" if reason.params.get("lacks") != "pods":
-            return f"label {node} with {reason.params.get('key')}"
-        case "pod-affinity":
-            return f"run a pod that matches {reason.params.get('wants')} in the {reason.params.get('key')} of {node}"
-        case "pod-anti-affinity" | "existing-anti-affinity":
-            there = f"the {reason.params.get('key')} of {node}"
-            return f"move {reason.params.get('pod') or 'the pods that exclude this one'} out of {there}"
-        case _:
-            return wording.remedy(reason, node)
 
 
 def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:
@@ -369,7 +287,3 @@ def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:
         ),
         default=0.0,
     )
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

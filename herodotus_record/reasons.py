@@ -21,7 +21,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration
     "unschedulable": "node(s) were unschedulable",
     "node-name": "node(s) didn't match the requested node name",
-    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect: the first one not tolerated
+    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect: of the first; others
     # NodeAffinity
     "node-affinity": "node(s) didn't match Pod's node affinity/selector",
     "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",

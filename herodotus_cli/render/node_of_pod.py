@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Table, View, facts, table
+from herodotus_cli.render.blocks import Block, Cell, Line, Table, View, facts, spaced, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import age, attempt, count, short_names
+from herodotus_cli.render.words import age, attempt, count, listed, short_names
 
 Json = dict[str, Any]
 _GAP = 2
+_VICTIMS = 8  # named in a line
 _FULL = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORMALISED", "POINTS", "DIFFERENCE")
 _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
@@ -22,29 +23,32 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
     """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{pod} on {node['node']}, {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
-    filters = _filters(answer, node) if every_node or view.piped else _rejecting(answer, node)
-    blocks: list[Block] = [Line(f"{lead}: {_verdict(answer, node)}", "strong"), Blank(), *filters]
-    if node["toMakeItFeasible"]:
-        blocks += [Blank(), facts([("To make it feasible", "; and ".join(node["toMakeItFeasible"]))])]
-    if node.get("scores"):
-        blocks += [Blank(), *_scores(answer, node, view)]
-    return blocks
+    lead = f"{pod}  on {node['node']}, {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
+    evaluated = node["passed"] or node["rejectedBy"]
+    sections: list[list[Block]] = [
+        [Line(lead), Line(node["headline"], "strong")],
+        [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
+        [facts(notes)] if (notes := _notes(answer, node)) else [],
+        _scores(answer, node, view) if node.get("scores") else [],
+    ]
+    return spaced(sections)
 
 
-def _verdict(answer: Json, node: Json) -> str:
-    """The answer in a few words."""
-    feasible = answer["nodes"]["feasible"]
-    if node["chosen"]:
-        return f"chosen, of {count(feasible, 'feasible node')}"
-    if node["rejectedBy"]:
-        ran = len(node["passed"]) + len(node["rejectedBy"])
-        return f"rejected by {len(node['rejectedBy'])} of {count(ran, 'filter')}"
-    if node["feasible"]:
-        best = answer["ranking"][0]
-        behind = f", {count(best['total'] - node['total'], 'point')} behind {best['node']}" if node.get("total") else ""
-        return f"feasible, but only rank {node['rank']} of {feasible}{behind}"
-    return f"not evaluated ({node['evaluation']})"
+def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
+    """What would make a node that is turned away fit: every change that is needed, or what preemption would evict."""
+    steps, eviction = node["toMakeItFeasible"], node.get("eviction")
+    not_run = [f["plugin"] for f in answer["filters"] if _not_run(f, node)] if node["rejectedBy"] else []
+    labelled = [("TO MAKE IT FIT" if i == 0 else "AND", step) for i, step in enumerate(steps)]
+    labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run: it may turn the node away too")] if not_run else []
+    if eviction:
+        refused = f"; {eviction['refusedBy']} would not have it" if eviction["refusedBy"] else ""
+        labelled.append(("OR EVICT", f"{listed(eviction['victims'], _VICTIMS)}{refused}"))
+    return labelled
+
+
+def _not_run(f: Json, node: Json) -> bool:
+    said = f["plugin"] in node["passed"] or any(v["plugin"] == f["plugin"] for v in node["rejectedBy"])
+    return not said and not f["skipped"]
 
 
 def _rejecting(answer: Json, node: Json) -> list[Block]:

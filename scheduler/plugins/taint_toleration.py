@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -33,10 +33,10 @@ class TaintToleration(InTreePlugin):
         yield ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The reason names the first taint that is not tolerated."""
+        """The reason names the first taint that is not tolerated, and for our screens the others."""
 
         def verdict(number: int) -> Verdict:
-            return _rejection(_first_untolerated(nodes.taints.values[number], pod))
+            return _rejection(_untolerated(nodes.taints.values[number], pod))
 
         return Verdicts.each(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
 
@@ -53,22 +53,28 @@ class TaintToleration(InTreePlugin):
         return default_normalize(raw, feasible, reverse=True)
 
 
-def _rejection(taint: Taint | None) -> Verdict:
-    if taint is None:
+def _rejection(taints: Iterator[Taint]) -> Verdict:
+    first = next(taints, None)
+    if first is None:
         return SUCCESS
-    params = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    return unresolvable(Reason("untolerated-taint", params))
+    params = {"key": first.key, "value": first.value, "effect": first.effect}
+    others = ", ".join(f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}" for t in taints)
+    return unresolvable(Reason("untolerated-taint", params | ({"others": others} if others else {})))
 
 
 def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
-    was_closed = old is None or _first_untolerated(old.spec.taints or (), pod) is not None
-    return was_closed and _first_untolerated(new.spec.taints or (), pod) is None
+    was_closed = old is None or not _open(old, pod)
+    return was_closed and _open(new, pod)
+
+
+def _open(node: Node, pod: PodInfo) -> bool:
+    return next(_untolerated(node.spec.taints or (), pod), None) is None
 
 
 def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
     return new.uid == pod.uid
 
 
-def _first_untolerated(taints: Iterable[Taint], pod: PodInfo) -> Taint | None:
+def _untolerated(taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:
     tolerations = pod.pod.spec.tolerations or ()
-    return next((t for t in taints if t.effect in HARD_EFFECTS and not tolerated(t, tolerations)), None)
+    return (t for t in taints if t.effect in HARD_EFFECTS and not tolerated(t, tolerations))

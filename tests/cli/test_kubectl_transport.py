@@ -145,7 +145,7 @@ def test_answer_through_a_real_kubectl(service: Service, as_kubectl_sees_it: dic
     ran = command("pod", POD, "--node", "worker-3", environ=as_kubectl_sees_it)
     asked = [path for path in service.asked if path.startswith(PROXY)]  # some ask for the server's version first
     assert (ran.code, asked) == (0, [f"{PROXY}{EXPLANATION}?node=worker-3"])
-    assert "rank 2 of 5, 21 points behind worker-7" in ran.out
+    assert "ranks 2 of 5, 21 points behind worker-7" in ran.out
 
 
 def test_a_real_kubectl_loses_no_hint(

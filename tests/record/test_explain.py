@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from array import array
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 
-from herodotus_record import explain, reasons
-from herodotus_record.answers import NAMED, RANKED, pod_explanation
+from herodotus_record import explain, one_node, reasons
+from herodotus_record.answers import NAMED, RANKED, node_answer, pod_explanation
 from herodotus_record.document import decision_document
-from herodotus_record.model import Code, Evaluation, Path, PluginVerdict, Reason, Verdict
+from herodotus_record.model import (
+    Candidate,
+    Code,
+    Decision,
+    Evaluation,
+    Path,
+    PluginVerdict,
+    Preemption,
+    Reason,
+    Verdict,
+)
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 from tests.record.test_codec import decisions
 
@@ -67,17 +78,17 @@ def test_no_margin(decision) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_rejections_in_order_all_of_them() -> None:
-    assert explain.rejections(PENDING, 1) == [("TaintToleration", TAINTED), ("NodeResourcesFit", INSUFFICIENT_CPU)]
-    assert [plugin for plugin, v in explain.verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
+    assert one_node.rejections(PENDING, 1) == [("TaintToleration", TAINTED), ("NodeResourcesFit", INSUFFICIENT_CPU)]
+    assert [plugin for plugin, v in one_node.verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
         *("NodeUnschedulable", "NodeName", "NodeAffinity", "NodePorts"),
     ]
     narrowed = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, Evaluation.NARROWED, 0]))
-    assert explain.verdicts(narrowed, 1) == []
+    assert one_node.verdicts(narrowed, 1) == []
 
 
 def test_a_reason_with_its_numbers() -> None:
     (reason,) = INSUFFICIENT_CPU.reasons
-    assert explain.detail(PENDING, TABLE, 0, reason) == {
+    assert one_node.detail(PENDING, TABLE, 0, reason) == {
         "code": "insufficient",
         "sentence": "Insufficient cpu",
         "params": {"resource": "cpu"},
@@ -87,9 +98,9 @@ def test_a_reason_with_its_numbers() -> None:
         "allocatable": 8000,
         "text": "cpu: requests 500m; free 400m of 8000m",
     }
-    assert explain.detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"] == "pods: requests 1; free 107 of 110"
+    assert one_node.detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"] == "pods: requests 1; free 107 of 110"
     assert (
-        explain.detail(PENDING, TABLE, 0, TAINTED.reasons[0])["text"] == "taint dedicated=gpu:NoSchedule not tolerated"
+        one_node.detail(PENDING, TABLE, 0, TAINTED.reasons[0])["text"] == "taint dedicated=gpu:NoSchedule not tolerated"
     )
 
 
@@ -99,6 +110,10 @@ def test_a_reason_with_its_numbers() -> None:
         (Reason("unschedulable"), "uncordon worker-1"),
         (TAINTED.reasons[0], "tolerate dedicated=gpu:NoSchedule (worker-1)"),
         (Reason("untolerated-taint", {"key": "k", "effect": "NoExecute"}), "tolerate k:NoExecute (worker-1)"),
+        (
+            Reason("untolerated-taint", {"key": "k", "effect": "NoExecute", "others": "l=1:NoSchedule"}),
+            "tolerate k:NoExecute and l=1:NoSchedule (worker-1)",
+        ),
         (Reason("node-affinity", {"wants": "disk=ssd"}), "label worker-1 so that it matches disk=ssd"),
         (Reason("ports", {"ports": "80/TCP"}), "free host port 80/TCP on worker-1"),
         (Reason("too-many-pods"), "remove a pod from worker-1: its limit of 110 pods is reached"),
@@ -117,8 +132,8 @@ def test_what_would_change(reason: Reason, words: str) -> None:
         rejected={"worker-1": {"NodeName": Verdict(Code.UNSCHEDULABLE, (reason,))}},
         requests={"cpu": 500, "memory": 64 << 30, "example.com/gpu": 1},
     )
-    assert explain.what_would_change(decision, TABLE, 0) == [words]
-    assert explain.what_would_change(decision, TABLE, 1) == []
+    assert one_node.what_would_change(decision, TABLE, 0) == [words]
+    assert one_node.what_would_change(decision, TABLE, 1) == []
 
 
 def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
@@ -218,7 +233,7 @@ def test_what_always_holds(decision) -> None:  # type: ignore[no-untyped-def]
     table = table_of(decision)
     order = explain.ranking(decision)
     assert len(order) == decision.nodes_feasible
-    rejected = [s for s in range(decision.slots) if explain.rejections(decision, s)]
+    rejected = [s for s in range(decision.slots) if one_node.rejections(decision, s)]
     assert not set(order) & set(rejected)
     assert len(order) + len(rejected) == decision.nodes_evaluated
     assert sum(g["count"] for g in explain.rejection_groups(decision, table)) == len(rejected)
@@ -318,3 +333,45 @@ def test_the_document_is_complete() -> None:
     assert PENDING.id in text
     assert PENDING.key.incarnation in text
     assert PENDING.message in text
+
+
+@pytest.mark.parametrize(
+    ("decision", "slot", "words"),
+    [
+        (PLACED, 2, explain.headline(PLACED, TABLE)),
+        (PLACED, 0, "worker-1 fits, and ranks 2 of 3, 50 points behind worker-3 (NodeResourcesFit -50)."),
+        (PENDING, 1, "worker-2 does not fit: rejected by TaintToleration and NodeResourcesFit, 2 of 6 filters."),
+        (
+            replace(PENDING, evaluation=array("B", [2, 2, 2]), narrowed_by=("NodeAffinity",)),
+            0,
+            "worker-1 was not looked at: NodeAffinity had narrowed the pod to other nodes.",
+        ),
+        (
+            replace(PLACED, evaluation=array("B", [3, 0, 0])),
+            0,
+            "worker-1 was not looked at: enough feasible nodes had been found before (percentageOfNodesToScore: 100"
+            " looks at every node).",
+        ),
+    ],
+    ids=["chosen", "outscored", "rejected", "narrowed", "not-sampled"],
+)
+def test_one_node_in_a_sentence(decision: Decision, slot: int, words: str) -> None:
+    assert explain.headline_of_node(decision, TABLE, slot) == words
+
+
+def test_what_preemption_would_evict_stands_beside_the_node() -> None:
+    found = Preemption("worker-2", (Candidate("worker-2", ("shop/batch-3",), 0),), evicted=False)
+    decision = replace(PENDING, preemption=found)
+    evictions = [node_answer(decision, TABLE, slot)["eviction"] for slot in range(3)]
+    assert evictions == [
+        None,
+        {"node": "worker-2", "victims": ["shop/batch-3"], "pdbViolations": 0, "refusedBy": None},
+        None,
+    ]
+
+
+def test_a_cordoned_node_with_other_taints_asks_for_those_alone() -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule", "others": "a=b:NoExecute"}
+    tainted = Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (Reason("untolerated-taint", taint),))
+    decision = a_decision(rejected={"worker-1": {"NodeUnschedulable": CORDONED, "TaintToleration": tainted}})
+    assert one_node.what_would_change(decision, TABLE, 0) == ["uncordon worker-1", "tolerate a=b:NoExecute (worker-1)"]

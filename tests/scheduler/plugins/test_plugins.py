@@ -203,10 +203,11 @@ class TestFit:
 
 
 class TestTaints:
-    def test_the_first_hard_taint_that_is_not_tolerated_is_named(self) -> None:
+    def test_every_hard_taint_that_is_not_tolerated_is_named_the_first_one_apart(self) -> None:
         node = make_node().taint("soft", effect="PreferNoSchedule").taint("ok").taint("a", "1", "NoExecute").taint("b")
         (row,) = said(columns_of([node]), make_pod().toleration("ok", operator="Exists"))
-        reason = Reason("untolerated-taint", {"key": "a", "value": "1", "effect": "NoExecute"})
+        named = {"key": "a", "value": "1", "effect": "NoExecute"}
+        reason = Reason("untolerated-taint", named | {"others": "b:NoSchedule"})
         assert row == [("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, [reason])]
 
     @pytest.mark.parametrize(
