@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
 from scheduler.config.errors import ConfigError
+from scheduler.objects import kubernetes_yaml
+from scheduler.objects.kubernetes_yaml import YamlError, first_document
 from scheduler.objects.problems import required
 
 Document = dict[str, Any]
@@ -19,16 +20,22 @@ T = TypeVar("T")
 def text_of(path: Path) -> str:
     """A file's text. ConfigError when there is none to be had."""
     try:
-        return path.read_text()
+        return kubernetes_yaml.text_of(path.read_bytes())
     except OSError as e:
         raise ConfigError(f"{path}: {e.strerror or e}") from e
-    except UnicodeDecodeError as e:
-        raise ConfigError(f"{path}: not UTF-8 text: {e}") from e
+    except YamlError as e:
+        raise ConfigError(f"{path}: {e}") from e
 
 
 def parse(text: str) -> Document:
-    """The mapping in a text, without what is null. ConfigError when there is none."""
-    document = _parse(text)
+    """The mapping in a text's first document, without what is null. ConfigError when there is none.
+
+    Further documents are not looked at, as kube-scheduler does not.
+    """
+    try:
+        document = first_document(text)
+    except YamlError as e:
+        raise ConfigError(str(e)) from e
     if not isinstance(document, dict):
         raise ConfigError("expected a mapping with apiVersion and kind")
     kept: Document = _without_null(document)
@@ -41,32 +48,6 @@ def convert(document: object, into: type[T]) -> T:
         return msgspec.convert(document, into)
     except msgspec.ValidationError as e:
         raise ConfigError(_in_field_order(str(e))) from e
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that is set twice, as kube-scheduler's strict decoding does."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise ConfigError(f'line {line}: key "{key}" already set in map')
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _parse(text: str) -> Any:
-    try:
-        return yaml.load(text, _StrictLoader)
-    except yaml.MarkedYAMLError as e:
-        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
-        raise ConfigError(f"{line}{e.problem or 'not YAML'}") from e
-    except ConfigError:
-        raise
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:  # 2026-13-45 looks like a date, and is none
-        raise ConfigError(f"not YAML: {' '.join(str(e).split())}") from e
 
 
 def _without_null(value: Any) -> Any:

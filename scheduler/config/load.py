@@ -55,7 +55,8 @@ def read(
 def checked_version(document: Document, *, accept_legacy: bool) -> Document:
     """The document, or ConfigError when it is of another kind, or of a version that is not to be read."""
     version, kind = document.get("apiVersion"), document.get("kind")
-    if kind == KIND and (version == API_VERSION or (accept_legacy and version in LEGACY)):
+    legacy = isinstance(version, str) and version in LEGACY
+    if kind == KIND and (version == API_VERSION or (accept_legacy and legacy)):
         return document
     if kind == "Policy" and version in (None, "v1"):
         raise ConfigError(
@@ -63,7 +64,7 @@ def checked_version(document: Document, *, accept_legacy: bool) -> Document:
             f" {KIND}: Policy files are not read"
         )
     hint = ""
-    if kind == KIND and version in LEGACY:
+    if kind == KIND and legacy:
         hint = "; --accept-legacy-config reads that version, convert-config writes v1 from it"
     raise ConfigError(f"expected apiVersion {API_VERSION} and kind {KIND}, found {version} {kind}{hint}")
 

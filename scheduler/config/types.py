@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.config.extenders import Extender
+from scheduler.objects.types import Int32, Int64
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -40,14 +41,14 @@ class ClientConnection(Struct, frozen=True):
     accept_content_types: str = ""
     content_type: str = "application/vnd.kubernetes.protobuf"  # kube-scheduler's default; ours speaks JSON
     qps: float = 50
-    burst: int = 100
+    burst: Int32 = 100
 
 
 class PluginRef(Struct, frozen=True):
     """An enabled or disabled plugin; `weight` matters for score plugins."""
 
     name: str
-    weight: int = 0
+    weight: Int32 = 0
 
 
 class PluginSet(Struct, frozen=True):
@@ -86,7 +87,7 @@ class ProfileConfig(Struct, frozen=True):
     """One scheduler name and its plugins."""
 
     scheduler_name: str = ""
-    percentage_of_nodes_to_score: int | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
@@ -96,14 +97,14 @@ class Configuration(Struct, frozen=True):
 
     api_version: str = API_VERSION
     kind: str = KIND
-    parallelism: int = 16
+    parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: int | None = None
-    pod_initial_backoff_seconds: int = 1
-    pod_max_backoff_seconds: int = 10
+    percentage_of_nodes_to_score: Int32 | None = None
+    pod_initial_backoff_seconds: Int64 = 1
+    pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[ProfileConfig, ...] = (ProfileConfig(scheduler_name=DEFAULT_NAME),)
     extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False

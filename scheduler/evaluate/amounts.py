@@ -18,21 +18,16 @@ _AMOUNTS: Final = frozenset(
 
 def wrong_amount(content: object) -> str | None:
     """`FIELD: what is wrong with it` of the first amount that is none; None where all are."""
-    return next(_wrong(content, "", False, set()), None)
+    return next(_wrong(content, "", False), None)
 
 
-def _wrong(content: object, path: str, amounts: bool, seen: set[tuple[int, bool]]) -> Iterator[str]:
-    """`seen`: what was looked at already, for YAML's aliases can write one thing a billion times."""
-    if not isinstance(content, str | int | float):
-        if (id(content), amounts) in seen:
-            return
-        seen.add((id(content), amounts))
+def _wrong(content: object, path: str, amounts: bool) -> Iterator[str]:
     if isinstance(content, Mapping):
         for key, value in content.items():
-            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in _AMOUNTS, seen)
+            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in _AMOUNTS)
     elif isinstance(content, Sequence) and not isinstance(content, str):
         for i, value in enumerate(content):
-            yield from _wrong(value, f"{path}[{i}]", amounts, seen)
+            yield from _wrong(value, f"{path}[{i}]", amounts)
     elif amounts and isinstance(content, str | int | float) and not isinstance(content, bool):
         try:
             quantity.parse(content)

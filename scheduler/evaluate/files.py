@@ -9,34 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
 from scheduler.config import Configuration, Registry
 from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
 from scheduler.evaluate.defaults import defaulted
 from scheduler.evaluate.engine import Engine, Evaluation
+from scheduler.objects.kubernetes_yaml import YamlError, documents, text_of
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
 from scheduler.plugins import IN_TREE
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
-_FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: ten times as fast
-MAX_DEPTH: Final = 200  # no object comes near; libyaml's composer overruns the stack at some tens of thousands
-_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
-
-
-class _Loader(_FASTEST):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: what looks like a time is text."""
-
-    yaml_implicit_resolvers: Mapping[str, Any] = {
-        first: [(tag, regexp) for tag, regexp in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
-    }
 
 
 def evaluate_files(
@@ -69,9 +57,9 @@ def evaluate_files(
 def manifests(path: str) -> Iterator[Manifest]:
     """Every object in a file, in a directory's files, or on standard input (`-`), lists taken apart."""
     for name, text in _texts(path):
-        documents = [document for document in _documents(name, text) if document is not None]
-        for number, document in enumerate(documents, 1):
-            where = f"{name}: document {number}" if len(documents) > 1 else name
+        found = [document for document in _documents(name, text) if document is not None]
+        for number, document in enumerate(found, 1):
+            where = f"{name}: document {number}" if len(found) > 1 else name
             yield from _items(where, document)
 
 
@@ -123,29 +111,9 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
         except (msgspec.DecodeError, RecursionError):
             pass  # a mapping of YAML may begin so too, and its parser says more of what is wrong
     try:
-        text = content.decode()
-        _check_depth(name, text)
-        return list(yaml.load_all(text, _Loader))
-    except UnicodeDecodeError as e:
-        raise ManifestError(f"{name}: not UTF-8 text: {e}") from e
-    except ManifestError:
-        raise
-    except yaml.MarkedYAMLError as e:
-        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
-        raise ManifestError(f"{name}: {line}{e.problem or 'not YAML'}") from e
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:
-        raise ManifestError(f"{name}: not YAML: {e}") from e
-
-
-def _check_depth(name: str, text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, _Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ManifestError(f"{name}: nested deeper than {MAX_DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        return documents(text_of(content))
+    except YamlError as e:
+        raise ManifestError(f"{name}: {e}") from e
 
 
 def _items(where: str, document: object) -> Iterator[Manifest]:

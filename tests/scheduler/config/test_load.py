@@ -72,12 +72,17 @@ clientConnection: {qps: 1.5, burst: 7, kubeconfig: /k}
             "kind: X",
             "expected apiVersion kubescheduler.config.k8s.io/v1 and kind KubeSchedulerConfiguration, found None X",
         ),
-        ("a: [", "line 1: expected the node content, but found '<stream end>'"),
-        ("a: 2026-13-45", "not YAML: month must be in 1..12"),
+        (
+            "apiVersion: {a: b}\nkind: KubeSchedulerConfiguration",
+            "expected apiVersion kubescheduler.config.k8s.io/v1 and kind KubeSchedulerConfiguration,"
+            " found {'a': 'b'} KubeSchedulerConfiguration",
+        ),
+        ("a: [", "line 2: did not find expected node content"),
+        ("a: &a [*a]", "line 1: anchor 'a' value contains itself"),
         ("? [a]\n: b", "not YAML: unhashable type: 'list'"),
         (
             "a: \x00",
-            'not YAML: unacceptable character #x0000: special characters are not allowed in "<unicode'
+            'not YAML: unacceptable character #x0000: control characters are not allowed in "<unicode'
             ' string>", position 3',
         ),
     ],
@@ -98,6 +103,8 @@ def test_no_configuration_at_all(text: str, message: str) -> None:
         ),
         ("parallelism: many", "parallelism: Expected `int`, got `str`"),
         ("parallelism: 1.5", "parallelism: Expected `int`, got `float`"),
+        ("parallelism: 3000000000", "parallelism: Expected `int` <= 2147483647"),
+        ("parallelism: 1:30", "parallelism: Expected `int`, got `str`"),
         ("profiles: {}", "profiles: Expected `array`, got `object`"),
         ("leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Expected `str`, got `int`"),
         ("parallelism: 1\nparallelism: 2", 'line 4: key "parallelism" already set in map'),

@@ -162,8 +162,12 @@ def test_weights(text: str, weights: dict[str, int]) -> None:
             'profiles[0]: at least one bind plugin is needed for profile with scheduler name "a"',
         ),
         (
-            f"{{score: {{enabled: [{{name: ImageLocality, weight: {(1 << 63) // 100}}}]}}}}",
+            "{score: {enabled: [{name: ImageLocality, weight: -1}]}}",
             "profiles[0]: total score of Score plugins could overflow",
+        ),
+        (
+            "{score: {enabled: [{name: ImageLocality, weight: 2147483648}]}}",
+            "profiles[0].plugins.score.enabled[0].weight: Expected `int` <= 2147483647",
         ),
     ],
 )
