@@ -8,14 +8,18 @@ Invariant: every answer carries `Cache-Control: no-store`; only GET and HEAD, an
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, errors, ingest, legacy, queries
+from herodotus_endpoint import __version__, errors, ingest, legacy, openapi, queries
+from herodotus_endpoint.access import guard
 from herodotus_endpoint.errors import json_response
+from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Store
 from herodotus_record import codec
@@ -24,18 +28,24 @@ from herodotus_record.model import API_VERSION
 _log: Final = logging.getLogger(__name__)
 
 
-def create_app(store: Store, settings: Settings, metrics: Metrics | None = None) -> Flask:
-    """The WSGI application."""
+def create_app(
+    store: Store, settings: Settings, metrics: Metrics | None = None, stopping: threading.Event | None = None
+) -> Flask:
+    """The WSGI application. `stopping`: what ends its watches."""
     metrics = metrics or Metrics()
+    questions = Questions(store, guard.look)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.strict_slashes = True
     errors.install(app)
     _measure(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
-    app.register_blueprint(queries.blueprint(store, settings))
-    app.register_blueprint(legacy.blueprint(store))
+    app.register_blueprint(routes.blueprint(questions, settings, stopping or threading.Event()))
+    app.register_blueprint(queries.blueprint(questions, settings))
+    app.register_blueprint(legacy.blueprint(questions))
+    app.register_blueprint(routes.discovery_blueprint(openapi.group))
     _service_routes(app, store, metrics)
+    guard.install(app, settings.access)
     app.wsgi_app = legacy.in_any_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
@@ -53,7 +63,7 @@ def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
         store.writer.check()
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @app.get("/metrics")
+    @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
         metrics.observe(store.reader.sizes(), store.file_bytes())
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
@@ -61,6 +71,10 @@ def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
     @app.get("/version")
     def version() -> Response:
         return json_response({"version": __version__, "apiVersion": API_VERSION, "frameVersion": codec.VERSION})
+
+    @app.get("/openapi.json", endpoint="openapi")
+    def whole() -> Response:
+        return json_response(openapi.document())
 
     @app.get("/")
     def index() -> Response:

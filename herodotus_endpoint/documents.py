@@ -1,7 +1,7 @@
 """Documents that the endpoint makes up itself: what it knows of a decision beyond the record, and lists.
 
-Owns: the facts that it adds to an answer (attempts, lost results), list items. Does not own: `PodExplanation` and
-`Decision` (`herodotus_record`), HTTP. Pure.
+Owns: the facts that it adds to an answer (attempts, lost results), the list of incarnations. Does not own:
+`PodExplanation` and `Decision` (`herodotus_record`), HTTP. Pure.
 
 Invariant: what is added is told from the store, never guessed: a result is called lost only where a later incarnation
 took over.
@@ -10,7 +10,7 @@ took over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from herodotus_endpoint.store import KnownIncarnation, Stored
 from herodotus_record.answers import pod_explanation
@@ -46,34 +46,9 @@ def record(stored: Stored) -> Json:
     return document
 
 
-def item(row: Any) -> Json:
-    """A decision in a list."""
-    return {
-        "metadata": {
-            "name": row.decision_id,
-            "namespace": row.namespace,
-            "creationTimestamp": timestamp(row.started_us),
-        },
-        "pod": row.pod,
-        "podUID": row.pod_uid,
-        "attempt": row.attempt,
-        "owner": row.owner,
-        "profile": row.profile,
-        "cluster": row.cluster,
-        "source": row.source,
-        "state": row.state,
-        "path": row.path,
-        "node": row.node,
-        "nodes": {"total": row.nodes_total, "evaluated": row.nodes_evaluated, "feasible": row.nodes_feasible},
-        "startedAt": timestamp(row.started_us),
-        "message": row.message,
-    }
-
-
-def listing(kind: str, items: list[Json], more: str = "") -> Json:
-    """A list; `more` is the cursor of the next page."""
-    metadata = {"continue": more} if more else {}
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "items": items}
+def listing(kind: str, items: list[Json]) -> Json:
+    """A list that is whole."""
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {}, "items": items}
 
 
 def _lost(stored: Stored) -> bool:

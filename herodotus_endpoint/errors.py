@@ -21,12 +21,16 @@ RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of t
 
 _REASONS: Final[Mapping[int, str]] = {
     400: "BadRequest",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    406: "NotAcceptable",
     409: "Conflict",
+    410: "Expired",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
+    422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
@@ -64,9 +68,14 @@ def busy(code: int, message: str) -> ApiError:
     )
 
 
-def json_response(document: object, code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    document: object,
+    code: int = 200,
+    headers: Mapping[str, str] | None = None,
+    content_type: str = "application/json",
+) -> Response:
     """Compact JSON in the document's own order."""
-    return Response(msgspec.json.encode(document), code, headers, content_type="application/json")
+    return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
 
 
 def install(app: Flask) -> None:

@@ -12,18 +12,21 @@ decisions it holds and how many were looked at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from herodotus_endpoint import parameters
 from herodotus_endpoint.store import Involved, NodeFacts
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.reader import LOOKED_AT
 from herodotus_endpoint.store.rollups import BUCKET_US
 from herodotus_record import reasons
-from herodotus_record.explain import Json, margin, rejections, state, weighted
+from herodotus_record.explain import Json, margin, state, weighted
 from herodotus_record.model import API_VERSION, Evaluation, Reason
+from herodotus_record.one_node import rejections
 from herodotus_record.units import timestamp
 
+DEFAULT_WINDOW_S = 24 * 3600
 WORKLOADS = 20  # named in an answer; the rest is counted
 
 
@@ -40,6 +43,22 @@ def window(since_us: int, now_us: int) -> Window:
     return Window(since_us // BUCKET_US * BUCKET_US, now_us)
 
 
+def asked(clock: Callable[[], float]) -> Window:
+    """The window that the request's `since` asks for; by default the last day."""
+    now_us = int(clock() * 1e6)
+    since_us = parameters.since("since", clock)
+    return window(now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us, now_us)
+
+
+def window_document(over: Window) -> Json:
+    """The window as answers write it."""
+    return {
+        "from": timestamp(over.from_us),
+        "to": timestamp(over.to_us),
+        "bucketSeconds": BUCKET_US // 1_000_000,
+    }
+
+
 def node_history(node: str, over: Window, facts: NodeFacts, recent: Sequence[Involved]) -> Json:
     """The document of kind NodeHistory."""
     c = facts.counters
@@ -48,11 +67,7 @@ def node_history(node: str, over: Window, facts: NodeFacts, recent: Sequence[Inv
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",
         "metadata": {"name": node},
-        "window": {
-            "from": timestamp(over.from_us),
-            "to": timestamp(over.to_us),
-            "bucketSeconds": BUCKET_US // 1_000_000,
-        },
+        "window": window_document(over),
         "considered": c[Name("considered")],  # it was in the node table
         "evaluated": c[Name("evaluated")],
         "notEvaluated": c[Name("considered")] - c[Name("evaluated")],

@@ -5,18 +5,21 @@ Owns: who may send, limits, decoding, what each refusal looks like. Does not own
 
 Invariant: 200 is sent after the commit and only then; with any other code nothing of the batch is stored.
 
-Without authentication a batch is taken only from a loopback peer: the scheduler in the same pod or on the same
-machine. Note that a port-forward into the pod is a loopback peer too.
+Senders that the configuration names show a token or a certificate. Where it names none, a batch is taken only from a
+loopback peer: the scheduler in the same pod or on the same machine. Note that a port-forward into the pod is a loopback
+peer too.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final
 
 from flask import Blueprint, Response, request
 
+from herodotus_endpoint.access.senders import clusters_in, incarnations_in
 from herodotus_endpoint.checks import checked
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.metrics import Metrics
@@ -38,21 +41,25 @@ def blueprint(store: Store, settings: Settings, metrics: Metrics) -> Blueprint:
 
     @routes.post(PATH, provide_automatic_options=False)
     def frames() -> Response:
-        _may_send(settings)
+        cluster = _sender(settings)
         if not places.acquire(blocking=False):
             metrics.refused.labels("busy").inc()
             raise busy(429, f"{settings.max_concurrent_ingests} batches are being stored; send this one again")
         try:
-            return _store(store, metrics)
+            return _store(store, metrics, cluster)
         finally:
             places.release()
 
     return routes
 
 
-def _store(store: Store, metrics: Metrics) -> Response:
+def _store(store: Store, metrics: Metrics, cluster: str) -> Response:
+    """`cluster`: the one that the sender is bound to; "" where it is bound to none."""
     body = _body()
-    batch = _decoded(body)
+    batch: Iterable[tuple[Frame, bytes | memoryview]] = _decoded(body)
+    if cluster:
+        batch = list(batch)
+        _of_cluster(store, batch, cluster)
     try:
         with metrics.ingest_seconds.time():
             receipt = store.writer.store(batch)
@@ -75,18 +82,28 @@ def _store(store: Store, metrics: Metrics) -> Response:
     )
 
 
-def _may_send(settings: Settings) -> None:
-    """403 unless the peer may send without authentication, here."""
+def _of_cluster(store: Store, batch: Sequence[tuple[Frame, bytes | memoryview]], cluster: str) -> None:
+    """403 where a frame is of another cluster, or of a scheduler of which another cluster's frames are stored."""
+    of = clusters_in(batch) | store.listing.clusters_of(incarnations_in(batch))
+    if of - {cluster}:
+        raise ApiError(403, f'the sender is bound to cluster "{cluster}", and the batch holds records of another')
+
+
+def _sender(settings: Settings) -> str:
+    """The cluster that the sender is bound to, "" without authentication. ApiError where it may not send, here."""
     listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
     if settings.ingest_listeners and listener not in settings.ingest_listeners:
         raise ApiError(403, "ingest is not served on this listener (--ingest-bind)")
+    if settings.senders is not None:
+        return settings.senders.cluster_of(request.environ)
     peer = request.environ.get("REMOTE_ADDR", "")
     if not settings.insecure and not _loopback(peer):
         raise ApiError(
             403,
             f"unauthenticated ingest is accepted from loopback only, not from {peer or 'an unknown peer'};"
-            " start the service with --insecure to accept it from anywhere",
+            " name its senders with --ingest-sender, or start the service with --insecure to accept it from anywhere",
         )
+    return ""
 
 
 def _loopback(peer: str) -> bool:
@@ -117,14 +134,17 @@ def _body() -> bytes:
         raise ApiError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e
 
 
-def _decoded(body: bytes) -> list[tuple[Frame, bytes]]:
-    """Every frame with its bytes; 400 with the reason when one is not as it should be."""
-    batch: list[tuple[Frame, bytes]] = []
+def _decoded(body: bytes) -> Iterator[tuple[Frame, memoryview]]:
+    """Every frame with its bytes, one at a time: a whole batch of decisions in memory takes ten times its bytes.
+
+    ApiError 400 with the reason when one is not as it should be.
+    """
+    number = 0
     try:
-        for _, raw in codec.split(body):
-            if len(batch) == MAX_FRAMES:
+        for number, (_, raw) in enumerate(codec.split(body), 1):
+            if number > MAX_FRAMES:
                 raise ApiError(413, f"a batch must be at most {MAX_FRAMES} frames")
-            batch.append((checked(codec.decode(raw)), bytes(raw)))
+            yield checked(codec.decode(raw)), raw
+            number += 1
     except codec.CodecError as e:
-        raise ApiError(400, f"frame {len(batch) + 1} of the batch: {e}") from e
-    return batch
+        raise ApiError(400, f"frame {number} of the batch: {e}") from e

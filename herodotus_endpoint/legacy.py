@@ -24,7 +24,7 @@ from flask import Blueprint, Response, request
 
 from herodotus_endpoint import parameters
 from herodotus_endpoint.errors import ApiError, json_response
-from herodotus_endpoint.store import Store
+from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.store.counters import Name
 from herodotus_record.explain import Json, weighted
 from herodotus_record.model import Decision, Evaluation, NodeTable
@@ -36,7 +36,7 @@ FAILED, PASSED, SKIPPED = 0, 1, 2
 PATHS: Final = ("/pod", "/node")
 
 
-def blueprint(store: Store) -> Blueprint:
+def blueprint(questions: Questions) -> Blueprint:
     """Both routes."""
     routes = Blueprint("legacy", __name__)
 
@@ -44,7 +44,7 @@ def blueprint(store: Store) -> Blueprint:
     def pod() -> Response:
         parameters.known("name", "namespace")
         name, namespace = _required("name"), _required("namespace")
-        stored = store.reader.decision_of_pod(namespace, name)
+        stored = questions.decision_of_pod(namespace, name)
         answer = pod_document(stored.decision, stored.table) if stored else None
         if not answer:
             raise ApiError(404, f'no filter statuses or scores for pod "{name}" in namespace "{namespace}"')
@@ -54,7 +54,7 @@ def blueprint(store: Store) -> Blueprint:
     def node() -> Response:
         parameters.known("name")
         name = _required("name")
-        facts = store.reader.node_facts(name)
+        facts = questions.node_facts(name)
         if facts is None or not facts.counters[Name("scored")]:
             raise ApiError(404, f'node "{name}" was never scored')
         return json_response(node_document(facts.counters))

@@ -63,6 +63,11 @@ def integer(parameter: str, *, least: int = 0, most: int = MAX_INTEGER) -> int |
     return int(value)
 
 
+def limit(default: int, most: int) -> int:
+    """How many items a page may have. As for any list of the API server, fewer may come than were asked for."""
+    return min(integer("limit") or default, most)
+
+
 def since(parameter: str, clock: Callable[[], float]) -> int | None:
     """A time in microseconds since the epoch, given as seconds before now or as RFC 3339; None when it is absent."""
     value = request.args.get(parameter)

@@ -7,17 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from herodotus_endpoint.access.guard import Access
+from herodotus_endpoint.access.senders import Senders
 from herodotus_endpoint.store import Limits
 
+MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
+MAX_WATCHES_PER_USER: Final = 8
 MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half of the default threads answer queries
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`ingest_listeners`: the addresses (as the server knows them) that alone serve ingest; empty: all do."""
+    """`ingest_listeners`: the addresses (as the server knows them) that alone serve ingest; empty: all do.
+
+    `access`: None where whoever reaches a listener may read. `senders`: None where loopback alone may send.
+    """
 
     insecure: bool = False
     ingest_listeners: tuple[str, ...] = ()
     max_concurrent_ingests: int = MAX_CONCURRENT_INGESTS
+    max_watches: int = MAX_WATCHES
+    max_watches_per_user: int = MAX_WATCHES_PER_USER
+    access: Access | None = None
+    senders: Senders | None = None
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time

@@ -49,8 +49,8 @@ class Evidence:
         """The decisions that chose a node, by pod UID."""
         found = defaultdict(list)
         for decision in self.decisions:
-            if decision["node"]:
-                found[decision["podUID"]].append(decision)
+            if decision["status"]["node"]:
+                found[decision["spec"]["pod"]["uid"]].append(decision)
         return found
 
     @cached_property
@@ -66,16 +66,17 @@ class Evidence:
 
     def decision_of(self, binding: Seen) -> Json | None:
         """The decision behind a binding: the last one for that node that was begun before it was seen."""
-        chosen = [d for d in self.placements[binding.uid] if d["node"] == node_of(binding.object)]
-        return max(chosen, key=lambda d: str(d["startedAt"]), default=None)
+        chosen = [d for d in self.placements[binding.uid] if d["status"]["node"] == node_of(binding.object)]
+        return max(chosen, key=lambda d: str(d["spec"]["times"]["startedAt"]), default=None)
 
     def story(self, uid: str) -> str:
         """All that is known of a pod."""
         seen = [f"  seen {s}" for s in self.history if s.uid == uid]
         decided = [
-            f"  decided {d['startedAt']} attempt {d['attempt']} {d['state']} on {d['node']}: {d['message']}"
-            for d in sorted(self.decisions, key=lambda d: str(d["startedAt"]))
-            if d["podUID"] == uid
+            f"  decided {d['spec']['times']['startedAt']} attempt {d['spec']['key']['attempt']}"
+            f" {d['status']['state']} on {d['status']['node']}: {d['status']['message']}"
+            for d in sorted(self.decisions, key=lambda d: str(d["spec"]["times"]["startedAt"]))
+            if d["spec"]["pod"]["uid"] == uid
         ]
         return "\n".join([*seen, *decided])
 
@@ -98,7 +99,7 @@ def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
     for seen in evidence.history:
         if seen.kind == "Pod" and node_of(seen.object):
             nodes[seen.uid].add(node_of(seen.object))
-    bound = Counter(d["podUID"] for d in evidence.decisions if d["state"] == "Bound")
+    bound = Counter(d["spec"]["pod"]["uid"] for d in evidence.decisions if d["status"]["state"] == "Bound")
     for uid in {u for u, names in nodes.items() if len(names) > 1} | {u for u, times in bound.items() if times > 1}:
         yield f"bound twice:\n{evidence.story(uid)}"
 
@@ -180,7 +181,7 @@ def every_attempt_is_stored_once(evidence: Evidence) -> Iterator[str]:
         gaps += incarnation["explainedByGaps"]
         if incarnation["missing"] > incarnation["explainedByGaps"]:
             yield f"sequences missing without a gap: {incarnation}"
-    logged, stored = evidence.attempts, Counter(f"{d['metadata']['namespace']}/{d['pod']}" for d in evidence.decisions)
+    logged, stored = evidence.attempts, Counter(_full_name(d) for d in evidence.decisions)
     if sum((logged - stored).values()) > evidence.kills + gaps:
         yield f"attempts logged, not stored ({evidence.kills} kills, {gaps} in gaps): {logged - stored}"
     if stored - logged:
@@ -210,10 +211,14 @@ def place_for(state: State, pod: Json) -> str:
 
 
 def _started(decision: Json | None, binding: Seen) -> float:
-    return datetime.fromisoformat(decision["startedAt"]).timestamp() if decision else binding.at
+    return datetime.fromisoformat(decision["spec"]["times"]["startedAt"]).timestamp() if decision else binding.at
 
 
 def _largest(sizes: list[tuple[float, int]], since: float) -> int:
     """The largest size that was in force at `since` or later."""
     before = [cpu for at, cpu in sizes if at < since][-1:]
     return max(before + [cpu for at, cpu in sizes if at >= since], default=0)
+
+
+def _full_name(decision: Json) -> str:
+    return f"{decision['metadata']['namespace']}/{decision['spec']['pod']['name']}"

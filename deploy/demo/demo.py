@@ -61,11 +61,11 @@ class Demo:
         except BaseException:
             self.stop()
             raise
-        bound = sum(d["state"] == "Bound" for d in decisions.values())
+        bound = sum(d["status"]["state"] == "Bound" for d in decisions.values())
         say(f"All are decided: {bound} bound, {len(decisions) - bound} fit nowhere", "")
-        pending = next(d for d in decisions.values() if d["pod"] == "payments-0")
+        pending = next(d for d in decisions.values() if d["spec"]["pod"]["name"] == "payments-0")
         self._show("pod", "test-pod-1")
-        self._show("pod", pending["pod"], "-n", pending["metadata"]["namespace"])
+        self._show("pod", pending["spec"]["pod"]["name"], "-n", pending["metadata"]["namespace"])
         self._show("node", "worker-1")
         self._what_next()
 
@@ -149,8 +149,8 @@ class Demo:
         while True:
             found: dict[str, Json] = {}
             for decision in api.decisions():  # newest first
-                if states is None or decision["state"] in states:
-                    found.setdefault(decision["podUID"], decision)
+                if states is None or decision["status"]["state"] in states:
+                    found.setdefault(decision["spec"]["pod"]["uid"], decision)
             decided = wanted & found.keys()
             if len(decided) != shown:
                 shown = len(decided)

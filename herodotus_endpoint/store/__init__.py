@@ -21,6 +21,7 @@ from herodotus_endpoint.store.engine import (
     writing_engine,
 )
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
+from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
@@ -55,6 +56,7 @@ class Store:
         self._engines = writing_engine(url), reading_engine(url)
         self.writer = Writer(self._engines[0], clock)
         self.reader = Reader(self._engines[1])
+        self.listing = Listing(self._engines[1])
 
     def file_bytes(self) -> int:
         """Bytes of the database's files on disk."""

@@ -34,13 +34,12 @@ def pod(version: int, name: str = "a", node: str = "", type: str = "MODIFIED", *
 def decision(name: str = "a", node: str | None = "n", attempt: int = 1, state: str = "Bound") -> Json:
     return {
         "metadata": {"name": f"decision-{name}-{attempt}", "namespace": "x"},
-        "pod": name,
-        "podUID": f"uid-{name}",
-        "attempt": attempt,
-        "node": node,
-        "state": state,
-        "startedAt": "1970-01-01T00:01:39+00:00",
-        "message": "",
+        "spec": {
+            "key": {"attempt": attempt},
+            "pod": {"name": name, "uid": f"uid-{name}"},
+            "times": {"startedAt": "1970-01-01T00:01:39+00:00"},
+        },
+        "status": {"node": node, "state": state, "message": ""},
     }
 
 

@@ -95,8 +95,8 @@ def each_bound_pod_is_stored_once(demo: Demo) -> None:
     states: dict[str, Counter[str]] = {}
     nodes: dict[str, set[str]] = {}
     for d in demo.decisions():
-        states.setdefault(d["podUID"], Counter())[d["state"]] += 1
-        nodes.setdefault(d["podUID"], set()).add(d["node"])
+        states.setdefault(d["spec"]["pod"]["uid"], Counter())[d["status"]["state"]] += 1
+        nodes.setdefault(d["spec"]["pod"]["uid"], set()).add(d["status"]["node"])
     for pod in demo.pods():
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
         if node:
@@ -108,7 +108,7 @@ def test_every_pod_is_decided_and_both_views_are_filled_from_records(started: tu
     demo, said = started
     pods, decisions = demo.pods(), demo.decisions()
     assert len(pods) > 45
-    assert {p["metadata"]["uid"] for p in pods} == {d["podUID"] for d in decisions}
+    assert {p["metadata"]["uid"] for p in pods} == {d["spec"]["pod"]["uid"] for d in decisions}
     each_bound_pod_is_stored_once(demo)
     _, pod, pending, node, *_ = said.split("$ kubectl herodotus ")
     assert pod.startswith("pod test-pod-1\ntest-pod-1  namespace default  ")
@@ -133,7 +133,7 @@ def test_the_commands_to_try_next_work(demo: Demo) -> None:
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
     assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
-    eventually(lambda: any(d["pod"] == "test-pod-main" for d in demo.decisions()), "its decision", 10.0)
+    eventually(lambda: any(d["spec"]["pod"]["name"] == "test-pod-main" for d in demo.decisions()), "its decision", 10.0)
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main")
 
 
@@ -157,7 +157,7 @@ def test_killing_the_scheduler_loses_no_decision(demo: Demo, after: int) -> None
     demo.create_pods(f"{base}-later", 5)
     demo.run("restart", "scheduler")
     eventually(lambda: bound(demo, base) == 20, "all of them to be bound", 20.0)
-    eventually(lambda: all(d["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0)
+    eventually(lambda: all(d["status"]["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0)
     each_bound_pod_is_stored_once(demo)
 
 
@@ -167,14 +167,14 @@ def bound(demo: Demo, base: str) -> int:
 
 def latest(demo: Demo, base: str) -> list[Json]:
     """Of pods created after the crash: nothing of theirs may be lost."""
-    return [d for d in demo.decisions() if d["pod"].startswith(f"{base}-later-")]
+    return [d for d in demo.decisions() if d["spec"]["pod"]["name"].startswith(f"{base}-later-")]
 
 
 def test_starting_again_starts_anew(demo: Demo) -> None:
     old = {p["metadata"]["uid"] for p in demo.pods()}
     assert "All are decided: 46 bound, 5 fit nowhere" in demo.run("start")
     assert not old & {p["metadata"]["uid"] for p in demo.pods()}
-    assert not old & {d["podUID"] for d in demo.decisions()}
+    assert not old & {d["spec"]["pod"]["uid"] for d in demo.decisions()}
 
 
 def test_a_demo_that_cannot_be_done_says_why_and_leaves_nothing_running(demo: Demo) -> None:

@@ -204,8 +204,8 @@ def placements(decisions: Iterable[Json]) -> dict[str, list[Json]]:
     """The decisions that chose a node, by pod UID."""
     found: dict[str, list[Json]] = {}
     for d in decisions:
-        if d["node"]:
-            found.setdefault(d["podUID"], []).append(d)
+        if d["status"]["node"]:
+            found.setdefault(d["spec"]["pod"]["uid"], []).append(d)
     return found
 
 

@@ -18,7 +18,7 @@ def all_accounted_for(cluster: Cluster, namespace: str, herodotus: Herodotus) ->
     def complete() -> bool:
         stored = placements(herodotus.decisions(namespace))
         return all(
-            p["spec"]["nodeName"] in [d["node"] for d in stored.get(p["metadata"]["uid"], [])]
+            p["spec"]["nodeName"] in [d["status"]["node"] for d in stored.get(p["metadata"]["uid"], [])]
             for p in cluster.bound(namespace).values()
         )
 

@@ -18,6 +18,18 @@ FIRST = a_decision(rejected=NOWHERE, attempt=1, sequence=1)
 SECOND = a_decision(points={"worker-2": {"ImageLocality": 50}}, attempt=2, sequence=2, started_us=MONDAY_US + MINUTE_US)
 OTHER = "00000000-0000-4000-8000-0000000000bb"
 
+METADATA = {
+    "namespace": "shop",
+    "creationTimestamp": "2026-03-01T12:01:00Z",
+    "labels": {
+        "herodotus.dev/pod": SECOND.pod.name,
+        "herodotus.dev/profile": "herodotus-scheduler",
+        "herodotus.dev/state": "Bound",
+        "herodotus.dev/path": "scored",
+        "herodotus.dev/node": "worker-2",
+    },
+}
+
 
 @pytest.fixture
 def placed(service: Service) -> Service:
@@ -60,7 +72,8 @@ def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service
     documents = [service.get(f"{API}/namespaces/shop/decisions/{FIRST.pod.name}", attempt=1), service.explain()]
     assert documents[1]["perNode"][0]["rejectedBy"][0]["reasons"][0]["free"] == 8000
     by_id = service.get(f"{API}/namespaces/shop/decisions/{FIRST.id}")
-    assert by_id == decision_document(FIRST, (), TABLE)
+    assert by_id == decision_document(FIRST, (), TABLE) | {"metadata": by_id["metadata"]}
+    assert by_id["metadata"]["name"] == FIRST.id
 
 
 def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
@@ -181,7 +194,7 @@ def test_a_node_that_no_row_names_is_said_to_be_unknown(service: Service) -> Non
 
 def test_lists_page_in_a_stable_order(service: Service) -> None:
     def pods(page: Any) -> list[str]:
-        return [item["pod"] for item in page["items"]]
+        return [item["spec"]["pod"]["name"] for item in page["items"]]
 
     decisions = [a_decision(pod=f"p-{i}", namespace=("shop", "ci")[i % 2], sequence=i + 1) for i in range(5)]
     service.stored(rows(TABLE), *decisions)
@@ -190,7 +203,7 @@ def test_lists_page_in_a_stable_order(service: Service) -> None:
     second = service.get(f"{API}/decisions", **{"limit": 2, "continue": first["metadata"]["continue"]})
     third = service.get(f"{API}/decisions", **{"limit": 2, "continue": second["metadata"]["continue"]})
     assert [pods(p) for p in (first, second, third)] == [["p-4", "p-3"], ["p-2", "p-1"], ["p-0"]]
-    assert third["metadata"] == {}
+    assert third["metadata"] == {"resourceVersion": "6"}
     assert pods(service.get(f"{API}/namespaces/ci/decisions")) == ["p-3", "p-1"]
     assert pods(service.get(f"{API}/namespaces/shop/decisions", pod="p-2")) == ["p-2"]
 
@@ -203,24 +216,33 @@ def test_a_list_item_says_how_the_decision_ended(placed: Service) -> None:
         "metadata": document["metadata"],
         "items": [
             {
-                "metadata": {
-                    "name": SECOND.id,
-                    "namespace": "shop",
-                    "creationTimestamp": "2026-03-01T12:01:00.000000+00:00",
+                "apiVersion": API_VERSION,
+                "kind": "Decision",
+                "metadata": METADATA | {"name": SECOND.id, "uid": SECOND.id, "resourceVersion": "2"},
+                "spec": {
+                    "key": {
+                        "cluster": SECOND.key.cluster,
+                        "source": "scheduler",
+                        "podUID": SECOND.pod.uid,
+                        "attempt": 2,
+                    },
+                    "scheduler": {"profile": "herodotus-scheduler"},
+                    "pod": {"namespace": "shop", "name": SECOND.pod.name, "uid": SECOND.pod.uid, "owner": None},
+                    "times": {"startedAt": "2026-03-01T12:01:00.000000+00:00"},
+                    "snapshot": {"generation": 7, "nodes": 3, "evaluated": 3, "feasible": 3},
                 },
-                "pod": SECOND.pod.name,
-                "podUID": SECOND.pod.uid,
-                "attempt": 2,
-                "owner": None,
-                "profile": "herodotus-scheduler",
-                "cluster": SECOND.key.cluster,
-                "source": "scheduler",
-                "state": "Bound",
-                "path": "scored",
-                "node": "worker-2",
-                "nodes": {"total": 3, "evaluated": 3, "feasible": 3},
-                "startedAt": "2026-03-01T12:01:00.000000+00:00",
-                "message": "",
+                "status": {"state": "Bound", "path": "scored", "node": "worker-2", "message": ""},
             }
         ],
     }
+
+
+def test_what_stands_in_a_list_item_stands_at_the_same_place_in_the_whole_object(placed: Service) -> None:
+    (item,) = placed.get(f"{API}/decisions", limit=1)["items"]
+    whole = placed.get(f"{API}/namespaces/shop/decisions/{SECOND.id}")
+    assert within(item, whole) == item
+
+
+def within(part: Any, whole: Any) -> Any:
+    """What `whole` says where `part` says something."""
+    return {key: within(part[key], whole[key]) for key in part} if isinstance(part, dict) and part else whole

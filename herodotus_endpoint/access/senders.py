@@ -1,0 +1,74 @@
+"""Who may send records, and of which cluster: a service account by its token, or a client certificate.
+
+Owns: the senders that the configuration names, and telling which of them sends. Does not own: the batch, TLS.
+
+Invariant: a sender is bound to one cluster, and what it sends is of that cluster and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+
+from herodotus_endpoint.access.apiserver import NoAnswerError
+from herodotus_endpoint.access.frontproxy import common_name, issued_by
+from herodotus_endpoint.access.identity import Environ, bearer_token, client_certificate
+from herodotus_endpoint.access.rights import Rights
+from herodotus_endpoint.errors import ApiError, busy
+from herodotus_record.model import Decision, Frame, NodeRows
+
+
+@dataclass(frozen=True)
+class Senders:
+    """`clusters`: user name, or a certificate's common name -> cluster id.
+
+    `rights`: reviews tokens that are meant for `audience`; None where only certificates are taken. `authority`: PEM of
+    those whose client certificates are senders'; "" where only tokens are taken.
+    """
+
+    clusters: Mapping[str, str]
+    rights: Rights | None = None
+    audience: str = ""
+    authority: str = ""
+
+    def cluster_of(self, environ: Environ) -> str:
+        """The cluster whose records the sender of a request may send. ApiError 401 or 403."""
+        name = self._certified(environ) or self._tokened(environ)
+        if not name:
+            raise ApiError(401, "ingest needs a service account's token or a client certificate")
+        if name not in self.clusters:
+            raise ApiError(403, f'"{name}" is no sender of records (--ingest-sender)')
+        return self.clusters[name]
+
+    def _certified(self, environ: Environ) -> str:
+        der = client_certificate(environ)
+        if not der or not self.authority:
+            return ""
+        certificate = x509.load_der_x509_certificate(der)
+        return common_name(certificate) if issued_by(certificate, self.authority) else ""
+
+    def _tokened(self, environ: Environ) -> str:
+        token = bearer_token(environ)
+        if not token or self.rights is None:
+            return ""
+        try:
+            user = self.rights.user_of(token, self.audience)
+        except NoAnswerError as e:
+            raise busy(503, f"whose token this is cannot be found out: {e}") from e
+        return user.name if user else ""
+
+
+def clusters_in(batch: Sequence[tuple[Frame, bytes | memoryview]]) -> set[str]:
+    """The clusters that a batch's frames name."""
+    named = (f.key.cluster if isinstance(f, Decision) else f.cluster for f, _ in batch if isinstance(f, _SAYING))
+    return set(named)
+
+
+def incarnations_in(batch: Iterable[tuple[Frame, bytes | memoryview]]) -> set[str]:
+    """The incarnations that a batch's frames are of."""
+    return {f.key.incarnation if isinstance(f, Decision) else f.incarnation for f, _ in batch}
+
+
+_SAYING = (Decision, NodeRows)

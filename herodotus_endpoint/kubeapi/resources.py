@@ -1,0 +1,37 @@
+"""The resources that are served: one table, from which discovery, rights and the OpenAPI document follow.
+
+Owns: names and verbs. Does not own: routes.
+
+Invariant: get, list and watch only. A service that is away then blocks no deletion of a namespace for long: there is
+nothing in it that anybody could delete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from herodotus_record.model import API_GROUP, API_VERSION
+
+GROUP: Final = API_GROUP
+VERSION: Final = API_VERSION.partition("/")[2]
+PREFIX: Final = f"/apis/{API_VERSION}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A resource and its kind."""
+
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...] = ()
+
+
+DECISION: Final = Kind("Decision", "decisions", "decision", True, ("get", "list", "watch"), ("dec",))
+EXPLANATION: Final = Kind("PodExplanation", "podexplanations", "podexplanation", True, ("get",))
+HISTORY: Final = Kind("NodeHistory", "nodehistories", "nodehistory", False, ("get", "list"), ("nh",))
+INCARNATION: Final = Kind("Incarnation", "incarnations", "incarnation", False, ("list",))
+KINDS: Final = (DECISION, EXPLANATION, HISTORY, INCARNATION)

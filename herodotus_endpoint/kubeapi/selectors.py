@@ -1,0 +1,81 @@
+"""labelSelector and fieldSelector as conditions on a decision's columns.
+
+Owns: both grammars, which labels and fields there are. Does not own: statements (`store.listing`). Pure.
+
+Source of the grammars: k8s.io/apimachinery, pkg/labels and pkg/fields.
+
+Invariant: a selector that cannot be understood, or that names a field we do not have, is 400 and never ignored. A label
+that no decision has selects as a label that is absent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from herodotus_endpoint.errors import ApiError
+from herodotus_endpoint.kubeapi.objects import LABELS
+from herodotus_endpoint.store.listing import Condition
+
+MAX_LENGTH: Final = 4096
+MAX_TERMS: Final = 32  # each is a clause; a database has limits of its own
+FIELDS: Final = {
+    "metadata.name": "decision_id",
+    "metadata.namespace": "namespace",
+    "spec.pod": "pod",
+    "spec.pod.name": "pod",
+    "spec.pod.uid": "pod_uid",
+    "spec.key.cluster": "cluster",
+    "spec.scheduler.profile": "profile",
+    "status.state": "state",
+    "status.path": "path",
+    "status.node": "node",
+}
+NEVER: Final = Condition("decision_id", ())  # of a label that is required and that no decision has
+_SET: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUAL: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s*(?P<operator>==|!=|=)\s*(?P<values>[^\s=!(),]*)")
+_EXISTS: Final = re.compile(r"(?P<operator>!?)\s*(?P<key>[^\s=!(),]+)")
+
+
+def label_conditions(selector: str) -> list[Condition]:
+    """What a labelSelector asks for."""
+    terms = _terms(selector, "labelSelector")
+    return [condition for term in terms for condition in _label(term)]
+
+
+def field_conditions(selector: str) -> list[Condition]:
+    """What a fieldSelector asks for."""
+    conditions = []
+    for term in _terms(selector, "fieldSelector"):
+        match = _EQUAL.fullmatch(term)
+        if not match:
+            raise ApiError(400, f"fieldSelector cannot be understood at {term[:64]!r}")
+        if match["key"] not in FIELDS:
+            known = ", ".join(FIELDS)
+            raise ApiError(400, f'field label not supported: "{match["key"][:64]}"; known here: {known}')
+        values = (match["values"], None) if not match["values"] else (match["values"],)
+        conditions.append(Condition(FIELDS[match["key"]], values, match["operator"] == "!="))
+    return conditions
+
+
+def _terms(selector: str, what: str) -> list[str]:
+    if len(selector) > MAX_LENGTH or "\0" in selector:
+        raise ApiError(400, f"{what} is longer than {MAX_LENGTH} characters, or holds a NUL")
+    terms = [term.strip() for term in re.split(r",(?![^()]*\))", selector)] if selector.strip() else []
+    if len(terms) > MAX_TERMS:
+        raise ApiError(400, f"{what} has more than {MAX_TERMS} terms")
+    return terms
+
+
+def _label(term: str) -> list[Condition]:
+    match = _SET.fullmatch(term) or _EQUAL.fullmatch(term) or _EXISTS.fullmatch(term)
+    if not match:
+        raise ApiError(400, f"labelSelector cannot be understood at {term[:64]!r}")
+    operator, column = match["operator"], LABELS.get(match["key"])
+    excludes = operator in ("notin", "!=", "!")
+    if column is None:
+        return [] if excludes else [NEVER]
+    if operator in ("", "!"):
+        return [Condition(column, (None,), negated=not excludes)]
+    values = match["values"].split(",") if operator in ("in", "notin") else [match["values"]]
+    return [Condition(column, tuple(value.strip() for value in values), excludes)]

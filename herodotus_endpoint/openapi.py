@@ -1,0 +1,184 @@
+"""The OpenAPI 3.0 document of the whole HTTP surface, and the part of it that is the API group's.
+
+Owns: paths, parameters, answers. Does not own: schemas (`schemas`), routes; a test holds both against the app's. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from herodotus_endpoint import __version__
+from herodotus_endpoint.kubeapi.resources import (
+    DECISION,
+    EXPLANATION,
+    GROUP,
+    HISTORY,
+    INCARNATION,
+    PREFIX,
+    VERSION,
+    Kind,
+)
+from herodotus_endpoint.schemas import NAME, SCHEMAS, ref
+from herodotus_record import codec
+
+Json = dict[str, Any]
+TEXT: Final = "text/plain"
+_NAME: Final = {"type": "string", "maxLength": 253}
+_FLAG: Final = {"type": "string", "enum": ["true", "false"]}
+_COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 2**31}
+_TEXT: Final = {"type": "string", "maxLength": 512}
+
+# What a query parameter may be, and what it does.
+PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
+    "allowWatchBookmarks": (_FLAG, "Whether a watch says now and then how far it is."),
+    "all": (_FLAG, "Every node on its own; nothing is left out."),
+    "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**62}, "Which stored attempt of the pod, by start."),
+    "cluster": (_NAME, "The UID of one cluster's namespace kube-system."),
+    "continue": (_TEXT, "Where the page before this one ended."),
+    "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
+    "includeObject": ({"type": "string", "enum": ["None", "Metadata", "Object"]}, "What goes with a table's row."),
+    "labelSelector": (_TEXT, "Such as herodotus.dev/state in (Unschedulable, Error)."),
+    "limit": (_COUNT, "At most so many items."),
+    "name": (_NAME, "A name."),
+    "namespace": (_NAME, "A namespace."),
+    "node": (_NAME, "Only this node."),
+    "pod": (_NAME, "Only this pod's decisions."),
+    "pretty": (_FLAG, "Taken, and without effect."),
+    "resourceVersion": ({"type": "string", "maxLength": 18}, "Where a watch begins; without effect elsewhere."),
+    "resourceVersionMatch": (_TEXT, "Taken, and without effect."),
+    "sendInitialEvents": (_FLAG, "Refused: list, then watch."),
+    "since": (_TEXT, "Seconds before now, or a time with its offset."),
+    "timeout": (_TEXT, "Taken, and without effect."),
+    "timeoutSeconds": (_COUNT, "How long a watch runs."),
+    "uid": (_NAME, "Only the pod of this UID."),
+    "watch": (_FLAG, "Send what comes and changes, until the client or the time ends it."),
+}
+_GET: Final = ("includeObject", "pretty", "resourceVersion")
+_LIST: Final = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersionMatch", *_GET)
+_WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route. `answers`: the kind of its document, "" for any JSON, TEXT for text. `of`: the resource it is about."""
+
+    id: str
+    summary: str
+    answers: str = ""
+    query: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    of: Kind | None = None
+    action: str = ""
+    fails: tuple[int, ...] = ()
+
+
+_READ: Final = (400, 401, 403, 406, 503)
+_DECISIONS: Final = ("pod", "cluster", *_LIST, *_WATCH)
+OPERATIONS: Final[dict[str, Operation]] = {
+    "/": Operation("index", "The routes."),
+    "/livez": Operation("livez", "Whether the process lives.", TEXT),
+    "/readyz": Operation("readyz", "Whether the service can do its work.", TEXT, fails=(503,)),
+    "/metrics": Operation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
+    "/version": Operation("version", "The version of the service."),
+    "/openapi.json": Operation("openapi", "This document."),
+    "/openapi/v3": Operation("openapiIndex", "Where the documents of API groups are."),
+    f"/openapi/v3{PREFIX}": Operation("openapiGroup", "The document of the API group."),
+    "/apis": Operation("groups", "The API groups.", fails=(406,)),
+    f"/apis/{GROUP}": Operation("group", "The API group."),
+    PREFIX: Operation("resources", "The resources of the API group."),
+    f"{PREFIX}/decisions": Operation(
+        "listAllDecisions", "Decisions of all namespaces.", "DecisionList", _DECISIONS, (), DECISION, "list",
+        (*_READ, 410, 422, 429),
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/decisions": Operation(
+        "listDecisions", "Decisions of a namespace.", "DecisionList", _DECISIONS, (), DECISION, "list",
+        (*_READ, 410, 422, 429),
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/decisions/{{name}}": Operation(
+        "getDecision", "A decision by its id, or a pod's latest.", "Decision",
+        ("attempt", "uid", "cluster", *_GET), (), DECISION, "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/podexplanations/{{pod}}": Operation(
+        "getPodExplanation", "What happened to a pod.", "PodExplanation",
+        ("attempt", "all", "node", "uid", "cluster"), (), EXPLANATION, "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/nodehistories": Operation(
+        "listNodeHistories", "Nodes and their counts.", "NodeHistoryList", ("since", *_LIST, *_WATCH), (), HISTORY,
+        "list", _READ,
+    ),
+    f"{PREFIX}/nodehistories/{{node}}": Operation(
+        "getNodeHistory", "How a node fared.", "NodeHistory", ("since", "cluster", *_GET), (), HISTORY, "get",
+        (*_READ, 404),
+    ),
+    f"{PREFIX}/incarnations": Operation(
+        "listIncarnations", "Scheduler processes.", "IncarnationList", (), (), INCARNATION, "list", _READ
+    ),
+    "/pod": Operation(
+        "legacyPod", "The first Herodotus' answer for a pod.", "", ("name", "namespace"), ("name", "namespace"),
+        fails=(*_READ, 404),
+    ),
+    "/node": Operation(
+        "legacyNode", "The first Herodotus' answer for a node.", "", ("name",), ("name",), fails=(*_READ, 404)
+    ),
+}  # fmt: skip
+_INGEST: Final = {
+    "operationId": "ingest",
+    "description": "Store a batch of frames; 200 after the commit.",
+    "requestBody": {"required": True, "content": {codec.CONTENT_TYPE: {"schema": {"type": "string"}}}},
+    "parameters": [
+        {"name": "Content-Encoding", "in": "header", "schema": {"type": "string", "enum": ["zstd", "identity"]}}
+    ],
+}
+
+
+def document() -> Json:
+    """The whole surface."""
+    paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
+    failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503)}
+    stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
+    return _document("Herodotus decisions service", __version__, paths)
+
+
+def group() -> Json:
+    """The API group's part, as the API server merges it into its own."""
+    operations = {path: operation for path, operation in OPERATIONS.items() if operation.of}
+    paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
+    return _document(f"{GROUP}", VERSION, paths)
+
+
+def _document(title: str, version: str, paths: Json) -> Json:
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {"schemas": SCHEMAS},
+    }
+
+
+def _operation(path: str, operation: Operation) -> Json:
+    parts = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    parameters = [{"name": p, "in": "path", "required": True, "schema": _NAME | {"minLength": 1}} for p in parts]
+    for name in (*operation.query, *(("timeout",) if operation.query else ())):
+        schema, description = PARAMETERS[name]
+        needed = {"required": True} if name in operation.required else {}
+        parameters.append({"name": name, "in": "query", "schema": schema, "description": description, **needed})
+    content_type = TEXT if operation.answers == TEXT else "application/json"
+    schema = {"type": "string"} if content_type == TEXT else {"type": "object"}
+    schema = ref(operation.answers) if f"{NAME}.{operation.answers}" in SCHEMAS else schema
+    answer: Json = {"description": "OK", "content": {content_type: {"schema": schema}}}
+    found: Json = {
+        "operationId": operation.id,
+        "description": operation.summary,
+        "parameters": parameters,
+        "responses": {"200": answer} | {str(code): _failure() for code in operation.fails},
+    }
+    if operation.of:
+        found["x-kubernetes-action"] = operation.action
+        found["x-kubernetes-group-version-kind"] = {"group": GROUP, "kind": operation.of.kind, "version": VERSION}
+    return found
+
+
+def _failure() -> Json:
+    return {"description": "Failed", "content": {"application/json": {"schema": ref("Status")}}}

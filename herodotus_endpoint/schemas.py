@@ -1,0 +1,252 @@
+"""The shapes of our documents, as OpenAPI schemas: what `kubectl explain` prints and clients are checked by.
+
+Owns: every field's type and meaning. Does not own: the documents (`herodotus_record`, `history`, `kubeapi.objects`);
+tests hold them against these. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION
+
+Json = dict[str, Any]
+
+NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # schemas are named by the group, reversed
+
+
+def ref(kind: str) -> Json:
+    """A reference to one of `SCHEMAS`."""
+    return {"$ref": f"#/components/schemas/{NAME}.{kind}"}
+
+
+def obj(description: str, **fields: Json) -> Json:
+    """An object; it may have more fields than these."""
+    return {"type": "object", "description": description, "properties": fields}
+
+
+def mapping(description: str, of: Json) -> Json:
+    """An object whose keys are names."""
+    return {"type": "object", "description": description, "additionalProperties": of}
+
+
+def array(description: str, of: Json) -> Json:
+    """A list."""
+    return {"type": "array", "description": description, "items": of}
+
+
+def string(description: str, nullable: bool = False, **more: Any) -> Json:
+    """A text; `nullable`: or null where there is none."""
+    return {"type": "string", "description": description} | ({"nullable": True} if nullable else {}) | more
+
+
+def integer(description: str, nullable: bool = False) -> Json:
+    """A whole number."""
+    return {"type": "integer", "format": "int64", "description": description} | ({"nullable": True} if nullable else {})
+
+
+def number(description: str, nullable: bool = False) -> Json:
+    """A number."""
+    return {"type": "number", "description": description} | ({"nullable": True} if nullable else {})
+
+
+def boolean(description: str) -> Json:
+    """True or false."""
+    return {"type": "boolean", "description": description}
+
+
+def nullable(schema: Json) -> Json:
+    """The same, or null."""
+    return schema | {"nullable": True}
+
+
+def anything(description: str) -> Json:
+    """An object that the reader takes as it is."""
+    return {"type": "object", "description": description, "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _top(kind: str, description: str, **fields: Json) -> Json:
+    """A kind's schema: with apiVersion, kind and metadata."""
+    head = {
+        "apiVersion": string("The version of this schema."),
+        "kind": string("The kind of this document."),
+        "metadata": METADATA,
+    }
+    schema: Json = {"type": "object", "description": description, "properties": head | fields}
+    if kind in {k.kind for k in KINDS}:
+        schema["x-kubernetes-group-version-kind"] = [{"group": GROUP, "kind": kind, "version": VERSION}]
+    return schema
+
+
+def _list(kind: str) -> Json:
+    items = array("The items of this page.", ref(kind))
+    listed = string("Where the next page begins; absent on the last one.")
+    return {
+        "type": "object",
+        "description": f"A page of items of kind {kind}.",
+        "required": ["apiVersion", "kind", "items"],
+        "properties": {
+            "apiVersion": string("The version of this schema."),
+            "kind": string("The kind of this document."),
+            "metadata": obj(
+                "About the page.", **{"continue": listed, "resourceVersion": string("Where a watch goes on from.")}
+            ),
+            "items": items,
+        },
+    }
+
+
+METADATA: Final = obj(
+    "Standard object's metadata.",
+    name=string("The object's name: a decision's id, a pod's or a node's name."),
+    namespace=string("The pod's namespace."),
+    uid=string("The object's UID."),
+    resourceVersion=string("The object's place in the store; opaque."),
+    creationTimestamp=string("When it began."),
+    labels=mapping("What it can be selected by.", string("A label's value.")),
+)
+_COUNTS: Final = {
+    "considered": integer("Decisions that had the node in their table."),
+    "evaluated": integer("Decisions whose filters looked at it."),
+    "feasible": integer("Decisions that it fitted."),
+    "chosen": integer("Decisions that chose it."),
+}
+_VERDICT: Final = obj(
+    "What a plugin said of the pod as a whole.",
+    plugin=string("The plugin."),
+    code=string("kube-scheduler's status code."),
+    reasons=array("Why, in kube-scheduler's words.", anything("A reason: code, parameters, sentence.")),
+)
+_BY_NODE: Final = {"type": "integer", "format": "int64"}
+_SPEC: Final = obj(
+    "What the scheduling attempt saw. A list leaves out all that is told per node.",
+    key=obj(
+        "What makes the attempt unique.",
+        cluster=string("The UID of the cluster's namespace kube-system."),
+        source=string("Who took the decision: scheduler, reconstructed or logged."),
+        incarnation=string("One life of a scheduler process."),
+        podUID=string("The pod's UID."),
+        attempt=integer("The scheduler's own number of the attempt."),
+    ),
+    sequence=integer("The place among all records of the incarnation."),
+    scheduler=obj(
+        "Who decided.",
+        profile=string("The pod's spec.schedulerName."),
+        identity=string("The process."),
+        version=string("Its version."),
+    ),
+    pod=obj(
+        "The pod as the attempt read it.",
+        namespace=string("Its namespace."),
+        name=string("Its name."),
+        uid=string("Its UID."),
+        labels=mapping("Its labels.", string("A label's value.")),
+        owner=nullable(obj("Its controller.", kind=string("The kind."), name=string("The name."))),
+        priority=integer("Its priority."),
+        requests=mapping("What it requests, in base units: cpu in milli, bytes, counts.", _BY_NODE),
+        digest=string("Of everything that scheduling reads of it: equal digests, equal questions."),
+        nominatedNode=string("status.nominatedNodeName as the attempt began.", nullable=True),
+    ),
+    times=obj(
+        "When, and how long each phase took.",
+        podCreatedAt=string("The pod's creation."),
+        queuedAt=string("When the scheduler first saw the pod."),
+        startedAt=string("The start of the attempt."),
+        phaseSeconds=mapping("Seconds in each extension point.", number("Seconds.")),
+        queueSeconds=mapping("Seconds in each queue.", number("Seconds.")),
+    ),
+    wokenBy=nullable(anything("The event that ended the pod's wait.")),
+    retry=nullable(anything("When a pod that was not placed is tried again.")),
+    snapshot=obj(
+        "The cluster that the attempt saw.",
+        generation=integer("The snapshot's generation."),
+        nodes=integer("All nodes."),
+        evaluated=integer("Nodes that the filters looked at."),
+        feasible=integer("Nodes that passed every filter."),
+    ),
+    preFilters=array("PreFilter plugins that did not succeed.", _VERDICT),
+    narrowedBy=array("PreFilter plugins that named the nodes to look at.", string("A plugin.")),
+    evaluation=mapping("For each node: whether the filters looked at it, or why not.", string("A word.")),
+    filters=array("Each filter: which nodes it rejected, and why.", anything("A filter's verdicts.")),
+    scores=array("Each score plugin: raw and normalised scores, its weight.", anything("A plugin's scores.")),
+    totals=mapping("Each feasible node's total.", _BY_NODE),
+    rank=mapping("Each feasible node's rank; 1 is best.", _BY_NODE),
+    ties=array("Nodes that shared the best total.", string("A node.")),
+    seed=integer("What drew among equals."),
+    postFilters=array("What PostFilter plugins said.", _VERDICT),
+    preemption=nullable(anything("Where eviction would make room, and whom it would evict.")),
+    marks=array("What this record does not know.", string("A mark.")),
+)
+_STATUS: Final = obj(
+    "What came of the attempt.",
+    state=string("Bound, Binding, DryRun, Failed, Unschedulable or Error."),
+    path=string("How the attempt came to its end."),
+    node=string("The chosen node.", nullable=True),
+    message=string("The message of the pod's FailedScheduling event; empty where a node was chosen."),
+    lost=boolean("The result was not recorded: the scheduler was restarted."),
+    outcomes=array("Each later phase and how it ended.", anything("A phase.")),
+)
+_WINDOW: Final = {"from": string("Its start."), "to": string("Its end."), "bucketSeconds": integer("Its grain.")}
+_HISTORY: Final = {
+    "window": obj("The time that is counted over.", **_WINDOW),
+    **_COUNTS,
+    "notEvaluated": integer("Decisions that did not look at it."),
+    "eligibility": anything("The share of evaluations that it passed."),
+    "filters": array("Each filter's count of verdicts and reasons.", anything("A filter.")),
+    "scores": anything("What score plugins gave it."),
+    "won": anything("How it won: margins, and the plugin that carried it."),
+    "lost": anything("How it lost: what cost it most."),
+    "workloads": array("The workloads that went to it most; those that are hidden are one.", anything("A workload.")),
+    "workloadsOmitted": integer("Workloads that are left out."),
+    "recent": array("The last decisions that had it in their table.", anything("A decision.")),
+    "recentOf": integer("Decisions that were looked at for those."),
+}
+SCHEMAS: Final[Json] = {
+    f"{NAME}.{name}": schema
+    for name, schema in {
+        "Decision": _top("Decision", "One attempt to schedule one pod.", spec=_SPEC, status=_STATUS),
+        "DecisionList": _list("Decision"),
+        "NodeHistory": _top("NodeHistory", "What a node was considered for and how it fared.", **_HISTORY),
+        "NodeHistoryList": _list("NodeHistory"),
+        "PodExplanation": _top(
+            "PodExplanation",
+            "The answer to: what happened to this pod.",
+            headline=string("It, in a sentence."),
+            summary=string("It, with the reasons."),
+            message=string("The message of the pod's FailedScheduling event."),
+            pod=anything("The pod."),
+            attempt=anything("The attempt, and how many there are."),
+            outcome=anything("What came of it."),
+            nodes=anything("How many nodes there were, were looked at, and fit."),
+            ranking=array("The best nodes.", anything("A node.")),
+            rejections=array("The other nodes, by the reason.", anything("A reason.")),
+            nextSteps=array("What would help.", string("A step.")),
+        ),
+        "Incarnation": _top(
+            "Incarnation",
+            "A scheduler process, and what of its records is missing.",
+            cluster=string("The UID of the cluster's namespace kube-system.", nullable=True),
+            identity=string("The process.", nullable=True),
+            profiles=array("The profiles it decided for.", string("A profile.")),
+            lastSeenAt=string("When its last record came."),
+            missing=integer("Records that did not come."),
+            explainedByGaps=integer("Records that it says are lost."),
+        ),
+        "IncarnationList": _list("Incarnation"),
+        "Status": {
+            "type": "object",
+            "description": "Why a request failed.",
+            "required": ["kind", "apiVersion", "status", "message", "reason", "code"],
+            "properties": {
+                "kind": string("Status.", enum=["Status"]),
+                "apiVersion": string("v1.", enum=["v1"]),
+                "metadata": anything("Empty."),
+                "status": string("Failure.", enum=["Failure"]),
+                "message": string("What is wrong."),
+                "reason": string("One word for it."),
+                "details": anything("What helps with it."),
+                "code": integer("The HTTP status."),
+            },
+        },
+    }.items()
+}

@@ -1,0 +1,136 @@
+"""Lists: decisions by what is selected, page by page; nodes with their counts; whose an incarnation is.
+
+Owns: the statements of lists and watches, and their bounds. Does not own: how a selector is written, documents, what
+one decision holds (`reader`).
+
+Invariant: pages are ordered by ingest, newest first, and a page is no larger than its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.rollups import Rollup
+from herodotus_endpoint.store.schema import DECISIONS, INCARNATIONS, NODES, OUTCOMES, ROLLUPS
+
+UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
+COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # of each node in a list
+_COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base")]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a column of a decision must be: one of `values`, or (`negated`) none of them. None among them: no value."""
+
+    column: str
+    values: tuple[str | None, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """A node in a list: the sums of `COUNTED` over a window, over every node of that name."""
+
+    name: str
+    counts: tuple[int, ...]
+
+
+class Listing:
+    """Answers with rows. Every thread may ask."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def decisions(self, conditions: Sequence[Condition], before: int | None, limit: int) -> list[sa.Row[Any]]:
+        """Rows without frames, newest first by ingest, from below the id `before`."""
+        statement = sa.select(*_COLUMNS).where(*map(_clause, conditions)).order_by(DECISIONS.c.id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(DECISIONS.c.id < before)
+        with self._snapshot() as connection:
+            return list(connection.execute(statement))
+
+    def following(self, after: int, limit: int) -> list[sa.Row[Any]]:
+        """Rows with ids above `after`, oldest first."""
+        statement = sa.select(*_COLUMNS).where(DECISIONS.c.id > after).order_by(DECISIONS.c.id).limit(limit)
+        with self._snapshot() as connection:
+            return list(connection.execute(statement))
+
+    def settling(self, after: int, upto: int, since_us: int) -> list[sa.Row[Any]]:
+        """Rows with ids above `after` and up to `upto` that wait for their result, or got it since a time."""
+        outcome = sa.exists().where(
+            OUTCOMES.c.incarnation_id == DECISIONS.c.incarnation_id,
+            OUTCOMES.c.decision_sequence == DECISIONS.c.sequence,
+            OUTCOMES.c.state.is_not(None),
+            OUTCOMES.c.ingested_us >= since_us,
+        )
+        within = (DECISIONS.c.id > after, DECISIONS.c.id <= upto)
+        statement = sa.select(*_COLUMNS).where(*within, sa.or_(DECISIONS.c.state == UNSETTLED, outcome))
+        with self._snapshot() as connection:
+            return list(connection.execute(statement.order_by(DECISIONS.c.id)))
+
+    def of_ids(self, ids: Collection[int]) -> list[sa.Row[Any]]:
+        """The rows of these ids that are still stored, oldest first."""
+        statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
+        with self._snapshot() as connection:
+            return list(connection.execute(statement))
+
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest id that are stored; (1, 0) where nothing is."""
+        least, most = sa.func.min(DECISIONS.c.id), sa.func.max(DECISIONS.c.id)
+        with self._snapshot() as connection:
+            first = connection.scalar(sa.select(least))
+            return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
+
+    def nodes(self, after: str, limit: int, from_bucket: int) -> list[NodeCounts]:
+        """Nodes that have a history, by name, from behind `after`, with their counts since a bucket."""
+        names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after).distinct()
+        with self._snapshot() as connection:
+            wanted = list(connection.scalars(names.order_by(NODES.c.name).limit(limit)))
+            ids = sa.select(NODES.c.id, NODES.c.name).where(NODES.c.name.in_(wanted))
+            place = {name: i for i, name in enumerate(wanted)}
+            place_of = {row.id: place[row.name] for row in connection.execute(ids)}
+            sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
+            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket)
+            for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
+                _add(sums, place_of, Rollup.unpack(blob))
+        return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]
+
+    def clusters_of(self, incarnations: Collection[str]) -> set[str]:
+        """The clusters that stored frames of these incarnations are of."""
+        statement = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.incarnation.in_(incarnations))
+        with self._snapshot() as connection:
+            return {cluster for cluster in connection.scalars(statement.distinct()) if cluster}
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        with guarded(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+
+def _clause(condition: Condition) -> sa.ColumnElement[bool]:
+    column = DECISIONS.c[condition.column]
+    named = [value for value in condition.values if value is not None]
+    clause: sa.ColumnElement[bool] = column.in_(named)
+    if condition.negated:
+        clause = sa.or_(column.is_(None), ~clause)
+    if None in condition.values:
+        clause = sa.and_(clause, column.is_not(None)) if condition.negated else sa.or_(clause, column.is_(None))
+    return clause
+
+
+def _add(sums: np.ndarray[Any, Any], place_of: dict[int, int], rollup: Rollup) -> None:
+    places = np.array([place_of.get(int(node), -1) for node in rollup.nodes], np.int64)
+    held = np.flatnonzero(places >= 0)
+    for i, counter in enumerate(COUNTED):
+        column = rollup.columns.get(Name(counter))
+        if column is not None:
+            column = np.pad(column, (0, len(rollup.nodes) - len(column)))
+            np.add.at(sums[:, i], places[held], column[held])
