@@ -7,6 +7,7 @@ Invariant: a frame that passes can be stored, counted and answered from without 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from herodotus_record.codec import CodecError, as_numpy
@@ -56,17 +57,25 @@ def _decision(d: Decision) -> None:
     times = d.times
     _within(0, YEAR_9999_US - 1, created_us=times.created_us, queued_us=times.queued_us, started_us=times.started_us)
     _within(0, MAX_SLOTS, slots=d.slots)
-    for what, plugins in (("filters", [f.plugin for f in d.filters]), ("scores", [s.plugin for s in d.scores])):
-        _within(0, MAX_PLUGINS, **{what: len(plugins)})
-        _names(**{f"{what}[{i}]": plugin for i, plugin in enumerate(plugins)})
-        if len(set(plugins)) < len(plugins):
-            raise CodecError(f"{what} names a plugin twice")
+    _plugins("filters", tuple([f.plugin for f in d.filters]))
+    _plugins("scores", tuple([s.plugin for s in d.scores]))
     for s in d.scores:
         _within(-MAX_WEIGHT, MAX_WEIGHT, weight=s.weight)
-        _column(f"scores[{s.plugin}].normalized", s.normalized, MAX_SCORE)
+        if s.normalized.itemsize > 2 and _beyond(s.normalized, MAX_SCORE):
+            raise CodecError(f"scores[{s.plugin}].normalized holds a value beyond {MAX_SCORE}")
         if len(s.raw) != len(s.normalized):
             raise CodecError(f"scores[{s.plugin}] has raw scores without normalised ones, or the reverse")
-    _column("totals", d.totals, MAX_TOTAL)
+    if d.totals.itemsize > 4 and _beyond(d.totals, MAX_TOTAL):
+        raise CodecError(f"totals holds a value beyond {MAX_TOTAL}")
+
+
+@lru_cache(maxsize=256)
+def _plugins(what: str, plugins: tuple[str, ...]) -> None:
+    """The same few lists come with every decision; one that is refused is not remembered."""
+    _within(0, MAX_PLUGINS, **{what: len(plugins)})
+    _names(**{f"{what}[{i}]": plugin for i, plugin in enumerate(plugins)})
+    if len(set(plugins)) < len(plugins):
+        raise CodecError(f"{what} names a plugin twice")
 
 
 def _node_rows(rows: NodeRows) -> None:
@@ -99,7 +108,6 @@ def _within(least: int, most: int, **numbers: int) -> None:
             raise CodecError(f"{what} is {value}, expected {least} to {most}")
 
 
-def _column(what: str, column: Column, bound: int) -> None:
+def _beyond(column: Column, bound: int) -> bool:
     values: Any = as_numpy(column)
-    if len(values) and (int(values.min()) < -bound or int(values.max()) > bound):
-        raise CodecError(f"{what} holds a value beyond {bound}")
+    return len(values) > 0 and (int(values.min()) < -bound or int(values.max()) > bound)

@@ -22,6 +22,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -37,10 +38,13 @@ MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugin
 ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per cent of size on these columns
 
 _HEADER: Final = struct.Struct("<2sBBII")
+HEADER_BYTES: Final = _HEADER.size
 _MAGIC: Final = b"HF"
 _KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
+_CODES: Final = {code.encode(): code for code in _TYPECODES}
+_UNSIGNED: Final = "BH"
 _LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for c in _TYPECODES]
 
 
@@ -112,6 +116,11 @@ def decode(frame: bytes | memoryview) -> Frame:
     payload = view[_HEADER.size :]
     if zlib.crc32(payload) != crc:
         raise CodecError("the payload's checksum does not match: damaged in transit or at rest")
+    return decode_payload(kind, payload)
+
+
+def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
+    """What follows a frame's header, validated: for readers that keep payloads in a form of their own."""
     try:
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:  # the latter is not wrapped by msgspec
@@ -135,6 +144,10 @@ def decompress(data: bytes, limit: int) -> bytes:
     """The bytes behind `compress`. CodecError when they are no zstd, cut off, or unpack to more than `limit` bytes."""
     try:
         announced = zstandard.frame_content_size(data)  # -1 where the writer did not know it
+        if 0 < announced <= limit:
+            with suppress(zstandard.ZstdError):  # several frames, or damage: the reader below tells them apart
+                whole: bytes = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)  # half the time
+                return whole
         reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
         plain = reader.read(limit + 1)
     except zstandard.ZstdError as e:
@@ -152,48 +165,54 @@ def validate(frame: Frame) -> None:
         _validate_decision(frame)
     elif isinstance(frame, NodeRows):
         _validate_rows(frame)
-    elif isinstance(frame, Gap):
-        _check(frame.first <= frame.last, "gap.first is after gap.last")
+    elif isinstance(frame, Gap) and frame.first > frame.last:
+        raise CodecError("gap.first is after gap.last")
 
 
 def _validate_decision(d: Decision) -> None:
-    def per_slot(name: str, col: Column, optional: bool = True) -> None:
-        _check(len(col) == d.slots or (optional and not len(col)), f"{name} has {len(col)} entries for {d.slots} slots")
-
-    per_slot("evaluation", d.evaluation, optional=False)
-    if d.slots:
-        _check(_within(d.evaluation, len(Evaluation)), "evaluation holds an unknown value")
+    slots = d.slots
+    _check(len(d.evaluation) == slots, "evaluation", d.evaluation, slots)
+    if slots and not _within(d.evaluation, len(Evaluation)):
+        raise CodecError("evaluation holds an unknown value")
     for f in d.filters:
-        per_slot(f"filters[{f.plugin}].ids", f.ids)
-        known = len(f.verdicts)
-        _check(known > 0 and f.verdicts[0].code == 0, f"filters[{f.plugin}].verdicts does not start with Success")
-        _check(_within(f.ids, known), f"filters[{f.plugin}].ids names a verdict that is not there")
+        _check(not f.ids or len(f.ids) == slots, "filters[{}].ids", f.ids, slots, f.plugin)
+        if not f.verdicts or f.verdicts[0].code != 0:
+            raise CodecError(f"filters[{f.plugin}].verdicts does not start with Success")
+        if f.ids and not _within(f.ids, len(f.verdicts)):
+            raise CodecError(f"filters[{f.plugin}].ids names a verdict that is not there")
     for s in d.scores:
-        per_slot(f"scores[{s.plugin}].raw", s.raw)
-        per_slot(f"scores[{s.plugin}].normalized", s.normalized)
-    per_slot("totals", d.totals)
-    per_slot("rank", d.rank, optional=False)
-    _check(d.chosen is None or 0 <= d.chosen < d.slots, "chosen names a slot that is not there")
-    _check(0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= d.slots, "node counts are not in order")
+        _check(not s.raw or len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
+        _check(not s.normalized or len(s.normalized) == slots, "scores[{}].normalized", s.normalized, slots, s.plugin)
+    _check(not d.totals or len(d.totals) == slots, "totals", d.totals, slots)
+    _check(len(d.rank) == slots, "rank", d.rank, slots)
+    if d.chosen is not None and not 0 <= d.chosen < slots:
+        raise CodecError("chosen names a slot that is not there")
+    if not 0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= slots:
+        raise CodecError("node counts are not in order")
 
 
 def _validate_rows(r: NodeRows) -> None:
     n = len(r.slot)
-    same = all(len(c) == n for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested))
-    _check(same, "node rows' columns have different lengths")
-    _check(len(r.allocatable) == len(r.requested) == len(r.resources), "node rows: one column a resource is expected")
-    _check(_within(r.slot, 1 << 24), "node rows: slot out of range")
+    if any(len(c) != n for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested)):
+        raise CodecError("node rows' columns have different lengths")
+    if not len(r.allocatable) == len(r.requested) == len(r.resources):
+        raise CodecError("node rows: one column a resource is expected")
+    if not _within(r.slot, 1 << 24):
+        raise CodecError("node rows: slot out of range")
 
 
 def _within(col: Column, end: int) -> bool:
     """Whether every entry is in 0..end-1."""
+    if not col:
+        return True
     values = as_numpy(col)
-    return not len(values) or (int(values.min()) >= 0 and int(values.max()) < end)
+    return int(values.max()) < end and (col.typecode in _UNSIGNED or int(values.min()) >= 0)
 
 
-def _check(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise CodecError(otherwise)
+def _check(right: bool, name: str, col: Column, slots: int, plugin: str = "") -> None:
+    """The words are put together only where they are needed: there are forty columns in a decision."""
+    if not right:
+        raise CodecError(f"{name.format(plugin)} has {len(col)} entries for {slots} slots")
 
 
 def _encode_column(value: object) -> bytes:
@@ -210,9 +229,9 @@ def _decode_column(kind: type, value: object) -> Column:
         raise NotImplementedError(f"cannot decode {kind}")
     if not isinstance(value, bytes):
         raise ValueError(f"a column must be bytes, not {type(value).__name__}")
-    code = value[:1].decode("latin-1")
-    if code not in _TYPECODES or not code:
-        raise ValueError(f"unknown column type {code!r}")
+    code = _CODES.get(value[:1])
+    if code is None:
+        raise ValueError(f"unknown column type {value[:1].decode('latin-1')!r}")
     decoded = array(code)
     decoded.frombytes(memoryview(value)[1:])  # ValueError when the bytes are not a multiple of the width
     if sys.byteorder == "big":

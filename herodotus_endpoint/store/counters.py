@@ -1,7 +1,8 @@
 """What a decision adds to the histories of its nodes, counted column by column in slot order.
 
 Owns: which counters there are and what each means. Does not own: where they are kept (`rollups`), or how a history
-reads (`herodotus_endpoint.history`). Pure and vectorised: no loop over nodes.
+reads (`herodotus_endpoint.history`). Pure and vectorised: no loop over nodes, and decisions of
+one template that differ in their scores alone are counted together.
 
 Counters of a node (`Name.plugin.detail`):
 
@@ -26,11 +27,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.codec import as_numpy
-from herodotus_record.model import NOT_RUN, Decision, Evaluation, FilterColumn, Reason
+from herodotus_record.model import (
+    NOT_RUN,
+    Column,
+    Decision,
+    Evaluation,
+    FilterColumn,
+    Reason,
+    ScoreColumn,
+    empty_column,
+)
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
+_NO_TOTAL: Final = np.iinfo(np.int64).min
 
 
 class Name(NamedTuple):
@@ -42,91 +53,170 @@ class Name(NamedTuple):
 
 
 @dataclass
+class _Run:
+    """Decisions of one template that differ in nothing but their scores: counted at once when the run ends."""
+
+    like: Decision
+    feasible: Mask
+    decisions: int = 1
+    totals: Sum = field(default_factory=lambda: Sum())
+    normalized: dict[str, Sum] = field(default_factory=dict)
+    chosen_totals: int = 0
+    chosen_points: dict[str, int] = field(default_factory=dict)  # weighted, of each plugin
+
+    def continues(self, decision: Decision, feasible: Mask) -> bool:
+        """Whether the decision differs from those of the run in nothing but its scores."""
+        a, b = self.like, decision
+        return (
+            a.evaluation == b.evaluation
+            and (a.chosen is None) == (b.chosen is None)
+            and len(a.totals) == len(b.totals)
+            and a.filters == b.filters
+            and [_shape(s) for s in a.scores] == [_shape(s) for s in b.scores]
+            and np.array_equal(self.feasible, feasible)
+        )
+
+
+@dataclass
+class Sum:
+    """A column added up over decisions. One that is the same again is added later, once: most are."""
+
+    column: Column = field(default_factory=empty_column)
+    again: int = 0
+    before: Ints | None = None
+
+    def add(self, column: Column) -> None:
+        """Add one decision's column."""
+        if self.again and column == self.column:
+            self.again += 1
+            return
+        self.before = self.value() if self.again else None
+        self.column, self.again = column, 1
+
+    def value(self) -> Ints:
+        """The sums, by slot. May be changed by the next `add`."""
+        more = as_numpy(self.column)
+        if self.before is None:
+            return more.astype(np.int64) * self.again
+        self.before += more if self.again == 1 else more.astype(np.int64) * self.again
+        return self.before
+
+
+@dataclass
 class Counted:
-    """Counters in slot order, and how often a workload went to a slot."""
+    """Counters in slot order, and how often a workload went to a slot. Complete after `finish`."""
 
     slots: int
     columns: dict[Name, Ints] = field(default_factory=dict)
     workloads: dict[tuple[str, int], int] = field(default_factory=dict)
+    _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
 
     def count(self, decision: Decision) -> None:
         """Add one decision."""
-        evaluation = as_numpy(decision.evaluation)
-        evaluated: Mask = evaluation == Evaluation.EVALUATED
         feasible: Mask = as_numpy(decision.rank) > 0
-        self._add(Name("considered"), evaluation != Evaluation.ABSENT)
-        self._add(Name("evaluated"), evaluated)
-        self._add(Name("feasible"), feasible)
-        self._filters(decision, evaluated)
+        template = (decision.pod.namespace, decision.pod.digest)
+        run = self._runs.get(template)
+        if run and run.continues(decision, feasible):
+            run.decisions += 1
+        else:
+            if run:
+                self._end(run)
+            run = self._runs[template] = _Run(decision, feasible)
         if decision.chosen is not None:
             self._bump(Name("chosen"), decision.chosen)
             key = (workload(decision), decision.chosen)
             self.workloads[key] = self.workloads.get(key, 0) + 1
         if len(decision.totals):
-            self._scores(decision, feasible)
+            self._scores(run, decision)
 
-    def _filters(self, decision: Decision, evaluated: Mask) -> None:
+    def finish(self) -> None:
+        """Count what is still gathered."""
+        for run in self._runs.values():
+            self._end(run)
+        self._runs.clear()
+
+    def _scores(self, run: _Run, decision: Decision) -> None:
+        run.totals.add(decision.totals)
+        scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
+        for s in scores:
+            run.normalized.setdefault(s.plugin, Sum()).add(s.normalized)
+        if decision.chosen is not None and np.count_nonzero(run.feasible) > 1:
+            self._contest(run, decision, decision.chosen, scores)
+
+    def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> None:
+        """The chosen node against the next best."""
+        totals = as_numpy(decision.totals)
+        others = run.feasible.copy()
+        others[chosen] = False
+        next_best = int(np.argmax(np.where(others, totals, _NO_TOTAL)))
+        self._bump(Name("lost"), chosen, -1)  # the run counts every feasible node as one that lost
+        self._bump(Name("won"), chosen)
+        self._bump(Name("lead"), chosen, int(totals[chosen]) - int(totals[next_best]))
+        run.chosen_totals += int(totals[chosen])
+        for s in scores:
+            run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
+        shares = sorted(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
+        tied = np.count_nonzero(as_numpy(decision.rank) == 1) > 1
+        if tied or not shares or shares[0][0] >= 0:
+            self._bump(Name("tied"), chosen)
+        else:
+            self._bump(Name("carried", shares[0][1]), chosen)
+
+    def _end(self, run: _Run) -> None:
+        """Count a run: what its decisions share times their number, and the sums of their scores."""
+        n, feasible = run.decisions, run.feasible
+        evaluation = as_numpy(run.like.evaluation)
+        evaluated: Mask = evaluation == Evaluation.EVALUATED
+        self._add(Name("considered"), evaluation != Evaluation.ABSENT, n)
+        self._add(Name("evaluated"), evaluated, n)
+        self._add(Name("feasible"), feasible, n)
+        self._filters(run.like, evaluated, n)
+        if not len(run.like.totals):
+            return
+        contest = run.like.chosen is not None and np.count_nonzero(feasible) > 1
+        totals = run.totals.value() * feasible
+        self._add(Name("scored"), feasible, n)
+        self._add(Name("total"), totals)
+        if contest:
+            self._add(Name("lost"), feasible, n)
+            self._add(Name("behind"), run.chosen_totals * feasible - totals)
+        for s in run.like.scores:
+            if s.plugin in run.normalized:
+                points = run.normalized[s.plugin].value() * s.weight * feasible
+                self._add(Name("score", s.plugin), points)
+                if contest:
+                    self._add(Name("cost", s.plugin), points - run.chosen_points[s.plugin] * feasible)
+
+    def _filters(self, decision: Decision, evaluated: Mask, times: int) -> None:
         reached = evaluated
         for f in decision.filters:
-            self._add(Name("filter_reached", f.plugin), reached)
+            self._add(Name("filter_reached", f.plugin), reached, times)
             if f.skipped:
                 continue
             if not len(f.ids):
-                self._add(Name("filter_evaluated", f.plugin), evaluated)
+                self._add(Name("filter_evaluated", f.plugin), evaluated, times)
                 continue
             ids = as_numpy(f.ids)
             ran = np.array([v != NOT_RUN for v in f.verdicts])
-            self._add(Name("filter_evaluated", f.plugin), ran[ids] & evaluated)
+            self._add(Name("filter_evaluated", f.plugin), ran[ids] & evaluated, times)
             rejects = np.array([v.against for v in f.verdicts])
             rejected = rejects[ids] & evaluated
-            self._add(Name("filter_rejected", f.plugin), rejected)
-            self._add(Name("filter_blocked", f.plugin), rejected & reached)
-            self._reasons(f, ids, evaluated)
+            self._add(Name("filter_rejected", f.plugin), rejected, times)
+            self._add(Name("filter_blocked", f.plugin), rejected & reached, times)
+            self._reasons(f, ids, evaluated, times)
             reached = reached & ~rejected
 
-    def _reasons(self, f: FilterColumn, ids: NDArray[Any], evaluated: Mask) -> None:
+    def _reasons(self, f: FilterColumn, ids: NDArray[Any], evaluated: Mask, times: int) -> None:
         """One column a code, however many parameters its verdicts differ in."""
         holds: dict[str, NDArray[np.bool_]] = {}
         for verdict_id, verdict in enumerate(f.verdicts):
             for reason in verdict.reasons:
                 holds.setdefault(detail(reason), np.zeros(len(f.verdicts), np.bool_))[verdict_id] = True
         for code, verdict_has in holds.items():
-            self._add(Name("reason", f.plugin, code), verdict_has[ids] & evaluated)
+            self._add(Name("reason", f.plugin, code), verdict_has[ids] & evaluated, times)
 
-    def _scores(self, decision: Decision, feasible: Mask) -> None:
-        totals = as_numpy(decision.totals).astype(np.int64)
-        weighted = {
-            s.plugin: as_numpy(s.normalized).astype(np.int64) * s.weight * feasible
-            for s in decision.scores
-            if not s.skipped and len(s.normalized)
-        }
-        self._add(Name("scored"), feasible)
-        self._add(Name("total"), totals * feasible)
-        for plugin, points in weighted.items():
-            self._add(Name("score", plugin), points)
-        if decision.chosen is not None and np.count_nonzero(feasible) > 1:
-            self._contest(decision, decision.chosen, feasible, totals, weighted)
-
-    def _contest(
-        self, decision: Decision, chosen: int, feasible: Mask, totals: Ints, weighted: dict[str, Ints]
-    ) -> None:
-        others = feasible.copy()
-        others[chosen] = False
-        self._add(Name("lost"), others)
-        self._add(Name("behind"), (totals[chosen] - totals) * others)
-        for plugin, points in weighted.items():
-            self._add(Name("cost", plugin), (points - points[chosen]) * others)
-        next_best = int(np.argmax(np.where(others, totals, np.iinfo(np.int64).min)))
-        self._bump(Name("won"), chosen)
-        self._bump(Name("lead"), chosen, int(totals[chosen]) - int(totals[next_best]))
-        shares = sorted((int(p[next_best]) - int(p[chosen]), plugin) for plugin, p in weighted.items())
-        if decision.ties or not shares or shares[0][0] >= 0:
-            self._bump(Name("tied"), chosen)
-        else:
-            self._bump(Name("carried", shares[0][1]), chosen)
-
-    def _add(self, name: Name, values: NDArray[Any]) -> None:
-        self._column(name)[:] += values
+    def _add(self, name: Name, values: NDArray[Any], times: int = 1) -> None:
+        self._column(name)[:] += values if times == 1 else values * np.int64(times)
 
     def _bump(self, name: Name, slot: int, by: int = 1) -> None:
         self._column(name)[slot] += by
@@ -136,6 +226,11 @@ class Counted:
         if column is None:
             column = self.columns[name] = np.zeros(self.slots, np.int64)
         return column
+
+
+def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:
+    """What of a score's column does not depend on the nodes' points."""
+    return score.plugin, score.weight, score.skipped, len(score.normalized)
 
 
 def detail(reason: Reason) -> str:

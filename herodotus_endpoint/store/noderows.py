@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
 
 from herodotus_endpoint.store.counters import Ints
 from herodotus_endpoint.store.schema import NODE_ROWS, NODES
 from herodotus_record.model import NodeRows, NodeTable
 
+MOST_NAMED: Final = 500  # nodes asked for by name; beyond, the whole cluster is as fast
 Amounts = dict[str, tuple[int, int]]
+Row = dict[str, Any]
 
 
 class NodeRowsMissingError(Exception):
@@ -40,7 +42,9 @@ class SlotMap:
 
     def grow(self, slots: int) -> None:
         """Make room for slots up to `slots`."""
-        more = max(0, slots - len(self.node_ids))
+        more = slots - len(self.node_ids)
+        if more <= 0:
+            return
         self.node_ids = np.pad(self.node_ids, (0, more))
         self.row_since = np.pad(self.row_since, (0, more), constant_values=-1)
 
@@ -60,27 +64,40 @@ class NodeRegistry:
 
     def ids(self, connection: sa.Connection, cluster: str, nodes: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """The ids of (name, UID) pairs; new ones are registered."""
-        known = self._ids.get(cluster, {})
+        known = self._ids.setdefault(cluster, {})
         if any(node not in known for node in nodes):  # another process may have registered them
-            known = self._ids[cluster] = self._load(connection, cluster)
+            self._load(connection, cluster, known, nodes)
             fresh = [node for node in dict.fromkeys(nodes) if node not in known]
             if fresh:
                 rows = [{"cluster": cluster, "name": name, "uid": uid, "considered": False} for name, uid in fresh]
                 connection.execute(NODES.insert(), rows)
-                known = self._ids[cluster] = self._load(connection, cluster)
+                self._load(connection, cluster, known, fresh)
         return known
 
-    def _load(self, connection: sa.Connection, cluster: str) -> dict[tuple[str, str], int]:
-        rows = connection.execute(sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster))
-        found = {(row.name, row.uid): row.id for row in rows}
-        self._names |= {node_id: name for (name, _), node_id in found.items()}
-        return found
+    def _load(
+        self,
+        connection: sa.Connection,
+        cluster: str,
+        known: dict[tuple[str, str], int],
+        nodes: Sequence[tuple[str, str]],
+    ) -> None:
+        """Read the ids of nodes that are not known; of a whole cluster's in one statement."""
+        statement = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster)
+        missing = {name for name, uid in nodes if (name, uid) not in known}
+        if len(missing) <= MOST_NAMED:
+            statement = statement.where(NODES.c.name.in_(missing))
+        for row in connection.execute(statement):
+            known[row.name, row.uid] = row.id
+            self._names[row.id] = row.name
 
 
-def store_rows(
+def take_rows(
     connection: sa.Connection, registry: NodeRegistry, incarnation_id: int, slot_map: SlotMap, rows: NodeRows
-) -> bool:
-    """Store a NodeRows frame and bring `slot_map` up to it. Whether it was new; NodeRowsMissingError otherwise."""
+) -> tuple[bool, list[Row]]:
+    """Bring `slot_map` up to a NodeRows frame: whether it was new, and the rows to `store_rows`.
+
+    NodeRowsMissingError when rows before these are not there.
+    """
     if rows.base > slot_map.generation:
         raise NodeRowsMissingError(
             f"node rows of incarnation {rows.incarnation} start after generation {rows.base},"
@@ -90,11 +107,18 @@ def store_rows(
     ids = registry.ids(connection, rows.cluster, pairs)
     node_ids = [ids[name, uid] if name else 0 for name, uid in zip(rows.name, rows.uid, strict=True)]
     slot_map.grow(max(rows.slot, default=-1) + 1)
-    _insert(connection, incarnation_id, rows, node_ids, slot_map.row_since)
+    fresh = _fresh(incarnation_id, rows, node_ids, slot_map.row_since)
     _follow(slot_map, rows, node_ids)
     new = rows.generation > slot_map.generation
     slot_map.generation = max(slot_map.generation, rows.generation)
-    return new
+    return new, fresh
+
+
+def store_rows(connection: sa.Connection, rows: list[Row]) -> None:
+    """Store rows of node tables; those that are there already stay as they are."""
+    if rows:
+        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        connection.execute(insert(NODE_ROWS).on_conflict_do_nothing(), rows)
 
 
 def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
@@ -206,11 +230,9 @@ def _latest(incarnation_id: int, generation: int, slots: int) -> tuple[sa.CTE, s
     return numbers, latest
 
 
-def _insert(
-    connection: sa.Connection, incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints
-) -> None:
+def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
     """Rows that are a slot's latest are known to be stored: a table that is sent again costs little."""
-    values = [
+    return [
         {
             "incarnation_id": incarnation_id,
             "slot": slot,
@@ -223,8 +245,6 @@ def _insert(
         for i, slot in enumerate(rows.slot)
         if rows.since[i] != row_since[slot] or rows.since[i] < 0
     ]
-    if values:
-        connection.execute(sqlite.insert(NODE_ROWS).on_conflict_do_nothing(), values)
 
 
 def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.chains import unpack
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded, live_bytes
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
@@ -93,7 +94,7 @@ class Reader:
         self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
     ) -> list[sa.Row[Any]]:
         """Rows without frames, newest first by ingest, from below the id `before`."""
-        columns = [c for c in DECISIONS.c if c.name != "frame"]
+        columns = [c for c in DECISIONS.c if c.name not in ("frame", "base")]
         statement = sa.select(*columns).order_by(DECISIONS.c.id.desc()).limit(limit)
         wanted = {DECISIONS.c.namespace: namespace, DECISIONS.c.pod: pod, DECISIONS.c.cluster: cluster}
         for column, value in wanted.items():
@@ -152,7 +153,7 @@ class Reader:
                 slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
                 if slot is not None:
-                    decision = _decode(row.frame)
+                    decision = _decision(connection, row)
                     if slot < decision.slots:
                         found.append(Involved(decision, self._outcomes(connection, row), slot))
                 if len(found) == RECENT:
@@ -222,7 +223,7 @@ class Reader:
         return list(connection.execute(statement))
 
     def _stored(self, connection: sa.Connection, row: sa.Row[Any]) -> Stored:
-        decision = _decode(row.frame)
+        decision = _decision(connection, row)
         same_pod = (
             DECISIONS.c.pod == row.pod,
             DECISIONS.c.namespace == row.namespace,
@@ -272,7 +273,12 @@ class Reader:
         return connection.scalar(later.limit(1)) is not None
 
 
-def _decode(frame: bytes) -> Decision:
-    decision = codec.decode(codec.decompress(frame, codec.MAX_FRAME_BYTES + 64))
-    assert isinstance(decision, Decision)
-    return decision
+def _decision(connection: sa.Connection, row: sa.Row[Any]) -> Decision:
+    """The decision in a row, read against its key frame where it is a delta."""
+
+    def base() -> bytes:
+        key = (DECISIONS.c.incarnation_id == row.incarnation_id, DECISIONS.c.sequence == row.base)
+        frame: bytes = connection.execute(sa.select(DECISIONS.c.frame).where(*key)).scalar_one()
+        return frame
+
+    return unpack(row.frame, None if row.base in (None, row.sequence) else base)

@@ -3,8 +3,8 @@
 Owns: what goes, in which order, in steps small enough that ingest hardly waits. Does not own: when (`Pruning` is told
 to stop and how often to look), tiers (there are none yet).
 
-Invariant: what is kept stays answerable: a decision goes with its outcomes, and a row of a node table stays as long as
-a decision saw it. Rollups outlive the decisions that they count.
+Invariant: what is kept stays answerable: a chain goes whole, a decision with its outcomes, and a row of a node table
+stays as long as a decision saw it. Rollups outlive the decisions that they count.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.chains import LIFETIME_S
 from herodotus_endpoint.store.engine import StoreUnavailableError, give_back_pages, live_bytes
 from herodotus_endpoint.store.schema import (
     DECISIONS,
@@ -31,7 +32,8 @@ from herodotus_endpoint.store.schema import (
 )
 from herodotus_endpoint.store.writer import Writer
 
-STEP: Final = 200  # decisions deleted in one transaction: some 10 ms
+STEP: Final = 200  # decisions looked at in one transaction: some 10 ms
+CHAINS: Final = 8  # deleted in one transaction: at most 256 decisions
 SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
 VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
 INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the limit is overrun by 200 MB in between
@@ -45,6 +47,14 @@ class Limits:
     max_age_s: float = 7 * 86_400
     max_bytes: int = 4 << 30
     history_max_age_s: float = 90 * 86_400
+
+
+_CHAIN: Final = sa.tuple_(DECISIONS.c.incarnation_id, DECISIONS.c.base)
+_OLDEST: Final = (
+    sa.select(DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.base, DECISIONS.c.ingested_us)
+    .order_by(DECISIONS.c.id)
+    .limit(STEP)
+)
 
 
 class Pruner:
@@ -68,16 +78,22 @@ class Pruner:
         return pruned
 
     def _step(self, cutoff_us: int, touched: set[int]) -> int:
-        """Delete the oldest decisions that are too old, or any while the database is too large; how many went."""
-        oldest = sa.select(DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.ingested_us)
+        """Delete the oldest chains that are too old, or any while the database is too large; decisions that went.
+
+        A chain is as old as its youngest member may be.
+        """
         with self._writer.transaction() as connection:
             over = live_bytes(connection) > self._limits.max_bytes
-            rows = connection.execute(oldest.order_by(DECISIONS.c.id).limit(STEP)).all()
-            going = [row for row in rows if over or row.ingested_us < cutoff_us]
-            if going:
-                connection.execute(DECISIONS.delete().where(DECISIONS.c.id.in_([row.id for row in going])))
-                touched |= {row.incarnation_id for row in going}
-        return len(going)
+            rows = connection.execute(_OLDEST).all()
+            lasted_us = {row.id: 0 if row.base is None else int(LIFETIME_S * 1e6) for row in rows}
+            going = [row for row in rows if over or row.ingested_us + lasted_us[row.id] < cutoff_us]
+            alone = [row.id for row in going if row.base is None]
+            chains = list(dict.fromkeys((row.incarnation_id, row.base) for row in going if row.base is not None))
+            deleted = 0
+            for gone in (DECISIONS.c.id.in_(alone), _CHAIN.in_(chains[:CHAINS])):
+                deleted += connection.execute(DECISIONS.delete().where(gone)).rowcount
+            touched |= {row.incarnation_id for row in going}
+        return deleted
 
     def _prune_incarnation(self, incarnation_id: int) -> None:
         """What belonged to an incarnation's deleted decisions: outcomes, and rows that no decision saw."""

@@ -113,8 +113,10 @@ DECISIONS: Final = sa.Table(
     sa.Column("nodes_evaluated", sa.Integer, nullable=False),
     sa.Column("nodes_feasible", sa.Integer, nullable=False),
     sa.Column("message", sa.String, nullable=False),
-    sa.Column("frame", sa.LargeBinary, nullable=False),  # codec.compress of the frame as it came
+    sa.Column("frame", sa.LargeBinary, nullable=False),  # see `chains`
+    sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame; null: stored before there were chains
     sa.UniqueConstraint("incarnation_id", "sequence"),
+    sa.Index("decisions_by_chain", "incarnation_id", "base"),  # a chain goes whole
     sa.Index("decisions_by_pod", "pod", "namespace", "started_us"),  # also: a name in other namespaces, names alike
     sa.Index("decisions_by_namespace", "namespace", "id"),
     sa.Index("decisions_by_decision_id", "decision_id"),

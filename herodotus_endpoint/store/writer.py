@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,18 +20,19 @@ import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations
+from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
-from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows
+from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
 from herodotus_endpoint.store.rollups import Rollup, bucket_of
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.sequences import TooManyHolesError
-from herodotus_record import codec
 from herodotus_record.explain import ended, state
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
+BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
 TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
 _TRIAL: Final = {
@@ -43,6 +44,7 @@ _TRIAL: Final = {
 }
 
 Row = dict[str, Any]
+Raw = bytes | memoryview
 
 
 class BatchError(ValueError):
@@ -79,7 +81,8 @@ class _Batch:
     now_us: int
     receipt: Receipt = field(default_factory=Receipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
-    decisions: list[Row] = field(default_factory=list)
+    decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
+    node_rows: list[Row] = field(default_factory=list)
     outcomes: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
     settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
@@ -95,8 +98,8 @@ class Writer:
         self._turn = threading.Lock()
         self._forget()
 
-    def store(self, frames: Sequence[tuple[Frame, bytes]]) -> Receipt:
-        """Store decoded frames with their bytes, in order. On any exception nothing of them is stored.
+    def store(self, frames: Iterable[tuple[Frame, Raw]]) -> Receipt:
+        """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
 
         NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
         StoreUnavailableError: the database cannot do it now.
@@ -148,14 +151,15 @@ class Writer:
         self._registry = NodeRegistry()
         self._incarnations: dict[str, Incarnation] = {}
         self._considered: set[int] = set()
+        self._chains = Chains()
 
     def _remember(self, batch: _Batch) -> None:
         self._incarnations |= batch.touched
         while len(self._incarnations) > REMEMBERED:
             del self._incarnations[next(iter(self._incarnations))]
 
-    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame, raw: bytes) -> None:
-        """One frame: what is new of it goes into the batch (node rows: into the transaction at once)."""
+    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame, raw: Raw) -> None:
+        """One frame: what is new of it goes into the batch."""
         match frame:
             case Decision():
                 incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
@@ -173,7 +177,8 @@ class Writer:
                 earlier.sequences.reach(frame.reached)
             case NodeRows():
                 incarnation = self._incarnation(connection, batch, frame.incarnation, frame.cluster)
-                new = store_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
+                new, rows = take_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
+                batch.node_rows += rows
                 batch.receipt.node_rows += new
         batch.receipt.accepted += new
         batch.receipt.duplicates += not new
@@ -183,13 +188,21 @@ class Writer:
         if incarnation is None:
             incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.now_us)
             batch.touched[name] = incarnation
+            self._confirm_chains(connection, incarnation.id)
         if cluster and incarnation.cluster not in ("", cluster):
             raise BatchError(f"incarnation {name} belongs to cluster {incarnation.cluster}, not {cluster}")
         incarnation.cluster = incarnation.cluster or cluster
         return incarnation
 
+    def _confirm_chains(self, connection: sa.Connection, incarnation_id: int) -> None:
+        """Nothing is stored against a key frame that retention has deleted meanwhile."""
+        bases = self._chains.bases(incarnation_id)
+        if bases:
+            at = (DECISIONS.c.incarnation_id == incarnation_id, DECISIONS.c.sequence.in_(bases))
+            self._chains.keep(incarnation_id, set(connection.scalars(sa.select(DECISIONS.c.sequence).where(*at))))
+
     def _decision(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: bytes
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: Raw
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
         if not incarnation.sequences.take(decision.sequence):
@@ -201,13 +214,16 @@ class Writer:
                 f" stored are the rows up to {slot_map.generation}: send a complete table"
             )
         if decision.generation < slot_map.since:  # nodes came or went since
+            _write_node_rows(connection, batch)
             slot_map = slot_map_at(connection, incarnation.id, decision.generation)
         node_ids = np.zeros(decision.slots, np.int64)
         known = slot_map.node_ids[: decision.slots]
         node_ids[: len(known)] = known
         self._count(batch, decision, node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
-        batch.decisions.append(_decision_row(incarnation.id, decision, chosen, raw, batch.now_us))
+        row = _decision_row(incarnation.id, decision, chosen, batch.now_us)
+        row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
+        batch.decisions[incarnation.id, decision.sequence] = row
         if late:
             _settle_late(connection, batch, incarnation.id, decision.sequence)
         incarnation.identity = decision.scheduler.identity
@@ -223,7 +239,7 @@ class Writer:
             share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)
         share.counted.count(decision)
 
-    def _outcome(self, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: bytes) -> bool:
+    def _outcome(self, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: Raw) -> bool:
         if not incarnation.sequences.take(outcome.sequence):
             return False
         end = ended(outcome) if outcome.final else None
@@ -234,7 +250,7 @@ class Writer:
                 "sequence": outcome.sequence,
                 "state": end,
                 "ingested_us": batch.now_us,
-                "frame": raw,
+                "frame": bytes(raw),
             }
         )
         if end:
@@ -252,15 +268,20 @@ class Writer:
         return True
 
     def _write(self, connection: sa.Connection, batch: _Batch) -> None:
-        for table, rows in ((DECISIONS, batch.decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
+        _write_node_rows(connection, batch)
+        earlier = []
+        for (incarnation_id, sequence), to in batch.settled.items():
+            row = batch.decisions.get((incarnation_id, sequence))
+            if row is None:
+                earlier.append({"incarnation": incarnation_id, "of": sequence, "to": to})
+            elif row["state"] == BINDING:
+                row["state"] = to
+        decisions = list(batch.decisions.values())
+        for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
             if rows:
                 connection.execute(table.insert(), rows)
-        if batch.settled:
-            settled = [
-                {"incarnation": incarnation_id, "of": sequence, "to": ended}
-                for (incarnation_id, sequence), ended in batch.settled.items()
-            ]
-            connection.execute(_SETTLE, settled)
+        if earlier:
+            connection.execute(_SETTLE, earlier)
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
             incarnations.save(connection, incarnation, batch.now_us)
@@ -275,6 +296,7 @@ class Writer:
             blob = connection.scalar(sa.select(ROLLUPS.c.counters).where(at))
             rollup = Rollup() if blob is None else Rollup.unpack(blob)
             for part in parts:
+                part.counted.finish()
                 rollup.add(part.counted, part.node_ids)
                 self._mark_considered(connection, part)
             values = {"ingested_us": batch.now_us, "counters": rollup.pack()}
@@ -291,7 +313,13 @@ class Writer:
             self._considered |= fresh
 
 
-def _decision_row(incarnation_id: int, d: Decision, node: str | None, raw: bytes, now_us: int) -> Row:
+def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
+    """What of the node tables is not written yet: before it is read back, and at the end."""
+    store_rows(connection, batch.node_rows)
+    batch.node_rows = []
+
+
+def _decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
     owner = d.pod.owner
     return {
         "incarnation_id": incarnation_id,
@@ -315,7 +343,6 @@ def _decision_row(incarnation_id: int, d: Decision, node: str | None, raw: bytes
         "nodes_evaluated": d.nodes_evaluated,
         "nodes_feasible": d.nodes_feasible,
         "message": d.message[:MESSAGE_CHARS],
-        "frame": codec.compress(raw),
     }
 
 
@@ -339,7 +366,7 @@ _SETTLE: Final = (
     .where(
         DECISIONS.c.incarnation_id == sa.bindparam("incarnation"),
         DECISIONS.c.sequence == sa.bindparam("of"),
-        DECISIONS.c.state == "Binding",
+        DECISIONS.c.state == BINDING,
     )
     .values(state=sa.bindparam("to"))
 )

@@ -1,0 +1,135 @@
+"""Real decisions to store: the algorithm decides pods of many templates on a large cluster that changes.
+
+Owns: the mix of templates, the cluster's changes, the batches as a shipper would send them. Does not own: how they are
+sent and what is measured (`replay`).
+
+The mix: TEMPLATES pod templates in random order, of which one in twenty decisions is for a pod that fits nowhere; a
+node goes or comes every NODE_EVERY decisions; every second pod that was placed ends, so that the cluster stays filled.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bench.workloads import WORKLOADS, node
+from herodotus_record import codec
+from herodotus_record.model import Code, Times
+from scheduler.cache import Cache
+from scheduler.config import Configuration, build_profile
+from scheduler.cycle import schedule
+from scheduler.evaluate import NoCluster
+from scheduler.framework.runtime import Framework
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Node, Pod
+from scheduler.plugins import IN_TREE
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.spool import Spool
+from scheduler.recorder.spool_reader import incarnations
+
+TEMPLATES: Final = 20
+UNSCHEDULABLE: Final = 0.05
+NODE_EVERY: Final = 500
+BEFORE_PER_NODE: Final = 4  # pods of other templates that are there already
+
+Json = dict[str, Any]
+
+
+def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Path]:
+    """Files of compressed batches in the order in which a shipper sends them."""
+    spool = folder / "spool"
+    _decide(spool, decisions, nodes, random.Random(seed))
+    files = []
+    for number, batch in enumerate(_batches(spool)):
+        files.append(folder / f"{number:06}.batch")
+        files[-1].write_bytes(codec.compress(batch))
+    return files
+
+
+def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None:
+    cache, alive, fresh = Cache(), [], nodes
+    for i in range(nodes):
+        cache.set_node(msgspec.convert(node(i), Node))
+        alive.append(f"node-{i:05}")
+    for i in range(nodes * BEFORE_PER_NODE):
+        cache.assume(_pod(f"before-{i}", rng.randrange(TEMPLATES)), alive[i % nodes])
+    framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
+    recorder = Recorder(lambda incarnation: Spool(spool, incarnation, 1 << 40), "bench-cluster", "bench", "0")
+    placed: list[PodInfo] = []
+    for i in range(decisions):
+        if i % NODE_EVERY == NODE_EVERY - 1:
+            if (i // NODE_EVERY) % 2:
+                alive.append(f"node-{fresh:05}")
+                cache.set_node(msgspec.convert(node(fresh), Node))
+                fresh += 1
+            else:
+                cache.remove_node(alive.pop(rng.randrange(len(alive))))
+        template = -1 if rng.random() < UNSCHEDULABLE else rng.randrange(TEMPLATES)
+        info = _pod(f"pod-{i}", template)
+        snapshot = cache.snapshot()
+        result = schedule(framework, info, snapshot, seed=i)
+        started_us = time.time_ns() // 1000
+        times = Times(started_us - 900, started_us - 500, started_us, dict(result.trace.phases_s), {"active": 0.0004})
+        decision = recorder.decision(info, 1, "bench", snapshot, result, times, i, ())
+        if result.chosen is None:
+            continue
+        name = cache.columns.names[result.chosen]
+        cache.assume(info, name)
+        recorder.outcome(decision, "Bind", Code.SUCCESS, name, "", 0.002, final=True)
+        placed.append(info)
+        if len(placed) % 2 == 0:
+            cache.remove_pod(placed.pop(rng.randrange(len(placed))).uid)
+    recorder.close()
+
+
+def _batches(spool: Path) -> Iterator[bytes]:
+    for incarnation in incarnations(spool):
+        while batch := incarnation.next_batch():
+            yield b"".join(batch.frames)
+            incarnation.acknowledge(batch, len(batch.frames))
+
+
+def _pod(name: str, template: int) -> PodInfo:
+    """A replica of a template: -1 asks for more than any node has."""
+    workload = WORKLOADS[template % len(WORKLOADS)]
+    requests = {"cpu": f"{50 + 25 * (template % 5)}m", "memory": f"{128 << template % 3}Mi"}
+    if template < 0:
+        requests = {"cpu": "64", "memory": "512Mi"}
+    container = {"name": "app", "image": f"registry.example/app-{template}:1", "resources": {"requests": requests}}
+    app = f"app-{template}"
+    metadata = {
+        "name": name,
+        "namespace": f"team-{template % 4}",
+        "uid": f"10000000-0000-4000-8000-{abs(hash_of(name)):012}",
+        "labels": {"app": app, "pod-template-hash": f"{template + 1:05}"},
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template + 1:05}", "uid": app}
+        ],
+    }
+    metadata["ownerReferences"][0]["controller"] = True  # type: ignore[index]
+    spec = _relabelled(workload.pod(0), app)
+    return PodInfo(
+        msgspec.convert(
+            {"metadata": metadata, "spec": {"schedulerName": "bench", "containers": [container], **spec}}, Pod
+        )
+    )
+
+
+def hash_of(name: str) -> int:
+    """A number that is the same in every run."""
+    kind, _, number = name.rpartition("-")
+    return int(number) + (10**9 if kind == "before" else 0)
+
+
+def _relabelled(spec: Json, app: str) -> Json:
+    """The workload's spec with its selectors on the template's own pods."""
+    text = (
+        msgspec.json.encode(spec).decode().replace('"matchLabels":{"color":"blue"}', f'"matchLabels":{{"app":"{app}"}}')
+    )
+    relabelled: Json = msgspec.json.decode(text)
+    return relabelled

@@ -1,0 +1,14 @@
+"""Decisions as deltas against a key frame. Expands only: what was stored before stands alone, and stays readable."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.add_column("decisions", sa.Column("base", sa.BigInteger, nullable=True))
+    op.create_index("decisions_by_chain", "decisions", ["incarnation_id", "base"])

@@ -1,0 +1,122 @@
+"""Decisions at rest: what was packed comes back, chains end where they must, damage is told."""
+
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus_endpoint.store import chains
+from herodotus_endpoint.store.chains import LIFETIME_S, MOST_MEMBERS, Chains, unpack
+from herodotus_record import codec
+from herodotus_record.codec import CodecError
+from herodotus_record.model import Decision
+from tests.builders import CORDONED, MONDAY_US, a_decision
+
+POINTS = {"worker-1": {"ImageLocality": 10}, "worker-2": {"NodeResourcesFit": 30}}
+
+
+class Shelf:
+    """Decisions packed one after the other, and read back."""
+
+    def __init__(self) -> None:
+        self.chains = Chains()
+        self.blobs: dict[int, bytes] = {}
+        self.base_of: dict[int, int] = {}
+
+    def put(self, decision: Decision, *, incarnation: int = 1, at_us: int = MONDAY_US) -> int:
+        base, blob = self.chains.pack(incarnation, decision, codec.encode(decision), at_us)
+        self.blobs[decision.sequence], self.base_of[decision.sequence] = blob, base
+        return base
+
+    def get(self, sequence: int) -> Decision:
+        base = self.base_of[sequence]
+        return unpack(self.blobs[sequence], None if base == sequence else lambda: self.blobs[base])
+
+
+def test_every_decision_of_a_chain_comes_back_as_it_was() -> None:
+    shelf = Shelf()
+    sent = [a_decision(sequence=i, points=POINTS, rejected={"worker-3": {"NodeName": CORDONED}}) for i in range(1, 90)]
+    for decision in sent:
+        shelf.put(decision)
+    assert [shelf.get(d.sequence) for d in sent] == sent
+    assert [s for s, base in shelf.base_of.items() if s == base] == [1, 1 + MOST_MEMBERS, 1 + 2 * MOST_MEMBERS]
+
+
+columns = st.lists(st.integers(-(1 << 40), 1 << 40), min_size=3, max_size=3)
+
+
+@given(columns, columns)
+def test_a_rank_that_does_not_follow_from_the_totals_comes_back_too(totals: list[int], rank: list[int]) -> None:
+    decision = replace(a_decision(), totals=array("q", totals), rank=array("q", rank))
+    shelf = Shelf()
+    shelf.put(decision)
+    assert shelf.get(1) == decision
+
+
+@pytest.mark.parametrize(
+    ("change", "further"),
+    [
+        (lambda d: replace(d, pod=replace(d.pod, namespace="other")), {}),
+        (lambda d: replace(d, pod=replace(d.pod, digest="d2")), {}),
+        (lambda d: replace(d, scheduler=replace(d.scheduler, profile="other")), {}),
+        (lambda d: d, {"incarnation": 2}),
+        (lambda d: d, {"at_us": MONDAY_US + int(LIFETIME_S * 1e6)}),
+        (lambda d: replace(a_decision(nodes=("a", "b")), sequence=2), {}),
+    ],
+    ids=["namespace", "template", "profile", "incarnation (so cluster)", "lifetime", "slots"],
+)
+def test_a_chain_ends_with(change: Callable[[Decision], Decision], further: dict[str, int]) -> None:
+    shelf = Shelf()
+    shelf.put(a_decision())
+    assert shelf.put(change(a_decision(sequence=2)), **further) == 2
+
+
+def test_nothing_is_packed_against_a_key_frame_that_is_gone() -> None:
+    shelf = Shelf()
+    assert [shelf.put(a_decision(sequence=i)) for i in (1, 2)] == [1, 1]
+    assert shelf.chains.bases(1) == {1}
+    shelf.chains.keep(1, set())
+    assert shelf.put(a_decision(sequence=3)) == 3
+
+
+def test_the_memory_of_open_chains_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "KEPT_BYTES", 5000)
+    shelf = Shelf()
+    for i in range(1, 50):
+        decision = a_decision(sequence=i)
+        shelf.put(replace(decision, pod=replace(decision.pod, digest=f"d{i}")))
+    assert 1 < len(shelf.chains.bases(1)) < 10
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda blob: blob[:-1], "not zstd"),
+        (lambda blob: blob[:20] + bytes([blob[20] ^ 1]) + blob[21:], "not zstd"),
+        (lambda blob: bytes(8) + blob[8:], "not the one that this decision was stored against"),
+    ],
+    ids=["cut off", "a flipped bit", "another key frame"],
+)
+def test_a_damaged_delta_is_refused(damage: Callable[[bytes], bytes], said: str) -> None:
+    shelf = Shelf()
+    for i in (1, 2):
+        shelf.put(a_decision(sequence=i, points=POINTS))
+    with pytest.raises(CodecError, match=said):
+        unpack(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
+
+
+def test_what_was_stored_before_there_were_chains_is_read() -> None:
+    assert unpack(codec.compress(codec.encode(a_decision())), None) == a_decision()
+
+
+def test_fields_of_a_newer_writer_are_kept() -> None:
+    """A later version of this service can read them out of what this one stored."""
+    document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])
+    raw = b"\0" * codec.HEADER_BYTES + msgspec.msgpack.encode(document | {"not_yet": [1, 2]})
+    _, blob = Chains().pack(1, a_decision(), raw, MONDAY_US)
+    assert unpack(blob, None) == a_decision()
+    assert b"not_yet" in codec.decompress(blob, 1 << 20)
