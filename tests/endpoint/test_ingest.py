@@ -291,7 +291,7 @@ def test_an_outcome_may_come_before_its_decision(service: Service) -> None:
     service.stored(rows(TABLE), bound(DECISION, TABLE, status=Code.ERROR))
     service.stored(DECISION)
     assert service.explain()["outcome"]["state"] == "Failed"
-    assert service.get(f"{API}/decisions")["items"][0]["state"] == "Failed"
+    assert service.get(f"{API}/decisions")["items"][0]["status"]["state"] == "Failed"
 
 
 def test_a_database_that_cannot_write_is_a_503_and_keeps_nothing(

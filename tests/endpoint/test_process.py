@@ -183,7 +183,7 @@ def stored_sequences(at: int) -> set[int]:
     more = ""
     while True:
         _, page = request(at, f"{API}/decisions?limit=500&continue={more}")
-        found += [int(item["pod"].removeprefix("p-")) for item in page["items"]]
+        found += [int(item["spec"]["pod"]["name"].removeprefix("p-")) for item in page["items"]]
         more = page["metadata"].get("continue", "")
         if not more:
             assert len(found) == len(set(found))
