@@ -14,9 +14,9 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, errors, ingest, legacy, openapi, queries
+from herodotus_endpoint import __version__, errors, ingest, insights, legacy, openapi, queries
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.errors import json_response
+from herodotus_endpoint.errors import busy, json_response
 from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.questions import Questions
@@ -40,17 +40,18 @@ def create_app(
     errors.install(app)
     _measure(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
-    app.register_blueprint(routes.blueprint(questions, settings, stopping or threading.Event()))
+    app.register_blueprint(routes.blueprint(questions, settings, metrics, stopping or threading.Event()))
     app.register_blueprint(queries.blueprint(questions, settings))
+    app.register_blueprint(insights.blueprint(questions))
     app.register_blueprint(legacy.blueprint(questions))
     app.register_blueprint(routes.discovery_blueprint(openapi.group))
-    _service_routes(app, store, metrics)
+    _service_routes(app, store, settings, metrics)
     guard.install(app, settings.access)
     app.wsgi_app = legacy.in_any_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
 
-def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
+def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metrics) -> None:
     """Probes, metrics, version, index."""
 
     @app.get("/livez")
@@ -61,11 +62,14 @@ def _service_routes(app: Flask, store: Store, metrics: Metrics) -> None:
     def readyz() -> Response:
         store.reader.check()
         store.writer.check()
+        if settings.access and not settings.access.ready():
+            raise busy(503, "the API server has not said yet how its front proxy is known")
         return Response("ok", content_type="text/plain; charset=utf-8")
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
         metrics.observe(store.reader.sizes(), store.file_bytes())
+        metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/version")

@@ -24,7 +24,7 @@ from herodotus_endpoint.checks import checked
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store
+from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_record import codec
 from herodotus_record.model import Frame
 
@@ -69,6 +69,9 @@ def _store(store: Store, metrics: Metrics, cluster: str) -> Response:
     except BatchError as e:
         metrics.refused.labels("contradiction").inc()
         raise ApiError(400, str(e)) from e
+    except StoreUnavailableError:  # a full disk, a database that is away
+        metrics.refused.labels("database").inc()
+        raise
     metrics.count(receipt, len(body))
     return json_response(
         {

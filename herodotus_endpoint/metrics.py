@@ -2,17 +2,23 @@
 
 Owns: names and meaning of the metrics. Does not own: the numbers' sources.
 
+With several workers each writes its numbers to files that all of them read (prometheus_client's multiprocess mode,
+where the environment says so before this is imported), and any of them answers for all.
+
 Invariant: no label's values grow with the cluster: routes, codes and kinds only.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from herodotus_endpoint.store import Receipt, Sizes
 
+SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -42,13 +48,16 @@ class Metrics:
             registry=r,
         )
         self.pruned = Counter("herodotus_pruned_decisions_total", "Decisions deleted by retention.", registry=r)
-        self.stored = Gauge("herodotus_stored", "Rows stored, by kind.", ["kind"], registry=r)
-        self.missing = Gauge(
-            "herodotus_missing_sequences", "Frames that were passed over and not explained.", registry=r
+        self.stored = _known("herodotus_stored", "Rows stored, by kind.", r, "kind")
+        self.missing = _known("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
+        self.lost = _known("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
+        self.database_bytes = _known(
+            "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", r, "kind"
         )
-        self.lost = Gauge("herodotus_lost_sequences", "Frames that a gap record says are lost.", registry=r)
-        self.database_bytes = Gauge(
-            "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", ["kind"], registry=r
+        self.database_limit = _known("herodotus_database_limit_bytes", "What the database may hold (--max-bytes).", r)
+        self.watches = Gauge("herodotus_watches", "Watches that run.", registry=r, multiprocess_mode="livesum")
+        self.watches_refused = Counter(
+            "herodotus_watches_refused_total", "Watches refused because there were too many.", registry=r
         )
 
     def count(self, receipt: Receipt, size: int) -> None:
@@ -59,15 +68,25 @@ class Metrics:
         for kind in ("decisions", "outcomes", "gaps", "node_rows"):
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
-    def observe(self, sizes: Sizes, file_bytes: int) -> None:
+    def observe(self, sizes: Sizes, file_bytes: int | None) -> None:
         """What is stored now."""
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)
         self.missing.set(sizes.missing)
         self.lost.set(sizes.lost)
         self.database_bytes.labels("live").set(sizes.live_bytes)
-        self.database_bytes.labels("files").set(file_bytes)
+        if file_bytes is not None:
+            self.database_bytes.labels("files").set(file_bytes)
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        if SHARED not in os.environ:
+            return generate_latest(self.registry)
+        of_all_workers = CollectorRegistry()
+        MultiProcessCollector(of_all_workers)  # type: ignore[no-untyped-call]
+        return generate_latest(of_all_workers)
+
+
+def _known(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
+    """A number of the store, which is the same for every worker: the last one that looked is right."""
+    return Gauge(name, text, labels, registry=registry, multiprocess_mode="mostrecent")

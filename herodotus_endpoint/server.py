@@ -1,10 +1,10 @@
-"""gunicorn, started from Python: listening sockets, one worker process with threads, a graceful end.
+"""gunicorn, started from Python: listening sockets, worker processes with threads, a graceful end.
 
-Owns: sockets, the server's settings, what happens in the worker before the first request. Does not own: routes
-(`app`), flags (`__main__`).
+Owns: sockets, the server's settings, what happens in a worker before the first request. Does not own: routes (`app`),
+flags (`options`).
 
-Invariant: whoever runs this process needs to watch only this process: the worker dies with it, even on SIGKILL, so
-that a successor finds the port free.
+Invariant: whoever runs this process needs to watch only this process: a worker dies with it, even on SIGKILL, so that a
+successor finds the port free.
 """
 
 from __future__ import annotations
@@ -13,20 +13,30 @@ import ctypes
 import os
 import signal
 import socket
+import ssl
 import sys
+import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
-from herodotus_endpoint.app import create_app
-from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.access.delegation import Delegation, opened
+from herodotus_endpoint.access.identity import pack_headers
+from herodotus_endpoint.probes import Probes
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Pruner, Pruning, Store
+from herodotus_endpoint.tls import Tls, TlsFiles
+
+if TYPE_CHECKING:
+    from herodotus_endpoint.metrics import Metrics
 
 GRACE_S: Final = 10  # for requests under way when the end is asked for: twice the longest wait for the database
 BACKLOG: Final = 256  # connections waiting to be accepted; a shipper holds one
+SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # where workers share their numbers (`metrics.SHARED`)
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -45,13 +55,25 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def serve(
-    settings: Settings, database_url: str, binds: Sequence[Address], ingest_binds: Sequence[Address], threads: int
-) -> None:
-    """Listen and answer until SIGTERM. ListenError when an address cannot be had."""
-    queries, ingest = [listen(a) for a in binds], [listen(a) for a in ingest_binds]
-    names = tuple("{}:{}".format(*s.getsockname()[:2]) for s in ingest)
-    _Server(replace(settings, ingest_listeners=names), database_url, queries, ingest, threads).run()
+@dataclass(frozen=True)
+class Listening:
+    """Where to listen, and how many requests to answer at the same time. `tls`: None is plain HTTP."""
+
+    queries: Sequence[Address]
+    ingest: Sequence[Address] = ()
+    probes: Sequence[Address] = ()
+    threads: int = 8
+    workers: int = 1
+    tls: TlsFiles | None = None
+
+
+def serve(settings: Settings, database_url: str, where: Listening, delegation: Delegation | None = None) -> None:
+    """Listen and answer until SIGTERM. ListenError, TlsError when an address or a certificate cannot be had."""
+    if where.tls:
+        Tls(where.tls)  # refused now, and not at the first connection
+    sockets = {name: [listen(a) for a in getattr(where, name)] for name in ("queries", "ingest", "probes")}
+    names = tuple("{}:{}".format(*s.getsockname()[:2]) for s in sockets["ingest"])
+    _Server(replace(settings, ingest_listeners=names), database_url, where, sockets, delegation).run()
 
 
 def listen(address: Address) -> socket.socket:
@@ -64,6 +86,14 @@ def listen(address: Address) -> socket.socket:
         raise ListenError(f"cannot listen on {address}: {why}") from e
 
 
+class _Worker(ThreadWorker):  # type: ignore[misc]
+    """Ends its watches when it is told to end."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        self.app.stopping.set()
+        super().handle_exit(sig, frame)
+
+
 class _Server(BaseApplication):  # type: ignore[misc]
     """gunicorn's own way to be started by a program."""
 
@@ -71,25 +101,35 @@ class _Server(BaseApplication):  # type: ignore[misc]
         self,
         settings: Settings,
         database_url: str,
-        queries: Sequence[socket.socket],
-        ingest: Sequence[socket.socket],
-        threads: int,
+        where: Listening,
+        sockets: dict[str, list[socket.socket]],
+        delegation: Delegation | None,
     ) -> None:
-        self._settings = settings
-        self._database_url = database_url
-        self._listening = [f"listening on {_url(s)} ({_serves(bool(ingest))})" for s in queries]
-        self._listening += [f"listening on {_url(s)} (ingest)" for s in ingest]
+        self.stopping = threading.Event()
+        self._settings, self._database_url, self._where, self._delegation = settings, database_url, where, delegation
+        self._probes = sockets["probes"]
+        self._tls: Tls | None = None
+        self._listening = [f"listening on {self._url(s)} ({_serves(bool(where.ingest))})" for s in sockets["queries"]]
+        self._listening += [f"listening on {self._url(s)} (ingest)" for s in sockets["ingest"]]
+        self._listening += [f"listening on http://{_address(s)} (probes)" for s in self._probes]
         self._options: dict[str, Any] = {
-            "bind": [f"fd://{s.detach()}" for s in (*queries, *ingest)],
-            "workers": 1,  # SQLite has one writer, and metrics live in the process
-            "worker_class": "gthread",
-            "threads": threads,
+            "bind": [f"fd://{s.detach()}" for s in (*sockets["queries"], *sockets["ingest"])],
+            "workers": where.workers,
+            "worker_class": _Worker,
+            "threads": where.threads + settings.max_watches,  # a watch holds a thread, and takes none from the others
             "graceful_timeout": GRACE_S,
             "control_socket_disable": True,
             "loglevel": "warning",
             "when_ready": self._ready,
             "post_fork": _die_with_parent,
+            "pre_request": _pack_headers,
         }
+        if where.tls:
+            files = {"certfile": str(where.tls.certificate), "keyfile": str(where.tls.key)}
+            self._options |= files | {"ssl_context": self._context}
+        if where.workers > 1:
+            self._options["child_exit"] = _forget_worker
+            os.environ[SHARED_METRICS] = tempfile.mkdtemp(prefix="herodotus-metrics-")
         super().__init__()
 
     def load_config(self) -> None:
@@ -98,22 +138,57 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Any:
         """In the worker: the store is opened here, because connections do not survive a fork."""
+        # here, because prometheus_client decides at its import whether its numbers are shared with other workers
+        from herodotus_endpoint.app import create_app
+        from herodotus_endpoint.metrics import Metrics
+
         settings, metrics = self._settings, Metrics()
+        authorities = None
+        if self._delegation:
+            settings, authorities = opened(settings, self._delegation, self._client_authority)
+        if self._where.tls:
+            self._tls = Tls(self._where.tls, authorities or tuple)
         store = Store(self._database_url, settings.clock)
-        Pruning(Pruner(store.writer, settings.limits, settings.clock), metrics.pruned.inc).start()
-        return create_app(store, settings, metrics)
+        self._prune(store, settings, metrics)
+        app = create_app(store, settings, metrics, self.stopping)
+        for listening in self._probes:
+            Probes(listening, app.wsgi_app).start()
+        return app
+
+    def _prune(self, store: Store, settings: Settings, metrics: Metrics) -> None:
+        Pruning(Pruner(store.database, store.writer, settings.limits, settings.clock), metrics.pruned.inc).start()
+
+    def _context(self, _config: object, _default: object) -> ssl.SSLContext:
+        assert self._tls is not None
+        return self._tls.context()
+
+    def _client_authority(self) -> str:
+        return self._tls.client_authority() if self._tls else ""
 
     def _ready(self, _arbiter: object) -> None:
         for line in self._listening:
             print(line, flush=True)
+
+    def _url(self, sock: socket.socket) -> str:
+        return f"{'https' if self._where.tls else 'http'}://{_address(sock)}"
 
 
 def _serves(apart: bool) -> str:
     return "queries" if apart else "queries and ingest"
 
 
-def _url(sock: socket.socket) -> str:
-    return f"http://{Address(*sock.getsockname()[:2])}"
+def _address(sock: socket.socket) -> Address:
+    return Address(*sock.getsockname()[:2])
+
+
+def _pack_headers(_worker: object, request: Any) -> None:
+    request.headers = pack_headers(request.headers)
+
+
+def _forget_worker(_arbiter: object, worker: Any) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
 def _die_with_parent(arbiter: Any, _worker: object) -> None:

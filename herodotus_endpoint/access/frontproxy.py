@@ -15,7 +15,7 @@ import json
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -70,10 +70,8 @@ class FrontProxy:
 class Published:
     """The settings as the API server publishes them, kept up to date in a thread of its own."""
 
-    def __init__(self, api: ApiServer, changed: Callable[[FrontProxy], None]) -> None:
-        """`changed` is told of settings that are new."""
+    def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._changed = changed
         self._stop = threading.Event()
         self.known = FrontProxy()
 
@@ -87,10 +85,7 @@ class Published:
 
     def read(self) -> None:
         """Read them once. NoAnswerError where they cannot be had; those that were known stay."""
-        found = settings(self._api.get(PATH).get("data") or {})
-        if found != self.known:
-            self._changed(found)
-            self.known = found
+        self.known = settings(self._api.get(PATH).get("data") or {})
 
     def _run(self) -> None:
         said = ""

@@ -32,10 +32,11 @@ Needs = Callable[[Mapping[str, Any]], Right]  # from the path's parts
 
 @dataclass(frozen=True)
 class Access:
-    """Delegated to the API server."""
+    """Delegated to the API server. `ready`: whether it has said how its front proxy is known."""
 
     identity: Identity
     rights: Rights
+    ready: Callable[[], bool]
 
 
 def _of(verb: str, resource: str, name: str = "") -> Needs:
@@ -75,6 +76,12 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "queries.node_history": _of("get", "nodehistories", "node"),
     "queries.pod_explanation": _of("get", "podexplanations", "pod"),
     "queries.incarnations": _of("list", "incarnations"),
+    "insights.pod_history": _of("get", "podhistories", "pod"),
+    "insights.pod_comparison": _of("list", "decisions"),  # the other pod may be any of the namespace
+    "insights.node_comparison": _of("get", "nodecomparisons", "pod"),
+    "insights.pending": _of("list", "pendingpods"),
+    "insights.workload": _of("get", "workloadplacements", "workload"),
+    "insights.balance": _of("list", "balances"),
     "legacy.pod": _legacy_pod,
     "legacy.node": _legacy_node,
 }

@@ -7,7 +7,7 @@ Invariant: a sender is bound to one cluster, and what it sends is of that cluste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -24,14 +24,14 @@ from herodotus_record.model import Decision, Frame, NodeRows
 class Senders:
     """`clusters`: user name, or a certificate's common name -> cluster id.
 
-    `rights`: reviews tokens that are meant for `audience`; None where only certificates are taken. `authority`: PEM of
-    those whose client certificates are senders'; "" where only tokens are taken.
+    `rights`: reviews tokens that are meant for `audience`; None where certificates are taken. `authority`: the PEM of
+    those whose client certificates are senders', as it is now; "" where tokens are taken.
     """
 
     clusters: Mapping[str, str]
     rights: Rights | None = None
     audience: str = ""
-    authority: str = ""
+    authority: Callable[[], str] = str
 
     def cluster_of(self, environ: Environ) -> str:
         """The cluster whose records the sender of a request may send. ApiError 401 or 403."""
@@ -43,11 +43,11 @@ class Senders:
         return self.clusters[name]
 
     def _certified(self, environ: Environ) -> str:
-        der = client_certificate(environ)
-        if not der or not self.authority:
+        der, authority = client_certificate(environ), self.authority()
+        if not der or not authority:
             return ""
         certificate = x509.load_der_x509_certificate(der)
-        return common_name(certificate) if issued_by(certificate, self.authority) else ""
+        return common_name(certificate) if issued_by(certificate, authority) else ""
 
     def _tokened(self, environ: Environ) -> str:
         token = bearer_token(environ)

@@ -34,4 +34,21 @@ DECISION: Final = Kind("Decision", "decisions", "decision", True, ("get", "list"
 EXPLANATION: Final = Kind("PodExplanation", "podexplanations", "podexplanation", True, ("get",))
 HISTORY: Final = Kind("NodeHistory", "nodehistories", "nodehistory", False, ("get", "list"), ("nh",))
 INCARNATION: Final = Kind("Incarnation", "incarnations", "incarnation", False, ("list",))
-KINDS: Final = (DECISION, EXPLANATION, HISTORY, INCARNATION)
+POD_HISTORY: Final = Kind("PodHistory", "podhistories", "podhistory", True, ("get",))
+POD_COMPARISON: Final = Kind("PodComparison", "podcomparisons", "podcomparison", True, ("get",))
+NODE_COMPARISON: Final = Kind("NodeComparison", "nodecomparisons", "nodecomparison", True, ("get",))
+PENDING: Final = Kind("PendingPods", "pendingpods", "pendingpods", True, ("list",))
+WORKLOAD: Final = Kind("WorkloadPlacement", "workloadplacements", "workloadplacement", True, ("get",))
+BALANCE: Final = Kind("Balance", "balances", "balance", False, ("list",))
+KINDS: Final = (
+    DECISION,
+    EXPLANATION,
+    HISTORY,
+    INCARNATION,
+    POD_HISTORY,
+    POD_COMPARISON,
+    NODE_COMPARISON,
+    PENDING,
+    WORKLOAD,
+    BALANCE,
+)

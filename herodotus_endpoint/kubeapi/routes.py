@@ -24,6 +24,7 @@ from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi import discovery, forms, objects, watching
 from herodotus_endpoint.kubeapi.resources import GROUP, PREFIX
 from herodotus_endpoint.kubeapi.selectors import field_conditions, label_conditions
+from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store.listing import Condition
@@ -42,10 +43,11 @@ Json = dict[str, Any]
 View = Callable[..., Response]
 
 
-def blueprint(questions: Questions, settings: Settings, stopping: threading.Event) -> Blueprint:
+def blueprint(questions: Questions, settings: Settings, metrics: Metrics, stopping: threading.Event) -> Blueprint:
     """Get, list and watch. `stopping`: set when the process ends, and watches with it."""
     routes = Blueprint("objects", __name__, url_prefix=PREFIX)
-    views = Objects(questions, settings, stopping)
+    places = watching.Places(settings.max_watches, settings.max_watches_per_user, metrics)
+    views = Objects(questions, settings, places, stopping)
     for rule, view in (
         ("/decisions", views.decisions),
         ("/namespaces/<namespace>/decisions", views.decisions),
@@ -59,10 +61,12 @@ def blueprint(questions: Questions, settings: Settings, stopping: threading.Even
 class Objects:
     """The views over one store."""
 
-    def __init__(self, questions: Questions, settings: Settings, stopping: threading.Event) -> None:
+    def __init__(
+        self, questions: Questions, settings: Settings, places: watching.Places, stopping: threading.Event
+    ) -> None:
         self._questions = questions
         self._clock = settings.clock
-        self._places = watching.Places(settings.max_watches, settings.max_watches_per_user)
+        self._places = places
         self._stopping = stopping
 
     def decision(self, namespace: str, name: str) -> Response:

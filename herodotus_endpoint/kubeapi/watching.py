@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from herodotus_endpoint.errors import ApiError, busy
+from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.store.listing import UNSETTLED, Condition, Listing
 
 POLL_S: Final = 0.5  # how late an event may be; a poll is two reads of an index
@@ -37,30 +38,28 @@ Event = tuple[str, Any]  # ADDED, MODIFIED or DELETED and a row, BOOKMARK and No
 class Places:
     """How many watches there are, of each user and in all. Thread-safe."""
 
-    def __init__(self, total: int, per_user: int) -> None:
-        self._total, self._per_user = total, per_user
+    def __init__(self, total: int, per_user: int, metrics: Metrics) -> None:
+        self._total, self._per_user, self._metrics = total, per_user, metrics
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
-
-    @property
-    def held(self) -> int:
-        """Watches that run."""
-        return self._held.total()
 
     def take(self, user: str) -> Callable[[], None]:
         """A place, to be given back by what is returned. 429 when there is none."""
         with self._lock:
-            if self._held.total() >= self._total:
-                raise busy(429, f"{self._total} watches run, which is as many as this process serves")
-            if self._held[user] >= self._per_user:
-                raise busy(429, f"{self._per_user} watches of this user run, which is as many as one may have")
+            full, his = self._held.total() >= self._total, self._held[user] >= self._per_user
+            if full or his:
+                self._metrics.watches_refused.inc()
+                whose = f"{self._total} watches run" if full else f"{self._per_user} watches of this user run"
+                raise busy(429, f"{whose}, and no more are served at the same time")
             self._held[user] += 1
+            self._metrics.watches.inc()
         given_back = threading.Event()
 
         def give_back() -> None:
             with self._lock:
                 if not given_back.is_set():
                     given_back.set()
+                    self._metrics.watches.dec()
                     self._held[user] -= 1
                     self._held += Counter()  # users without a watch are forgotten
 

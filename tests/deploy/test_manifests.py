@@ -11,7 +11,7 @@ import pytest
 import tomllib
 import yaml
 
-import herodotus_endpoint.__main__ as endpoint
+from herodotus_endpoint import options as endpoint
 from scheduler import app
 from scheduler.config import load
 from scheduler.kube.kinds import KINDS
@@ -199,7 +199,7 @@ def test_the_scheduler_s_arguments_are_its_own() -> None:
 
 
 def test_the_endpoint_s_arguments_are_its_own() -> None:
-    arguments = endpoint._parser().parse_args(container("herodotus-endpoint")["args"])
+    arguments = endpoint.parser().parse_args(container("herodotus-endpoint")["args"])
     ports = {p["name"]: p["containerPort"] for p in container("herodotus-endpoint")["ports"]}
     assert [a.port for a in arguments.bind] == [ports["queries"]]
     assert [a.port for a in arguments.ingest_bind] == [ports["ingest"]]
@@ -211,7 +211,7 @@ def test_an_argument_that_is_not_there_is_noticed() -> None:
     """That the two tests above can fail."""
     with pytest.raises(SystemExit):
         app._parser().parse_args(["run", "--no-such-flag"])
-    assert isinstance(endpoint._parser(), argparse.ArgumentParser)
+    assert isinstance(endpoint.parser(), argparse.ArgumentParser)
 
 
 def test_the_spool_s_volume_holds_what_the_scheduler_may_write_to_it() -> None:

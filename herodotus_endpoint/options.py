@@ -1,0 +1,272 @@
+"""The flags of `python -m herodotus_endpoint`, and values made of them.
+
+Owns: the command line's grammar. Does not own: which flags go together (`shapes`), anything that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from herodotus_endpoint import __version__
+from herodotus_endpoint.access.delegation import Delegation
+from herodotus_endpoint.server import Address, Listening
+from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, Settings
+from herodotus_endpoint.shapes import Shape
+from herodotus_endpoint.store import Limits, sqlite_url
+from herodotus_endpoint.tls import TlsFiles
+
+DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
+FILE: Final = "herodotus.db"  # in the data directory
+DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see settings.MAX_CONCURRENT_INGESTS
+MAX_THREADS: Final = 64  # more only wait for each other
+MAX_WORKERS: Final = 16
+AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that one that is stolen opens nothing else
+LEAST_BYTES: Final = 1 << 20  # an empty database has 350 kB
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every flag."""
+    found = argparse.ArgumentParser(
+        prog="python -m herodotus_endpoint",
+        description="The decisions service of Herodotus: stores scheduling decisions and answers questions about them.",
+        epilog="Without --ingest-sender, ingest is accepted from loopback peers only.",
+    )
+    found.add_argument("--version", action="version", version=__version__)
+    _listening(found.add_argument_group("listening"))
+    _readers(found.add_argument_group("who may read (without --aggregated-api: whoever reaches a listener)"))
+    _senders(found.add_argument_group("who may send records"))
+    _store(found)
+    return found
+
+
+def settings(arguments: argparse.Namespace) -> Settings:
+    """What the application is told."""
+    return Settings(
+        insecure=arguments.insecure,
+        limits=Limits(arguments.max_age, arguments.max_bytes, arguments.history_max_age),
+        max_watches=arguments.max_watches,
+        max_watches_per_user=arguments.max_watches_per_user,
+    )
+
+
+def listening(arguments: argparse.Namespace) -> Listening:
+    """What the server is told. argparse.ArgumentTypeError when one file of a pair is missing."""
+    pair = arguments.tls_cert_file, arguments.tls_private_key_file
+    if any(pair) and not all(pair):
+        raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")
+    return Listening(
+        arguments.bind or [DEFAULT_BIND],
+        arguments.ingest_bind or [],
+        arguments.probe_bind or [],
+        arguments.threads,
+        arguments.workers,
+        TlsFiles(*pair, arguments.client_ca_file) if all(pair) else None,
+    )
+
+
+def delegation(arguments: argparse.Namespace) -> Delegation:
+    """What is left to the API server."""
+    senders = dict(arguments.ingest_sender or ())
+    return Delegation(
+        arguments.kubeconfig or "",
+        arguments.aggregated_api,
+        senders,
+        bool(arguments.client_ca_file),
+        arguments.ingest_audience,
+    )
+
+
+def shape(arguments: argparse.Namespace, where: Listening, url: str) -> Shape:
+    """What of the flags makes the shape of the installation."""
+    return Shape(
+        sqlite=url.startswith("sqlite"),
+        aggregated_api=arguments.aggregated_api,
+        workers=arguments.workers,
+        tls=where.tls is not None,
+        insecure=arguments.insecure,
+        senders=bool(arguments.ingest_sender),
+        client_ca=bool(arguments.client_ca_file),
+        hosts=[address.host for address in where.queries],
+        ingest_hosts=[address.host for address in where.ingest or where.queries],
+    )
+
+
+def database_url(arguments: argparse.Namespace) -> str:
+    """A flag before the environment before the default."""
+    if arguments.data:
+        return sqlite_url(arguments.data / FILE)
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    url: str = arguments.database_url or os.environ.get("HERODOTUS_DATABASE_URL") or ""
+    return url or sqlite_url(state / "herodotus" / FILE)
+
+
+def _listening(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--bind",
+        action="append",
+        type=_address,
+        metavar="HOST:PORT",
+        help=f"address to serve on, repeatable; port 0 takes a free one and prints it (default {DEFAULT_BIND})",
+    )
+    group.add_argument(
+        "--ingest-bind",
+        action="append",
+        type=_address,
+        metavar="HOST:PORT",
+        help="serve ingest on this address and on no other, so that a NetworkPolicy can tell it from queries",
+    )
+    group.add_argument(
+        "--probe-bind",
+        action="append",
+        type=_address,
+        metavar="HOST:PORT",
+        help="serve /livez and /readyz here too, without TLS, whatever readers do",
+    )
+    group.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve TLS; read anew when it changes")
+    group.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="the certificate's key")
+    group.add_argument(
+        "--threads",
+        type=_between(1, MAX_THREADS),
+        default=DEFAULT_THREADS,
+        metavar="N",
+        help=f"requests answered at the same time, 1 to {MAX_THREADS} (default {DEFAULT_THREADS})",
+    )
+    group.add_argument(
+        "--workers",
+        type=_between(1, MAX_WORKERS),
+        default=1,
+        metavar="N",
+        help=f"processes, each with so many threads, 1 to {MAX_WORKERS}; more than one needs PostgreSQL (default 1)",
+    )
+
+
+def _readers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--aggregated-api",
+        action="store_true",
+        help="be an APIService's backend: readers are named by the API server's front proxy or by a bearer token, and"
+        " may what its RBAC says; needs PostgreSQL and TLS",
+    )
+    group.add_argument(
+        "--kubeconfig", metavar="FILE", help="the API server to ask (default: the cluster around this pod)"
+    )
+    group.add_argument(
+        "--max-watches",
+        type=_between(0, 256),
+        default=MAX_WATCHES,
+        metavar="N",
+        help="watches at the same time in each process (default %(default)s)",
+    )
+    group.add_argument(
+        "--max-watches-per-user",
+        type=_between(0, 256),
+        default=MAX_WATCHES_PER_USER,
+        metavar="N",
+        help="of them, of one user (default %(default)s)",
+    )
+
+
+def _senders(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--ingest-sender",
+        action="append",
+        type=_sender,
+        metavar="USER[=CLUSTER]",
+        help="take records of CLUSTER (a UID; default: the API server's own) from this user, for example"
+        " system:serviceaccount:herodotus:herodotus-scheduler, and from nobody else; repeatable",
+    )
+    group.add_argument(
+        "--ingest-audience",
+        default=AUDIENCE,
+        metavar="NAME",
+        help="what senders' tokens must be meant for (default %(default)s)",
+    )
+    group.add_argument(
+        "--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="senders show a certificate of this authority instead of a token; its common name is USER",
+    )
+    group.add_argument(
+        "--insecure", action="store_true", help="accept unauthenticated ingest from any peer, not from loopback alone"
+    )
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    store = parser.add_argument_group("store").add_mutually_exclusive_group()
+    store.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="directory of the SQLite database, created when it is not there (default $XDG_STATE_HOME/herodotus)",
+    )
+    store.add_argument(
+        "--database-url",
+        metavar="URL",
+        help="sqlite:///FILE instead of --data (default: the environment variable HERODOTUS_DATABASE_URL)",
+    )
+    limits = parser.add_argument_group("retention (by time of ingest; what is over the limits goes within seconds)")
+    limits.add_argument(
+        "--max-age", type=_seconds, default="7d", metavar="TIME", help="of decisions: 12h, 7d (default %(default)s)"
+    )
+    limits.add_argument(
+        "--max-bytes",
+        type=_bytes,
+        default="4Gi",
+        metavar="SIZE",
+        help="of the database: 500Mi, 4Gi; the oldest decisions go first (default %(default)s)",
+    )
+    limits.add_argument(
+        "--history-max-age",
+        type=_seconds,
+        default="90d",
+        metavar="TIME",
+        help="of node histories, which outlive the decisions that they count (default %(default)s)",
+    )
+
+
+def _address(value: str) -> Address:
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
+    if not match or int(match[3]) > 65535:
+        raise argparse.ArgumentTypeError(f"{value!r} is not HOST:PORT")
+    return Address(match[1] or match[2], int(match[3]))
+
+
+def _sender(value: str) -> tuple[str, str]:
+    user, _, cluster = value.partition("=")
+    if not user or "=" in cluster:
+        raise argparse.ArgumentTypeError(f"{value!r} is not USER or USER=CLUSTER")
+    return user, cluster
+
+
+def _seconds(value: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", value)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{value!r} is not a time such as 90s, 12h or 7d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _bytes(value: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi|Ti)?", value)
+    size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
+    if size < LEAST_BYTES:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a size of at least 1Mi, such as 500Mi or 4Gi")
+    return size
+
+
+class _between:
+    """A whole number within bounds."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def __call__(self, value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,3}", value) or not self._least <= int(value) <= self._most:
+            raise argparse.ArgumentTypeError(f"{value!r} is not a number from {self._least} to {self._most}")
+        return int(value)
