@@ -11,7 +11,7 @@ from typing import Final
 from scheduler.objects import quantity
 
 # fields whose values are quantities by resource, or one quantity
-_AMOUNTS: Final = frozenset(
+AMOUNTS: Final = frozenset(
     {"requests", "limits", "allocatable", "allocatedResources", "overhead", "capacity", "maximumVolumeSize"}
 )
 
@@ -24,7 +24,7 @@ def wrong_amount(content: object) -> str | None:
 def _wrong(content: object, path: str, amounts: bool) -> Iterator[str]:
     if isinstance(content, Mapping):
         for key, value in content.items():
-            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in _AMOUNTS)
+            yield from _wrong(value, f"{path}.{key}".lstrip("."), amounts or key in AMOUNTS)
     elif isinstance(content, Sequence) and not isinstance(content, str):
         for i, value in enumerate(content):
             yield from _wrong(value, f"{path}[{i}]", amounts)

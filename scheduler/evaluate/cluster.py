@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from scheduler.columns import NodeColumns
-from scheduler.evaluate.amounts import wrong_amount
+from scheduler.evaluate.amounts import AMOUNTS, wrong_amount
 from scheduler.eventhandlers import FINISHED
 from scheduler.kube.kinds import KINDS
 from scheduler.objects.cluster import ClusterObjects
@@ -34,6 +34,12 @@ _CLUSTER_SCOPED: Final = frozenset(
 _STORAGE: Final = frozenset(
     {"PersistentVolume", "PersistentVolumeClaim", "CSIStorageCapacity"}
 )  # read in the cycle only
+_MAPS: Final = AMOUNTS | {
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+}  # whose values are the user's, not fields
 # kind -> (API version, what it decodes to)
 _READ: Final[Mapping[str, tuple[str, type[Object]]]] = {
     "Node": ("v1", Node),
@@ -122,13 +128,27 @@ def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
         skipped.add(_kind_of(content))
         return None
     try:
-        obj = _named(msgspec.convert(content, decode_as), namespaced=kind not in _CLUSTER_SCOPED)
+        obj = _named(_converted(content, decode_as), namespaced=kind not in _CLUSTER_SCOPED)
         wrong = wrong_amount(content) if kind in _STORAGE else None
     except (ValueError, RecursionError) as e:
         wrong = _field_first(str(e))
     if wrong is not None:
         raise ManifestError(f"{where} ({_name_of(content)}): {wrong}")
     return obj
+
+
+def _converted(content: object, decode_as: type[AnyObject]) -> AnyObject:
+    """A field that is null is absent, as Go has it. Looked for only where decoding fails, for objects are many."""
+    try:
+        return msgspec.convert(content, decode_as)
+    except msgspec.ValidationError:
+        return msgspec.convert(_without_null(content), decode_as)
+
+
+def _without_null(content: object) -> object:
+    if isinstance(content, Mapping):
+        return {k: v if k in _MAPS else _without_null(v) for k, v in content.items() if v is not None}
+    return [_without_null(item) for item in content] if isinstance(content, list) else content
 
 
 def _wrong_time(pod: Pod) -> str | None:

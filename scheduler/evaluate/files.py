@@ -43,6 +43,9 @@ def evaluate_files(
     where, wanted = _pod_in(pod)
     if wanted.spec.node_name:
         note(f"{where}: the pod is on node {wanted.spec.node_name}; it is decided as if it were on none")
+    if wanted.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in wanted.spec.scheduling_gates)
+        note(f"{where}: the pod has scheduling gates ({gates}); it is decided as if they were gone")
     incoming = PodInfo(defaulted(replace(wanted, spec=replace(wanted.spec, node_name=""))))
     found = load((manifest for path in cluster for manifest in manifests(path)), incoming)
     if found.skipped:

@@ -198,6 +198,43 @@ def test_the_profile_is_the_pods(files: Files) -> None:
     assert decided("other") == ([], [note])
 
 
+NULLS = {"nodeName", "schedulerName", "priority", "affinity", "tolerations", "volumes", "hostNetwork", "initContainers"}
+
+
+def test_a_field_that_is_null_is_absent(files: Files) -> None:
+    null: dict[str, Any] = dict.fromkeys(NULLS)
+    container = {"name": "c", "image": None, "ports": None, "resources": {"requests": {"cpu": "1"}, "limits": None}}
+    web = {**WEB, "spec": {"containers": [container], **null}, "status": None}
+    node = {**A, "spec": None, "metadata": {**A["metadata"], "uid": None, "labels": None}}
+    document = files.decided("--cluster", files.write("c.yaml", node, B), "--pod", files.write("w.yaml", web))
+    plain = {**WEB, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    node = {**A, "metadata": {k: v for k, v in A["metadata"].items() if k != "labels"}, "spec": {}}
+    assert document == files.decided("--cluster", files.write("c.yaml", node, B), "--pod", files.write("w.yaml", plain))
+
+
+@pytest.mark.parametrize("what", ["labels", "nodeSelector", "requests"])
+def test_a_value_of_the_users_own_that_is_null_is_refused(files: Files, what: str) -> None:
+    container = {"name": "c", "resources": {"requests": {"cpu": None} if what == "requests" else {}}}
+    web: dict[str, Any] = {**WEB, "spec": {"containers": [container]}}
+    if what == "labels":
+        web["metadata"] = {**WEB["metadata"], "labels": {"app": None}}
+    if what == "nodeSelector":
+        web["spec"]["nodeSelector"] = {"zone": None}
+    code, _, (error,) = files.evaluate("--cluster", files.write("c.yaml", A), "--pod", files.write("w.yaml", web))
+    assert code == 1
+    assert f"{what}[...]: Expected" in error
+
+
+def test_a_gated_pod_is_decided_with_a_note(files: Files) -> None:
+    web = {**WEB, "spec": {**WEB["spec"], "schedulingGates": [{"name": "g"}, {"name": "h"}]}}
+    code, document, notes = files.evaluate("--cluster", files.write("c.yaml", A), "--pod", files.write("w.yaml", web))
+    assert document is not None
+    assert (code, feasible(document)) == (0, ["a"])
+    assert [n.rpartition(": ")[2] for n in notes] == [
+        "the pod has scheduling gates (g, h); it is decided as if they were gone"
+    ]
+
+
 def test_a_decision_is_the_record_of_an_attempt(files: Files) -> None:
     cluster, web = files.write("c.yaml", A, B, bound("p", "a")), files.write("w.yaml", bound("web", ""))
     document = files.decided("--cluster", cluster, "--pod", web, "-o", "decision")
