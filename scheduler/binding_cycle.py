@@ -50,8 +50,19 @@ class Permitted:
 class Around(Protocol):
     """What the loop does for a pod that leaves this way."""
 
-    def give_back(self, queued: QueuedPod, message: str, rejectors: frozenset[str], *, failed: bool) -> None:
-        """The pod is tried again: after an error (`failed`), or when something happens that may help."""
+    def give_back(
+        self,
+        queued: QueuedPod,
+        message: str,
+        rejectors: frozenset[str],
+        *,
+        failed: bool,
+        pending: frozenset[str] = frozenset(),
+    ) -> None:
+        """The pod is tried again: after an error (`failed`), or when something happens that may help.
+
+        `pending`: those of the rejectors that said Pending.
+        """
 
     def left(self, assumed: Assumed) -> None:
         """Its room is free again; others may want it."""
@@ -142,7 +153,9 @@ class BindingCycles:
         elif assumed.pod.uid not in self._waiting_since:
             message = f'running {phase} plugin "{refusal.plugin}": {message}'
         self._waiting_since.pop(assumed.pod.uid, None)
-        self._around.give_back(queued, message, frozenset({refusal.plugin}), failed=not code.rejected)
+        by = frozenset({refusal.plugin})
+        pending = by if code is Code.PENDING else frozenset[str]()
+        self._around.give_back(queued, message, by, failed=not code.rejected, pending=pending)
 
     # --- waiting on Permit ------------------------------------------------------------------------------------------
 

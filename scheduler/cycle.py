@@ -41,6 +41,7 @@ class CycleResult:
     message: str = ""  # of the FailedScheduling event
     next_start: int = 0
     rejectors: frozenset[str] = frozenset()  # the plugins that must change their mind before another try makes sense
+    pending: frozenset[str] = frozenset()  # those of them that said Pending: no backoff once they have
 
 
 def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:
@@ -144,9 +145,15 @@ def _unplaced(
     total = int(nodes.live.sum())
     post_filter_message = framework.run_post_filter(state, pod, nodes, skip, trace)
     message = reasons.fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
-    rejectors = {trace.filters[i].plugin for i in np.unique(trace.first[trace.evaluated]) if i >= 0}
-    rejectors |= {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by)
-    return CycleResult(Path.NONE, trace, state, message=message, next_start=start, rejectors=frozenset(rejectors))
+    first = np.where(trace.evaluated, trace.first, -1)
+    rejectors = _filters(trace, first) | {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by)
+    pending = _filters(trace, first[trace.codes == Code.PENDING])
+    return CycleResult(Path.NONE, trace, state, message=message, next_start=start, rejectors=rejectors, pending=pending)
+
+
+def _filters(trace: Trace, positions: NDArray[np.integer]) -> frozenset[str]:
+    """Whose filters these are; -1 is none's."""
+    return frozenset(trace.filters[i].plugin for i in np.unique(positions) if i >= 0)
 
 
 def _histogram(trace: Trace) -> Counter[str]:

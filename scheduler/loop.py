@@ -222,7 +222,9 @@ class Loop:
         # nobody was asked for another node: what was hoped for before is over
         asked = trace.post_filters and not failed
         nomination = trace.nomination if asked else CLEARED
-        self.give_back(queued, result.message, result.rejectors, failed=failed, nomination=nomination)
+        self.give_back(
+            queued, result.message, result.rejectors, failed=failed, nomination=nomination, pending=result.pending
+        )
 
     def give_back(
         self,
@@ -232,10 +234,11 @@ class Loop:
         *,
         failed: bool,
         nomination: Nomination | None = CLEARED,
+        pending: frozenset[str] = frozenset(),
     ) -> None:
         """A pod was not placed, or not bound: it waits again, and is told why."""
         self._metrics.ended(queued.uid, ERROR if failed else UNSCHEDULABLE, queued.pod.pod.spec.scheduler_name)
-        self.queue.give_back(queued, rejectors, time.monotonic(), error=failed)
+        self.queue.give_back(queued, rejectors, time.monotonic(), error=failed, pending=pending)
         self._shared.nominator.decide(queued.pod, nomination)
         reason = "SchedulerError" if failed else "Unschedulable"
         self._writes.not_scheduled(queued.pod, reason, message, nomination)

@@ -24,6 +24,7 @@ from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, PreBindPreFlight, Prepare, Scores
 from scheduler.framework.nominated import NOBODY, Nominator
+from scheduler.framework.not_built import not_built
 from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
 from scheduler.framework.state import CycleState
@@ -80,29 +81,37 @@ class Framework:
         return None
 
     def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> PreFilterOutcome:
-        """Every PreFilter in order. UnschedulableAndUnresolvable ends the phase, Unschedulable only decides it."""
+        """Every PreFilter in order. UnschedulableAndUnresolvable ends the phase, Unschedulable only decides it.
+
+        Last comes what no plugin here knows of (`not_built`).
+        """
         outcome = PreFilterOutcome()
         with self._timed(trace, "PreFilter"):
             for plugin in self.profile.pre_filter:
-                with _blaming(f'running PreFilter plugin "{plugin.name}"'):
+                try:
                     result = plugin.pre_filter(state, pod, nodes)
-                    verdict = result.verdict
+                    verdict, names = result.verdict, result.node_names
+                except Exception as e:
+                    verdict, names = error(str(e)), None
                 if verdict.code is Code.SKIP:
                     outcome.skip.add(plugin.name)
                 elif verdict.code is Code.SUCCESS:
-                    if result.node_names is not None:
-                        outcome.narrow(plugin.name, result.node_names)
+                    if names is not None:
+                        outcome.narrow(plugin.name, names)
                 else:
-                    if verdict.code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                        raise PluginError(f'running PreFilter plugin "{plugin.name}": {message_of(verdict)}')
                     outcome.rejection = PluginVerdict(plugin.name, verdict)
                     trace.pre_filters.append(outcome.rejection)
+                    if verdict.code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                        raise PluginError(f'running PreFilter plugin "{plugin.name}": {message_of(verdict)}')
                     if verdict.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                         break
                 if outcome.names is not None and not outcome.names:
                     outcome.rejection = outcome.disjoint()
                     trace.pre_filters.append(outcome.rejection)
                     break
+            if outcome.rejection is None and (refused := not_built(pod)) is not None:
+                outcome.rejection = refused
+                trace.pre_filters.append(refused)
         trace.narrowed_by = tuple(sorted(outcome.narrowed_by))
         return outcome
 

@@ -36,7 +36,7 @@ NO_CLAIMS = unschedulable(Reason("no-claims"))
 
 @dataclass(frozen=True)
 class _Claims:
-    """PreFilter's note: it was reached, and found none."""
+    """PreFilter's note: it was reached."""
 
 
 class DynamicResourcesArgs(Args, frozen=True):
@@ -72,10 +72,8 @@ class DynamicResources(InTreePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""
-        if pod.pod.spec.resource_claims:
-            return PreFilterResult(REFUSED)
         state.write(_Claims())
-        return PreFilterResult(SKIP)
+        return PreFilterResult(REFUSED if pod.pod.spec.resource_claims else SKIP)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Never reached: PreFilter skips or refuses."""

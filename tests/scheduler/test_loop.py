@@ -321,6 +321,15 @@ class TestNotPlaced:
         assert "Herodotus does not support resource claims yet (plugin DynamicResources)" in said[2]
         assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
 
+    @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
+    def test_a_pod_of_a_group_is_not_placed_by_itself(self, world: World, field: str) -> None:
+        world.start(pods=[waiting().with_spec(**{field: {"name": "x"}}), waiting("q")])
+        world.settle()
+        (said,) = [s for s in world.writes.said if s[1] == "p"]
+        assert said[0] == "Unschedulable"
+        assert "Herodotus does not support gang scheduling yet (plugin GangScheduling)" in said[2]
+        assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
+
     def test_gated_pods_are_never_attempted(self, world: World) -> None:
         world.start(pods=[waiting().gate("g")])
         world.settle()

@@ -70,8 +70,10 @@ def test_an_error_that_comes_first_fails_the_attempt(code: Code) -> None:
 
 
 def test_pending_is_a_rejection() -> None:
-    result = run(framework(filter=(Filters("Slow", {"a": text("soon", Code.PENDING)}),)), cluster("a"))
-    assert (result.path, result.message) == (Path.NONE, "0/1 nodes are available: 1 soon.")
+    slow, fit = Filters("Slow", {"a": text("soon", Code.PENDING)}), Filters("Fit", {"b": FULL})
+    result = run(framework(filter=(slow, fit)), cluster("a", "b"))
+    assert (result.path, result.message) == (Path.NONE, "0/2 nodes are available: 1 full, 1 soon.")
+    assert (result.rejectors, result.pending) == ({"Slow", "Fit"}, {"Slow"})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from herodotus_record.model import SUCCESS, Code, Evaluation, Path, PluginVerdict, Reason, Verdict
+from scheduler.framework.runtime import message_of
 from scheduler.framework.verdicts import SKIP
 from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.framework.plugins import Filters, PostFilters, PreFilters, Scores, framework, run, text
@@ -147,3 +148,4 @@ def test_named_nodes_that_do_not_exist_leave_nothing_to_look_at() -> None:
 def test_anything_else_fails_the_attempt_by_name(said: Verdict | Exception, words: str) -> None:
     result = run(framework(pre_filter=(PreFilters("Bad", said),)), cluster())
     assert (result.path, result.message) == (Path.ERROR, f'running PreFilter plugin "Bad": {words}')
+    assert [(v.plugin, message_of(v.verdict)) for v in result.trace.pre_filters] == [("Bad", words)]
