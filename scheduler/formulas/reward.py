@@ -5,6 +5,8 @@ A reward is a number from 0 (pods of this type always fail there) to 1.
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Final
 
 import numpy as np
@@ -23,6 +25,19 @@ _DIGITS: Final = 6  # decimals that a stored reward has; the points are those of
 def learnt(reward: float, outcome: float) -> float:
     """The reward after one more outcome (0 to 1)."""
     return (1 - WEIGHT) * reward + WEIGHT * outcome
+
+
+def of(published: str | None, kind: str) -> float:
+    """The reward of a pod type on a node, from what is published there as JSON: {type: reward}.
+
+    `INITIAL` where nothing is published of the type: only what became worse is. NaN where it cannot be read.
+    """
+    if not published:
+        return INITIAL
+    try:
+        return float(json.loads(published).get(kind, INITIAL))
+    except (ValueError, TypeError, AttributeError):
+        return math.nan
 
 
 def points(rewards: ArrayLike) -> NDArray[np.int64]:

@@ -1,0 +1,195 @@
+"""The one door to the API server: list, watch and annotate, with the kubernetes package's credentials.
+
+Owns: where the API server is, paging, resuming a watch, waiting where the server asks for it. Does not own: what is
+done with objects; they come as JSON and are decoded by whoever reads them (the package's models cost a millisecond
+each).
+
+`kubectl proxy` is `--server http://127.0.0.1:8001`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import urllib3
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+_log: Final = logging.getLogger(__name__)
+
+PAGE: Final = 500
+TIMEOUT_S: Final = 10.0
+WATCH_S: Final = 300
+AGAIN_S: Final = 5.0  # after a failure
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class KubeError(Exception):
+    """The API server said no, or cannot be reached, in one line. `code`: 0 where there was no answer."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    metadata: _Metadata
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class Kube:
+    """Requests to one API server. Thread-safe."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    @classmethod
+    def find(cls, *, server: str = "", kubeconfig: str = "", in_cluster: bool = False) -> Kube:
+        """By a URL without credentials, a kubeconfig (default: KUBECONFIG, ~/.kube/config), or the pod's own account.
+
+        KubeError when there is none.
+        """
+        config = Configuration()
+        try:
+            if server:
+                config.host = server.rstrip("/")
+            elif in_cluster:
+                load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
+            else:
+                load_kube_config(config_file=kubeconfig or None, client_configuration=config)  # type: ignore[no-untyped-call]
+        except (ConfigException, OSError, ValueError, KeyError, TypeError) as e:
+            raise KubeError(f"no usable credentials: {' '.join(str(e).split())}") from e
+        return cls(ApiClient(config))
+
+    def objects(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
+        """Every object of a collection, and the resource version to watch from. KubeError."""
+        found: list[msgspec.Raw] = []
+        more = ""
+        while True:
+            query = {**(params or {}), "limit": str(PAGE)} | ({"continue": more} if more else {})
+            page = msgspec.json.decode(self._send("GET", path, query), type=_Page)
+            found += page.items or ()
+            more = page.metadata.continue_
+            if not more:
+                return found, page.metadata.resource_version
+
+    def annotate(self, node: str, values: Mapping[str, str | None]) -> None:
+        """Set annotations of a node; None removes one. KubeError."""
+        body = {"metadata": {"annotations": dict(values)}}
+        self._send("PATCH", f"/api/v1/nodes/{node}", body=body)
+
+    def follow(
+        self,
+        path: str,
+        listed: Callable[[Sequence[msgspec.Raw]], None],
+        changed: Callable[[str, msgspec.Raw], None],
+        stop: threading.Event,
+        params: Mapping[str, str] | None = None,
+    ) -> None:
+        """List, then tell every change until `stop`; lists again where it lost the thread. Returns when stopped."""
+        while not stop.is_set():
+            try:
+                found, version = self.objects(path, params)
+                listed(found)
+                while not stop.is_set():
+                    version = self._watch(path, version, changed, stop, params or {})
+            except KubeError as e:
+                if e.code != 410:
+                    _log.warning("watching %s: %s", path, e)
+                    stop.wait(AGAIN_S)
+
+    def _watch(
+        self,
+        path: str,
+        version: str,
+        changed: Callable[[str, msgspec.Raw], None],
+        stop: threading.Event,
+        params: Mapping[str, str],
+    ) -> str:
+        """One watch, until the server ends it; the version to resume from."""
+        query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        query |= {"timeoutSeconds": str(WATCH_S), **params}
+        response = self._request("GET", path, query, timeout_s=WATCH_S + TIMEOUT_S)
+        rest = b""
+        try:
+            for piece in response.stream(amt=None, decode_content=True):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in filter(None, lines):
+                    event = msgspec.json.decode(line, type=_Event)
+                    if event.type == "ERROR":
+                        raise KubeError(bytes(event.object).decode(errors="replace")[:200], 410)
+                    version = msgspec.json.decode(event.object, type=_Object).metadata.resource_version or version
+                    if event.type != "BOOKMARK":
+                        changed(event.type, event.object)
+                if stop.is_set():
+                    break
+        except (urllib3.exceptions.HTTPError, OSError) as e:
+            raise KubeError(f"{path}: {e}") from e
+        finally:
+            response.close()
+        return version
+
+    def _send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> bytes:
+        """One request; repeated once where the server asks to wait."""
+        for attempt in (1, 2):
+            response = self._request(method, path, query or {}, body=body, timeout_s=TIMEOUT_S)
+            data: bytes = response.read()
+            if response.status < 400:
+                return data
+            wait = response.headers.get("Retry-After", "")
+            if attempt == 1 and response.status in (429, 503) and wait.isdigit():
+                time.sleep(min(float(wait), TIMEOUT_S))
+                continue
+            break
+        raise KubeError(f"{method} {path}: {response.status} {_message(data)}", response.status)
+
+    def _request(self, method: str, path: str, query: Mapping[str, str], *, timeout_s: float, body: Any = None) -> Any:
+        """The response with its body still to be read."""
+        config = self._client.configuration
+        headers = {"Accept": "application/json"}
+        token = config.get_api_key_with_prefix("BearerToken", alias="authorization")  # refreshes an expiring one
+        if token:
+            headers["Authorization"] = token
+        if body is not None:
+            headers["Content-Type"] = MERGE_PATCH
+        try:
+            return self._client.rest_client.pool_manager.request(
+                method,
+                config.host + path,
+                fields=dict(query) if body is None else None,
+                body=None if body is None else json.dumps(body),
+                headers=headers,
+                timeout=timeout_s,
+                preload_content=False,
+                retries=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError, ApiException) as e:
+            raise KubeError(f"{method} {path}: {e}") from e
+
+
+def _message(data: bytes) -> str:
+    try:
+        return str(json.loads(data)["message"])
+    except (ValueError, KeyError, TypeError):
+        return data[:200].decode(errors="replace")

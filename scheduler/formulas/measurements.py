@@ -1,0 +1,68 @@
+"""What annotators write on nodes: keys, units, and how old it may be.
+
+Owns: the vocabulary between whoever measures nodes and whoever decides by it. Does not own: measuring, deciding.
+
+Every annotator writes beside its values when they were measured (`MEASURED[group]`). A value whose group says so and is
+older than the reader's limit is ignored, as if it were absent; without that annotation (others measure too) it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+# free of a node: mean and standard deviation over a window, and what is forecast; memory in bytes, cpu in milli
+MEAN_FREE: Final = {"cpu": "mean-free-cpu", "memory": "mean-free-memory"}
+DEVIATION_FREE: Final = {"cpu": "std-free-cpu", "memory": "std-free-memory"}
+# the first spelling is the original's, and written; both are read
+FORECAST_FREE: Final = {
+    "cpu": ("forcasted-free-cpu", "forecasted-free-cpu"),
+    "memory": ("forcasted-free-memory", "forecasted-free-memory"),
+}
+# what pods request of a node, and what is left: cpu in milli, bytes, counts
+ALLOCATED: Final = ("cpu", "memory", "pods", "gpu", "ephemeral-storage")
+REQUESTED: Final = {resource: f"requested-{resource}" for resource in ALLOCATED}
+FREE: Final = {resource: f"free-{resource}" for resource in ALLOCATED}
+CONGESTION: Final = "congestion-factor"  # a whole number, 0 for none
+COST: Final = "hightower.com/cost"  # a price, in any currency
+REWARDS: Final = "herodotus.dev/rewards"  # {pod type: reward}, of the types that did not always do well there
+
+MEASURED: Final = {
+    group: f"herodotus.dev/{group}-measured-at" for group in ("usage", "allocation", "congestion", "price", "rewards")
+}
+DEFAULT_LIMIT_S: Final = 300.0  # five rounds of an annotator
+
+NO_LIMIT: Final = float("inf")
+
+
+def number(text: str | None) -> float:
+    """A value as a number; NaN where it is absent or none (`N/A`), or not finite."""
+    try:
+        value = float(text) if text else float("nan")
+    except ValueError:
+        return float("nan")
+    return value if abs(value) != float("inf") else float("nan")
+
+
+def age_s(group: str, annotations: Mapping[str, str], now_s: float) -> float:
+    """How old a group's values are, in seconds since the epoch's clock; 0 where they do not say when they are from.
+
+    A time that cannot be read is infinitely old: somebody broke it.
+    """
+    return age_of(annotations.get(MEASURED[group]), now_s)
+
+
+def age_of(measured_at: str | None, now_s: float) -> float:
+    """The same of the annotation's text."""
+    if measured_at is None:
+        return 0.0
+    try:
+        return max(now_s - datetime.fromisoformat(measured_at).timestamp(), 0.0)
+    except ValueError:
+        return float("inf")
+
+
+def rewards_key(labels: Mapping[str, str], name: str) -> str:
+    """The type of a pod: label `podtype`, else `app`, else `name`, else the pod's own name."""
+    return next((labels[key] for key in ("podtype", "app", "name") if labels.get(key)), name)
