@@ -126,7 +126,10 @@ def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], tr
     enough = nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
     if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:
         enough = 1
-    turned = visited(order, start % len(order) if len(order) else 0, trace.codes == 0, enough)
+    if enough >= len(order):
+        turned = order  # every node, so the turn does not matter
+    else:
+        turned = visited(order, start % len(order), trace.codes == 0, enough)
     trace.evaluation[order] = Evaluation.NOT_SAMPLED
     trace.evaluation[turned] = Evaluation.EVALUATED
     return (start + len(turned)) % int(nodes.live.sum())

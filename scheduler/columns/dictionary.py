@@ -54,6 +54,12 @@ class DictionaryColumn(Generic[T]):
         """The numbers of the first `slots` slots, without a copy."""
         return self._ids[:slots]
 
+    def rows(self, chosen: NDArray[np.intp]) -> DictionaryColumn[T]:
+        """These slots as a column of their own, with the same numbers; not to be changed."""
+        column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
+        column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
+        return column
+
     def where(self, slots: int, holds: Callable[[T], bool]) -> NDArray[np.bool_]:
         """Which slots' values hold, asking each distinct value once."""
         answers = np.fromiter((holds(value) for value in self.values), np.bool_, len(self.values))

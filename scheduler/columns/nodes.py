@@ -44,6 +44,7 @@ class NodeColumns:
     def __init__(self) -> None:
         self.generation = 0  # goes up when a row changes
         self.revision = 0  # goes up when anything changes
+        self.node_generation = 0  # goes up when a node appears, changes or goes
         self.slots = 0  # the high-water mark: columns are this long
         self.names: list[str] = []
         self.uids: list[str] = []
@@ -148,6 +149,10 @@ class NodeColumns:
                 copy.add_pod(pod, self.names[slot])
         return copy
 
+    def rows(self, chosen: NDArray[np.intp]) -> NodeColumns:
+        """These slots' rows as columns of their own: amounts, taints, features, labels and pods, to read only."""
+        return _Rows(self, chosen)
+
     # --- changing -------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:
@@ -169,6 +174,7 @@ class NodeColumns:
             column.set(slot, labels.get(key))
         self.images.set(slot, node)
         self.order.set(slot, node)
+        self.node_generation += 1
         self._touch(slot)
         return slot
 
@@ -191,6 +197,7 @@ class NodeColumns:
             column.set(slot, None)
         self.images.set(slot, None)
         self.order.remove(slot)
+        self.node_generation += 1
         self._touch(slot)
         self._release_if_empty(slot)
 
@@ -315,6 +322,40 @@ class NodeColumns:
         self.revision += 1
         self._since[slot] = self.generation
         self._touched.add(slot)
+
+
+class _Rows(NodeColumns):
+    """See `NodeColumns.rows`. What is known of the cluster as a whole is not here."""
+
+    def __init__(self, whole: NodeColumns, chosen: NDArray[np.intp]) -> None:
+        slots = chosen.tolist()
+        self.generation, self.revision = whole.generation, whole.revision
+        self.slots = len(slots)
+        self.names = [whole.names[slot] for slot in slots]
+        self.uids = [whole.uids[slot] for slot in slots]
+        self.nodes = [whole.nodes[slot] for slot in slots]
+        self.pods = [whole.pods[slot] for slot in slots]
+        self.index = {name: i for i, name in enumerate(self.names)}
+        self._resource_rows = whole._resource_rows
+        self._allocatable = whole._allocatable[:, chosen]
+        self._requested = whole._requested[:, chosen]
+        self._scoring = whole._scoring[:, chosen]
+        self._since = whole._since[chosen]
+        self._live = whole._live[chosen]
+        self._unschedulable = whole._unschedulable[chosen]
+        self._whole = whole
+        self._chosen = chosen
+
+    @property
+    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
+        return self._whole.taints.rows(self._chosen)
+
+    @property
+    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
+        return self._whole.declared_features.rows(self._chosen)
+
+    def label(self, key: str) -> DictionaryColumn[str | None]:
+        return self._whole.label(key).rows(self._chosen)
 
 
 @dataclass(frozen=True)

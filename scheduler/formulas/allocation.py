@@ -81,7 +81,9 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
 
 def balance_gain(allocatable: Amounts, before: Amounts, after: Amounts) -> Amounts:
     """NodeResourcesBalancedAllocation since v1.36: 50 plus half of what the pod adds to the balance."""
-    return 50 + truncated_division(50 + balance(allocatable, after) - balance(allocatable, before), 2)
+    slots = allocatable.shape[1]
+    both = balance(np.hstack([allocatable, allocatable]), np.hstack([before, after]))
+    return 50 + truncated_division(50 + both[slots:] - both[:slots], 2)
 
 
 def truncated_division(a: Amounts, b: int) -> Amounts:

@@ -7,6 +7,7 @@ points it extends (`interface`). It is constructed once for each profile that en
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -75,11 +76,24 @@ class Handle(Protocol):
         """Have a volume made for a claim so that this node reaches it; the claim's new version."""
 
 
+class Follows(Enum):
+    """What, beside the pod's spec, decides what a plugin's Filter and Score say of a node.
+
+    A plugin that follows less than ANYTHING is asked only about rows that changed, when a pod of the same spec comes:
+    it must not look at `feasible`, and keep no notes but those that follow from the spec.
+    """
+
+    ANYTHING = "anything"
+    NODES = "nodes"  # the Node objects
+    ROW = "row"  # that node's row: the object, and what its pods add up to
+
+
 class InTreePlugin:
     """Base of in-tree plugins. Out-of-tree ones need not derive from it."""
 
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
+    follows: ClassVar[Follows] = Follows.ANYTHING
     # points that kube-scheduler's plugin of this name extends and ours needs not: a file may name it there
     idle_at: ClassVar[frozenset[str]] = frozenset()
 

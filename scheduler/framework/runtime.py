@@ -9,11 +9,13 @@ node's first failure: a later filter's Error on a node that an earlier one rejec
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_record import reasons
 from herodotus_record.model import Code, Evaluation, PluginVerdict, Reason, Verdict
@@ -22,11 +24,21 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
 from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
-from scheduler.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, PreBindPreFlight, Prepare, Scores
+from scheduler.framework.interface import (
+    MAX_NODE_SCORE,
+    Filter,
+    Mask,
+    NormalizeScore,
+    PreBindPreFlight,
+    Prepare,
+    Score,
+    Scores,
+)
 from scheduler.framework.nominated import NOBODY, Nominator
 from scheduler.framework.not_built import not_built
 from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
+from scheduler.framework.recall import Recollection
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
 from scheduler.framework.verdicts import PASS, Pending, Verdicts, Wait, error
@@ -36,7 +48,8 @@ Said = TypeVar("Said")
 
 MARKED: Final = 10  # nodes that a mark names, so that it stays readable
 
-_FILTER_ERRORS = (Code.ERROR, Code.WAIT, Code.SKIP)
+_FILTER_ERRORS = np.zeros(256, np.bool_)  # by code
+_FILTER_ERRORS[[Code.ERROR, Code.WAIT, Code.SKIP]] = True
 
 
 class PluginError(Exception):
@@ -60,6 +73,7 @@ class Framework:
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
+        self._recollection = Recollection()
         self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
 
     def prepare(self, nodes: NodeColumns) -> None:
@@ -123,28 +137,26 @@ class Framework:
         Where pods that go before this one are nominated for a node, it is rejected as if they were there already; where
         it is not, or none are, what counts is the node as it is.
         """
-        codes = np.zeros(trace.slots, np.uint8)
+        recall = self._recollection.of(pod, nodes)
         with self._timed(trace, "Filter"):
-            reserved = self._reserved(state, pod, nodes, skip, trace)
-            for i, plugin in enumerate(self.profile.filter):
+            reserved = self._reserved(state, pod, nodes, skip, trace) if self._nominator.nodes() else {}
+            for plugin in self.profile.filter:
                 if plugin.name in skip:
                     trace.filters.append(FilterRun(plugin.name, True, PASS))
                     continue
-                with _blaming(f'running "{plugin.name}" filter plugin'):
+                with _Blaming(f'running "{plugin.name}" filter plugin'):
                     partial = self._partial.get(plugin.name)
                     if partial is None:
-                        verdicts = _checked(plugin.filter(state, pod, nodes), trace.slots)
+                        verdicts = recall.verdicts(plugin, nodes, functools.partial(_filtered, plugin, state, pod))
                     else:
+                        codes, _ = _first_failures(trace.filters, trace.slots)
                         left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
                         verdicts = _checked(partial.filter_left(state, pod, nodes, left), trace.slots)
-                    verdicts = verdicts.replaced({s: by[plugin.name] for s, by in reserved.items()}, trace.slots)
-                    said = verdicts.codes(trace.slots)
+                verdicts = verdicts.replaced({s: by[plugin.name] for s, by in reserved.items()}, trace.slots)
                 trace.filters.append(FilterRun(plugin.name, False, verdicts))
-                if verdicts.ids is not None:
-                    newly = (codes == 0) & (said != 0)
-                    codes[newly] = said[newly]
-                    trace.first[newly] = i
-        trace.codes = codes
+            said = tuple(run.verdicts for run in trace.filters)
+            codes, first = recall.kept("first failures").of(said, lambda: _first_failures(trace.filters, trace.slots))
+        trace.codes, trace.first = codes.copy(), first.copy()  # extenders and the search write into them
 
     def _reserved(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
@@ -164,7 +176,7 @@ class Framework:
 
         Wait and Skip mean nothing at Filter: they are errors too.
         """
-        failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, _FILTER_ERRORS))
+        failed = np.flatnonzero(trace.evaluated & _FILTER_ERRORS.take(trace.codes))
         if not len(failed):
             return None
         run = trace.filters[int(trace.first[failed[0]])]
@@ -184,12 +196,14 @@ class Framework:
         skip = set()
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
-                with _blaming(f'running PreScore plugin "{plugin.name}"'):
+                with _Blaming(f'running PreScore plugin "{plugin.name}"'):
                     verdict = plugin.pre_score(state, pod, nodes, feasible)
                 if verdict.code is Code.SKIP:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
                     raise PluginError(f'running PreScore plugin "{plugin.name}": {message_of(verdict)}')
+        recall = self._recollection.of(pod, nodes)
+        feasible = recall.same(feasible)
         totals = np.zeros(trace.slots, np.int64)
         with self._timed(trace, "Score"):
             for scorer in self.profile.score:
@@ -197,16 +211,29 @@ class Framework:
                 if scorer.name in skip:
                     trace.scores.append(ScoreRun(scorer.name, weight))
                     continue
-                with _blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
-                    raw = _points(scorer.score(state, pod, nodes, feasible), feasible)
-                with _blaming("running Normalize on Score plugins"):
-                    normalized = self._normalized(scorer.name, state, pod, raw, feasible)
-                totals += normalized * weight
-                trace.scores.append(ScoreRun(scorer.name, weight, raw, normalized))
+                with _Blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
+                    given = recall.points(
+                        scorer, nodes, functools.partial(_scored, scorer, state, pod, nodes, feasible)
+                    )
+                compute = functools.partial(self._weighed, scorer, state, pod, given, feasible)
+                run, weighted = recall.kept(scorer.name).of((given, feasible), compute)
+                totals += weighted
+                trace.scores.append(run)
         trace.totals = totals
         if self.extenders.prioritize:
             with self._timed(trace, "ExtenderPrioritize"):
                 self.extenders.run_scores(pod, nodes, feasible, trace)
+
+    def _weighed(
+        self, scorer: Score, state: CycleState, pod: PodInfo, given: Scores, feasible: Mask
+    ) -> tuple[ScoreRun, Scores]:
+        """A score plugin's columns, and what it adds to the totals."""
+        with _Blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
+            raw = _points(given, feasible)
+        with _Blaming("running Normalize on Score plugins"):
+            normalized = self._normalized(scorer.name, state, pod, raw, feasible)
+        weight = self.profile.weights[scorer.name]
+        return ScoreRun(scorer.name, weight, raw, normalized), normalized * weight
 
     def _normalized(self, name: str, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         normalizer, points = self._normalizers.get(name), raw
@@ -357,15 +384,20 @@ def message_of(verdict: Verdict) -> str:
     return ", ".join(reasons.sentence(reason) for reason in verdict.reasons)
 
 
-@contextmanager
-def _blaming(what: str) -> Iterator[None]:
-    """Turn whatever a plugin raises into a PluginError that names it."""
-    try:
-        yield
-    except PluginError:
-        raise
-    except Exception as e:
-        raise PluginError(f"{what}: {e}") from e
+class _Blaming:
+    """Turns whatever a plugin raises into a PluginError that names it."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, PluginError):
+            raise PluginError(f"{self._what}: {error}") from error
 
 
 def _safely(call: Callable[[], Said]) -> Said | Verdict:
@@ -376,9 +408,34 @@ def _safely(call: Callable[[], Said]) -> Said | Verdict:
         return Verdict(Code.ERROR, (Reason("text", {"text": str(e)}),))
 
 
+def _filtered(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+    return _checked(plugin.filter(state, pod, nodes), nodes.slots)
+
+
+def _scored(
+    plugin: Score, state: CycleState, pod: PodInfo, all_nodes: NodeColumns, feasible: Mask, nodes: NodeColumns
+) -> Scores:
+    """`nodes`: all of them, or some rows, whose plugin does not look at `feasible`."""
+    return plugin.score(state, pod, nodes, feasible if nodes is all_nodes else nodes.live)
+
+
+def _first_failures(filters: Sequence[FilterRun], slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
+    """Of every slot, the first code that is not Success, and which filter gave it; 0 and -1 where none did."""
+    codes, first = np.zeros(slots, np.uint8), np.full(slots, -1, np.int16)
+    for i, run in enumerate(filters):
+        if run.verdicts.ids is not None:
+            said = run.verdicts.codes(slots)
+            newly = (codes == 0) & (said != 0)
+            codes[newly] = said[newly]
+            first[newly] = i
+    return codes, first
+
+
 def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
+    """The column itself; raises where it is too short, or names a verdict that is not there."""
     if verdicts.ids is not None and len(verdicts.ids) != slots:
         raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
+    verdicts.codes(slots)
     return verdicts
 
 

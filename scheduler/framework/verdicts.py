@@ -75,6 +75,19 @@ class Verdicts:
         """The verdict of one slot."""
         return self.table[0 if self.ids is None else int(self.ids[slot])]
 
+    def patched(self, where: NDArray[np.intp], part: Verdicts, slots: int) -> Verdicts:
+        """The same, but for the slots of `where`, whose column `part` is; itself where nothing differs."""
+        if self.ids is None and part.ids is None:
+            return self
+        table = list(dict.fromkeys((*self.table, *part.table)))
+        numbers = np.array([table.index(verdict) for verdict in part.table], np.uint16)
+        fresh = numbers.take(np.zeros(len(where), np.intp) if part.ids is None else part.ids)
+        if self.ids is not None and np.array_equal(self.ids[where], fresh):
+            return self
+        ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
+        ids[where] = fresh
+        return Verdicts(tuple(table), ids)
+
     def replaced(self, said: Mapping[int, Verdict], slots: int) -> Verdicts:
         """The same with other verdicts for some slots."""
         if not said:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from scheduler.objects import requests
 from scheduler.objects.disks import Disk, disks_of
@@ -112,6 +115,14 @@ class PodInfo:
     def disks(self) -> tuple[Disk, ...]:
         """Inline disks of the kinds that exclude each other."""
         return tuple(disks_of(self.pod))
+
+    @cached_property
+    def spec_digest(self) -> bytes:
+        """Equal where specs are. Volumes count only as images: their names differ within one template."""
+        spec = self.pod.spec
+        if spec.volumes:
+            spec = msgspec.structs.replace(spec, volumes=[v for v in spec.volumes if v.image is not None])
+        return blake2b(msgspec.msgpack.encode(spec), digest_size=16).digest()
 
     @property
     def containers(self) -> list[Container]:

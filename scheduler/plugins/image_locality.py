@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 
@@ -23,6 +23,7 @@ class ImageLocality(InTreePlugin):
     """Points for the bytes that need not be pulled, each image scaled down by how rare it is in the cluster."""
 
     name = "ImageLocality"
+    follows = Follows.NODES
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Scaled so that an image of 23 MiB is worth nothing and 1000 MiB a container everything."""

@@ -14,7 +14,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects import selectors
@@ -52,6 +52,7 @@ class NodeAffinity(InTreePlugin):
     """Each requirement is asked once of each distinct value of its label."""
 
     name = "NodeAffinity"
+    follows = Follows.NODES
     args_type = NodeAffinityArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

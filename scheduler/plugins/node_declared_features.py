@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -33,6 +33,7 @@ class NodeDeclaredFeatures(InTreePlugin):
     """Asked once of each distinct set of declared features."""
 
     name = "NodeDeclaredFeatures"
+    follows = Follows.NODES
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node's features, or what this pod needs of them."""

@@ -9,7 +9,7 @@ import numpy as np
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -21,6 +21,7 @@ class NodeName(InTreePlugin):
     """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
 
     name = "NodeName"
+    follows = Follows.NODES
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node, for it may be the one."""

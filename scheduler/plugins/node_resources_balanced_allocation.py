@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import balance_gain
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP
 from scheduler.objects.pod import PodInfo
@@ -47,6 +47,7 @@ class NodeResourcesBalancedAllocation(InTreePlugin):
     """Real requests, no defaults."""
 
     name = "NodeResourcesBalancedAllocation"
+    follows = Follows.ROW
     args_type = NodeResourcesBalancedAllocationArgs
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:

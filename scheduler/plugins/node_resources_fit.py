@@ -20,7 +20,7 @@ from scheduler.formulas import allocation
 from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, Follows, Handle, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts
 from scheduler.objects.names import wrong_with_key
@@ -83,6 +83,7 @@ class NodeResourcesFit(InTreePlugin):
     """Filter by what is requested, score by the non-zero amounts (containers without requests count a little)."""
 
     name = "NodeResourcesFit"
+    follows = Follows.ROW
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter", "preScore"})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -21,6 +21,7 @@ class NodeUnschedulable(InTreePlugin):
     """Rejects nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
+    follows = Follows.NODES
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node that takes pods now, or this pod's toleration of those that do not."""

@@ -11,7 +11,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import Follows, InTreePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -25,6 +25,7 @@ class TaintToleration(InTreePlugin):
     """Both answers are asked once of each distinct list of taints."""
 
     name = "TaintToleration"
+    follows = Follows.NODES
     idle_at = frozenset({"preScore"})
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
