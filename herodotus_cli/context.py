@@ -46,6 +46,17 @@ class Surroundings:
             threading.Thread(target=_import_terminal, daemon=True).start()
         return connect(connection, self.environ).get(path)
 
+    def namespace(self, given: str, connection: Connection) -> str:
+        """The namespace that is meant. The kubeconfig is read only where it has to say something."""
+        if given and (connection.context == "" or not connection.endpoint):
+            return given
+        from herodotus_cli import kubeconfig, options
+
+        default = kubeconfig.namespace(self.environ, connection.kubeconfig, connection.context)
+        if not options.is_name(default):
+            raise CliError(f"error: kubeconfig: namespace {default!r} is not a valid name")
+        return given or default
+
     def show(self, document: Json, output: Output, screen: Screen) -> None:
         """Prints a document as it is, or the screen that is made of it."""
         if output.format not in SCREENS:

@@ -14,7 +14,7 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, errors, ingest, insights, legacy, openapi, queries
+from herodotus_endpoint import __version__, errors, ingest, insights, legacy, openapi, queries, surveys
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.errors import busy, json_response
 from herodotus_endpoint.kubeapi import routes
@@ -43,6 +43,7 @@ def create_app(
     app.register_blueprint(routes.blueprint(questions, settings, metrics, stopping or threading.Event()))
     app.register_blueprint(queries.blueprint(questions, settings))
     app.register_blueprint(insights.blueprint(questions))
+    app.register_blueprint(surveys.blueprint(questions, settings))
     app.register_blueprint(legacy.blueprint(questions))
     app.register_blueprint(routes.discovery_blueprint(openapi.group))
     _service_routes(app, store, settings, metrics)

@@ -10,13 +10,19 @@ from typing import Any, Final
 
 from herodotus_endpoint import __version__
 from herodotus_endpoint.kubeapi.resources import (
+    BALANCE,
     DECISION,
     EXPLANATION,
     GROUP,
     HISTORY,
     INCARNATION,
+    NODE_COMPARISON,
+    PENDING,
+    POD_COMPARISON,
+    POD_HISTORY,
     PREFIX,
     VERSION,
+    WORKLOAD,
     Kind,
 )
 from herodotus_endpoint.schemas import NAME, SCHEMAS, ref
@@ -32,8 +38,10 @@ _TEXT: Final = {"type": "string", "maxLength": 512}
 # What a query parameter may be, and what it does.
 PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "allowWatchBookmarks": (_FLAG, "Whether a watch says now and then how far it is."),
+    "a": (_NAME, "One node."),
     "all": (_FLAG, "Every node on its own; nothing is left out."),
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**62}, "Which stored attempt of the pod, by start."),
+    "b": (_NAME, "The other node."),
     "cluster": (_NAME, "The UID of one cluster's namespace kube-system."),
     "continue": (_TEXT, "Where the page before this one ended."),
     "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
@@ -44,6 +52,7 @@ PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "namespace": (_NAME, "A namespace."),
     "node": (_NAME, "Only this node."),
     "pod": (_NAME, "Only this pod's decisions."),
+    "profile": (_NAME, "Only decisions of this profile (spec.schedulerName)."),
     "pretty": (_FLAG, "Taken, and without effect."),
     "resourceVersion": ({"type": "string", "maxLength": 18}, "Where a watch begins; without effect elsewhere."),
     "resourceVersionMatch": (_TEXT, "Taken, and without effect."),
@@ -53,6 +62,8 @@ PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "timeoutSeconds": (_COUNT, "How long a watch runs."),
     "uid": (_NAME, "Only the pod of this UID."),
     "watch": (_FLAG, "Send what comes and changes, until the client or the time ends it."),
+    "weights": (_TEXT, "Other weights, such as NodeResourcesFit=5,ImageLocality=0."),
+    "with": (_NAME, "The other pod."),
 }
 _GET: Final = ("includeObject", "pretty", "resourceVersion")
 _LIST: Final = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersionMatch", *_GET)
@@ -113,6 +124,33 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"{PREFIX}/incarnations": Operation(
         "listIncarnations", "Scheduler processes.", "IncarnationList", (), (), INCARNATION, "list", _READ
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/podhistories/{{pod}}": Operation(
+        "getPodHistory", "A pod's attempts, and what changed between them.", "PodHistory", ("limit", "uid", "cluster"),
+        (), POD_HISTORY, "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/podcomparisons/{{pod}}": Operation(
+        "getPodComparison", "Two pods side by side.", "PodComparison", ("with", "cluster"), ("with",), POD_COMPARISON,
+        "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/nodecomparisons/{{pod}}": Operation(
+        "getNodeComparison", "Two nodes for one pod.", "NodeComparison", ("a", "b", "attempt", "uid", "cluster"),
+        ("a", "b"), NODE_COMPARISON, "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/pendingpods": Operation(
+        "listAllPendingPods", "Pods that wait, of all namespaces.", "PendingPods", ("cluster",), (), PENDING, "list",
+        _READ,
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/pendingpods": Operation(
+        "listPendingPods", "Pods that wait.", "PendingPods", ("cluster",), (), PENDING, "list", _READ
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/workloadplacements/{{workload}}": Operation(
+        "getWorkloadPlacement", "Where a workload's pods went (KIND.NAME).", "WorkloadPlacement", ("since", "cluster"),
+        (), WORKLOAD, "get", (*_READ, 404),
+    ),
+    f"{PREFIX}/balances": Operation(
+        "listBalances", "Which nodes win, and with which weights others would.", "Balance",
+        ("since", "limit", "weights", "profile", "cluster"), (), BALANCE, "list", _READ,
     ),
     "/pod": Operation(
         "legacyPod", "The first Herodotus' answer for a pod.", "", ("name", "namespace"), ("name", "namespace"),

@@ -104,6 +104,8 @@ def headline_of_node(decision: Decision, table: NodeTable, slot: int) -> str:
         return f"{node} does not fit: rejected by {which}, {len(against)} of {count(ran, 'filter')}."
     if slot == decision.chosen:
         return headline(decision, table)
+    if not decision.rank[slot]:
+        return f"{node} passed every filter that ran; the attempt ended before it was ranked."
     place = f"{node} fits, and ranks {decision.rank[slot]} of {feasible}"
     best = ranking(decision)[0]
     if not len(decision.totals):
@@ -155,7 +157,7 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
     if decision.chosen is not None:
         return []
-    rejected = (slot for slots in _first_rejections(decision).values() for slot in slots)
+    rejected = (slot for slots in first_rejections(decision).values() for slot in slots)
     effort = [(len(obstacles(decision, slot)), _shortfall(decision, table, slot), slot) for slot in rejected]
     if not effort:
         return []
@@ -170,7 +172,7 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
     `named`: how many nodes to list for each group; None for all. `alsoRejectedBy` counts over the whole group.
     """
     groups: dict[tuple[int, tuple[Reason, ...]], list[int]] = {}
-    for (position, number), slots in _first_rejections(decision).items():
+    for (position, number), slots in first_rejections(decision).items():
         reasons_given = decision.filters[position].verdicts[number].reasons
         groups.setdefault((position, reasons_given), []).extend(slots)
     answer = []
@@ -198,7 +200,7 @@ def _rejecting(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
     ]
 
 
-def _first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
+def first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
     """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
     found: dict[tuple[int, int], list[int]] = {}
     rejecting = _rejecting(decision)
@@ -253,7 +255,7 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
         why = ", ".join(reasons.sentence(reason) for reason in v.verdict.reasons)
         return f"No node fits: {v.plugin} turned the pod away before looking at nodes: {why}."
     by_filter: dict[int, list[int]] = {}
-    for (position, _), slots in _first_rejections(decision).items():
+    for (position, _), slots in first_rejections(decision).items():
         by_filter.setdefault(position, []).extend(slots)
     if not by_filter:
         if decision.narrowed_by:

@@ -53,6 +53,11 @@ def what_would_change(decision: Decision, table: NodeTable, slot: int) -> list[s
     return [_remedy(decision, table, slot, reason) for reason in obstacles(decision, slot)]
 
 
+def evaluated(decision: Decision, slot: int) -> bool:
+    """Whether the filters looked at the slot's node."""
+    return decision.evaluation[slot] == Evaluation.EVALUATED
+
+
 def why_not_evaluated(decision: Decision, slot: int) -> str:
     """Why no filter looked at the slot's node, and what would make one look; "" where they did."""
     match Evaluation(decision.evaluation[slot]):

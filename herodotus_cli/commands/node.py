@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 import click
 
-from herodotus_cli import options
+from herodotus_cli import missing, options
 from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import questions
-
-_NAMED = 5  # similar nodes in a hint
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,7 @@ def run(question: NodeQuestion, connection: Connection, output: Output, around: 
     try:
         answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output)
     except ServerError as e:
-        raise e.with_hints(_hints(e)) from None
+        raise e.with_hints(missing.similar(e)) from None
     from herodotus_cli.render import node as node_screen
 
     around.show(answer, output, lambda view: node_screen.screen(answer, view))
-
-
-def _hints(error: ServerError) -> list[str]:
-    similar = error.details.get("similar") or []
-    return [f"similar: {', '.join(similar[:_NAMED])}"] if similar else []

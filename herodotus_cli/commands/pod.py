@@ -9,16 +9,14 @@ from dataclasses import dataclass
 
 import click
 
-from herodotus_cli import kubeconfig, options
+from herodotus_cli import missing, options
 from herodotus_cli.context import SCREENS, Json, Surroundings, given
-from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.live import LivePod
 
-_NAMED = 5  # similar pods or other namespaces in a hint
 _EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet"
-_WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
 
 @dataclass(frozen=True)
@@ -31,12 +29,14 @@ class PodQuestion:
     every_node: bool
     node: str
     full: bool
+    history: bool
 
 
 @click.command(short_help="Why a pod is on its node, or Pending.")
 @click.argument("name", metavar="POD")
 @options.namespace_option
-@click.option("--attempt", type=click.IntRange(min=0), metavar="N", help="The pod's Nth attempt [the last one].")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="The pod's Nth attempt [the last one].")
+@click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
 @click.option("--node", "node", metavar="NODE", default="", help="Why (not) this node, and what would have to change.")
 @options.output_options
@@ -52,6 +52,7 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
     \b
     kubectl herodotus pod checkout-7d9f-x2k -n shop
     kubectl herodotus pod payments-0 --node worker-3
+    kubectl herodotus pod payments-0 --attempts
     kubectl herodotus pod payments-0 --all -o json
     """
     output = options.output(ctx)
@@ -59,6 +60,9 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
         raise click.UsageError("--full needs -o json or -o yaml")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
         raise click.UsageError("--full is the whole record: leave out --all and --node")
+    narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
+    if ctx.params["history"] and (full or any(narrowed)):
+        raise click.UsageError("--attempts stands alone: leave out --attempt, --all, --node and --full")
     question = PodQuestion(
         name=options.name_of("pod", name),
         namespace=options.namespace(ctx),
@@ -66,6 +70,7 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
         every_node=ctx.params["every_node"],
         node=options.name_of("node", ctx.params["node"]) if ctx.params["node"] else "",
         full=full,
+        history=ctx.params["history"],
     )
     around = given(ctx).around
     run(question, options.connection(ctx, around.environ), output, around)
@@ -73,8 +78,10 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
 
 def run(question: PodQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
-    namespace = _namespace(question, connection, around)
-    if question.full:
+    namespace = around.namespace(question.namespace, connection)
+    if question.history:
+        path = questions.pod_history(namespace, question.name)
+    elif question.full:
         path = questions.decision(namespace, question.name, attempt=question.attempt)
     else:
         path = questions.pod_explanation(
@@ -88,7 +95,7 @@ def run(question: PodQuestion, connection: Connection, output: Output, around: S
         try:
             answer = around.ask(connection, path, output)
         except ServerError as e:
-            raise e.with_hints(_hints(e, question, connection, namespace)) from None
+            raise e.with_hints(missing.pod_hints(e, question.name, namespace, connection)) from None
         earlier = live.replaces(answer)
     _show(answer, question, output, around, earlier=earlier)
 
@@ -104,48 +111,17 @@ def _live_pod(
     return KubectlTransport(connection, around.environ).live_pod(namespace, question.name)
 
 
-def _namespace(question: PodQuestion, connection: Connection, around: Surroundings) -> str:
-    """The pod's namespace. The kubeconfig is read only where it has to say something."""
-    if question.namespace and (connection.context == "" or not connection.endpoint):
-        return question.namespace
-    default = kubeconfig.namespace(around.environ, connection.kubeconfig, connection.context)
-    if not options.is_name(default):
-        raise CliError(f"error: kubeconfig: namespace {default!r} is not a valid name")
-    return question.namespace or default
-
-
 def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings, *, earlier: bool) -> None:
-    from herodotus_cli.render import node_of_pod
+    from herodotus_cli.render import attempts, node_of_pod
     from herodotus_cli.render import pod as pod_screen
-    from herodotus_cli.render.blocks import Line
+    from herodotus_cli.render.blocks import Block, Line, View
 
-    screen = node_of_pod.screen if question.node else pod_screen.screen
     note = [Line(_EARLIER)] if earlier else []
-    around.show(answer, output, lambda view: [*note, *screen(answer, view, every_node=question.every_node)])
 
+    def screen(view: View) -> list[Block]:
+        if question.history:
+            return attempts.screen(answer, view)
+        draw = node_of_pod.screen if question.node else pod_screen.screen
+        return draw(answer, view, every_node=question.every_node)
 
-def _hints(error: ServerError, question: PodQuestion, connection: Connection, namespace: str) -> list[str]:
-    """For a pod that is not found: pods called alike, the same name elsewhere, and why there may be no record."""
-    if error.reason != "NotFound" or not error.words.startswith("no decision for pod"):
-        return []
-    if question.attempt is not None and "attempt" in error.words:
-        return ["the last attempt: leave out --attempt"]
-    similar, elsewhere = error.details.get("similar") or [], error.details.get("otherNamespaces") or []
-    hints = [f"similar: {', '.join(similar[:_NAMED])}"] if similar else []
-    hints += [f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []
-    return [
-        *hints,
-        "if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, or it waits for its"
-        " schedulingGates:",
-        _look_at(question.name, namespace, connection),
-    ]
-
-
-def _look_at(pod: str, namespace: str, connection: Connection) -> str:
-    """The command that shows which of the reasons it is, ready to be pasted into a shell."""
-    import shlex  # here, because only this failure needs it
-
-    command = ["kubectl", "get", "pod", pod, "-n", namespace]
-    command += ["--context", connection.context] * bool(connection.context)
-    command += ["--kubeconfig", connection.kubeconfig] * bool(connection.kubeconfig)
-    return shlex.join([*command, "-o", _WHOSE])
+    around.show(answer, output, lambda view: [*note, *screen(view)])

@@ -18,7 +18,13 @@ def text(document: dict[str, Any], format_: str) -> str:
     return f"{_KINDS[document['kind']]}/{document['metadata']['name']}\n"
 
 
-_KINDS = {"PodExplanation": "pod", "NodeHistory": "node"}
+_KINDS = {
+    "PodExplanation": "pod",
+    "PodHistory": "pod",
+    "PodComparison": "pod",
+    "NodeComparison": "pod",
+    "NodeHistory": "node",
+}
 
 
 def _yaml(document: dict[str, Any]) -> str:

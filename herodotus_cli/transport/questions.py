@@ -24,6 +24,22 @@ def decision(namespace: str, pod: str, *, attempt: int | None = None) -> str:
     return f"{_API}/namespaces/{_part(namespace)}/decisions/{_part(pod)}{_query({'attempt': attempt})}"
 
 
+def pod_history(namespace: str, pod: str) -> str:
+    """A pod's attempts, and what changed between them."""
+    return f"{_API}/namespaces/{_part(namespace)}/podhistories/{_part(pod)}"
+
+
+def pod_comparison(namespace: str, pod: str, other: str) -> str:
+    """Two pods side by side."""
+    return f"{_API}/namespaces/{_part(namespace)}/podcomparisons/{_part(pod)}{_query({'with': other})}"
+
+
+def node_comparison(namespace: str, pod: str, a: str, b: str, *, attempt: int | None = None) -> str:
+    """Two nodes for one pod."""
+    query = _query({"a": a, "b": b, "attempt": attempt})
+    return f"{_API}/namespaces/{_part(namespace)}/nodecomparisons/{_part(pod)}{query}"
+
+
 def node_history(node: str, *, since_s: float) -> str:
     """What a node was considered for, and how it fared."""
     return f"{_API}/nodehistories/{_part(node)}{_query({'since': round(since_s)})}"

@@ -79,9 +79,9 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "insights.pod_history": _of("get", "podhistories", "pod"),
     "insights.pod_comparison": _of("list", "decisions"),  # the other pod may be any of the namespace
     "insights.node_comparison": _of("get", "nodecomparisons", "pod"),
-    "insights.pending": _of("list", "pendingpods"),
-    "insights.workload": _of("get", "workloadplacements", "workload"),
-    "insights.balance": _of("list", "balances"),
+    "surveys.pending": _of("list", "pendingpods"),
+    "surveys.workload": _of("get", "workloadplacements", "workload"),
+    "surveys.balance": _of("list", "balances"),
     "legacy.pod": _legacy_pod,
     "legacy.node": _legacy_node,
 }

@@ -9,10 +9,13 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
-from herodotus_cli.render import node_of_pod, pod
+from herodotus_cli.render import attempts as attempts_screen
+from herodotus_cli.render import compared, node_of_pod, pod
 from herodotus_cli.render.blocks import Block, View
 from herodotus_record import reasons
 from herodotus_record.answers import pod_explanation
+from herodotus_record.comparisons import node_comparison, pod_comparison
+from herodotus_record.histories import pod_history
 from herodotus_record.model import (
     NOT_RUN,
     SUCCESS,
@@ -21,6 +24,7 @@ from herodotus_record.model import (
     Decision,
     FilterColumn,
     NodeTable,
+    Outcome,
     Owner,
     Path,
     PluginVerdict,
@@ -99,9 +103,69 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "extender-scored": lambda: Scene(explained(extender_scored())),
         "extender-refused": lambda: Scene(explained(extender_refused())),
         "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), node_of_pod.screen),
+        "attempts": lambda: Scene(attempts(), history_screen),
+        "attempts-of-many": lambda: Scene(attempts(total=57), history_screen),
+        "compared-pods": lambda: Scene(compared_pods(), compared.pods),
+        "compared-nodes": lambda: Scene(compared_nodes("worker-7", "worker-3"), compared.nodes),
+        "compared-with-rejected": lambda: Scene(compared_nodes("worker-12", "worker-3"), compared.nodes),
+        "5000-nodes-attempts": lambda: Scene(many_nodes_attempts(), history_screen),
         "5000-nodes-placed": lambda: Scene(explained(large(fits=3000))),
         "5000-nodes-pending": lambda: Scene(explained(large(fits=0))),
     }
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A decision as several are compared."""
+
+    decision: Decision
+    table: NodeTable
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def attempts(*, total: int = 3) -> Json:
+    """Pending twice, woken by a pod that went, then placed; the last of `total`."""
+    first = a_pending()
+    at = first.times.started_us
+    second = replace(woken(), times=replace(first.times, started_us=at + 35_000_000))
+    fits = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES if node != "worker-3"}
+    third = a_decision(
+        pod="payments-0",
+        nodes=[*NODES, "worker-13"],
+        rejected=fits | {"worker-13": {"NodeResourcesFit": INSUFFICIENT_CPU}},
+        requests={"cpu": 2000},
+        owner=Owner("StatefulSet", "payments"),
+        started_us=at + 37_000_000,
+    )
+    third = replace(third, woken_by=WokenBy("AssignedPodDelete", "NodeResourcesFit"))
+    used = {node: 6300 + 100 * i for i, node in enumerate(NODES)} | {"worker-3": 5000, "worker-13": 7900}
+    roomier = a_table([*NODES, "worker-13"], used=used)
+    last = Recorded(third, roomier, (bound(third, roomier),))
+    recorded = [Recorded(first, table_of(first)), Recorded(second, table_of(second)), last]
+    return pod_history(recorded, first=total - 2, total=total)
+
+
+def many_nodes_attempts() -> Json:
+    before, after = large(fits=0), large(fits=3000)
+    return pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
+
+
+def compared_pods() -> Json:
+    """The second one came when the first one's node had less room."""
+    first = a_placed()
+    less = {**POINTS, "worker-7": POINTS["worker-7"] | {"NodeResourcesFit": 60}}
+    second = a_placed(pod="checkout-7d9f-9pp", points=less, started_us=first.times.started_us + 12_000_000)
+    pods = [Recorded(d, table_of(d), (bound(d, table_of(d)),)) for d in (first, second)]
+    return pod_comparison(pods)
+
+
+def compared_nodes(a: str, b: str) -> Json:
+    decision = a_placed()
+    return node_comparison(Recorded(decision, table_of(decision)), [a, b])
+
+
+def history_screen(answer: Json, view: View) -> list[Block]:
+    return attempts_screen.screen(answer, view)
 
 
 def all_nodes(answer: Json, view: View) -> list[Block]:

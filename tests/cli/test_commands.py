@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from herodotus_cli import __version__
-from tests.cli.scenes import a_pending, explained, placed
+from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command
 from tests.cli.test_screens import expect
 
 POD = "checkout-7d9f-x2k"
+NODE_PAIR = compared_nodes("worker-7", "worker-3")
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
 
 
@@ -52,7 +54,7 @@ def test_the_endpoint_may_come_from_the_environment(placed_pod: Service) -> None
         (("--attempt", "3"), "?attempt=3"),
         (("--all",), "?all=true"),
         (("--node", "node/worker-3"), "?node=worker-3"),
-        (("--all", "--attempt", "0"), "?attempt=0&all=true"),
+        (("--all", "--attempt", "1"), "?attempt=1&all=true"),
     ],
     ids=str,
 )
@@ -60,6 +62,42 @@ def test_what_is_asked(service: Service, arguments: tuple[str, ...], query: str)
     service.answer(EXPLANATION + query, placed(every_node="all" in query, node="worker-3" if "node" in query else ""))
     ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, *arguments)
     assert (ran.code, service.asked) == (0, [EXPLANATION + query])
+
+
+HISTORY = f"{API}/namespaces/shop/podhistories/payments-0"
+PAIR = f"{API}/namespaces/shop/podcomparisons/a?with=b"
+NODES = f"{API}/namespaces/shop/nodecomparisons/a?a=worker-7&b=worker-3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "document", "said"),
+    [
+        (("pod", "payments-0", "--attempts"), HISTORY, attempts(), "WHAT CHANGED"),
+        (("compare", "pod", "a", "b"), PAIR, compared_pods(), "FOR checkout-7d9f-9pp"),
+        (("compare", "pod/a", "pod/b"), PAIR, compared_pods(), "FOR checkout-7d9f-9pp"),
+        (("compare", "pod", "a", "--nodes", "worker-7", "node/worker-3"), NODES, NODE_PAIR, "21 points ahead"),
+        (("compare", "a", "--nodes", "worker-7", "worker-3", "--attempt", "2"), f"{NODES}&attempt=2", NODE_PAIR, ""),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
+)
+def test_questions_about_several(
+    service: Service, arguments: tuple[str, ...], path: str, document: Any, said: str
+) -> None:
+    service.answer(path, document)
+    ran = command(*arguments, "-n", "shop", "--endpoint", service.url)
+    assert (ran.code, service.asked, said in ran.out) == (0, [path], True)
+    as_document = command(*arguments, "-n", "shop", "--endpoint", service.url, "-o", "json")
+    assert json.loads(as_document.out) == document
+
+
+def test_the_pod_that_is_missing_is_the_one_that_the_hint_looks_at(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.refuse(PAIR, 404, "NotFound", 'no decision for pod "b" in namespace "shop"', name="b", similar=["b-1"])
+    assert command("compare", "pod", "a", "b", "-n", "shop", "--endpoint", service.url).code == 1
+    err = capsys.readouterr().err
+    assert "similar: b-1" in err
+    assert "kubectl get pod b -n shop" in err
 
 
 def test_documents_are_what_the_service_says(placed_pod: Service) -> None:
@@ -114,6 +152,17 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
         ("pod", "a", "--full"),
         ("pod", "a", "--full", "-o", "json", "--all"),
         ("pod", "a", "-o", "xml"),
+        ("pod", "a", "--attempt", "0"),
+        ("pod", "a", "--attempts", "--node", "x"),
+        ("pod", "a", "--attempts", "--full", "-o", "json"),
+        ("compare", "pod"),
+        ("compare", "pod", "a"),
+        ("compare", "pod", "a", "a"),
+        ("compare", "pod", "a", "b", "c"),
+        ("compare", "pod", "a", "b", "--nodes", "x", "y"),
+        ("compare", "pod", "a", "--nodes", "x", "x"),
+        ("compare", "pod", "a", "b", "--attempt", "2"),
+        ("compare", "node", "a", "b"),
         ("pod", "a", "--attempt", "x"),
         ("pod", "a", "--endpoint", "localhost:8000"),
         ("pod", "a", "--endpoint", "http://127.0.0.1:99999"),
@@ -161,7 +210,7 @@ def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
     assert capsys.readouterr().err == "error: kubeconfig: namespace '..' is not a valid name\n"
 
 
-@pytest.mark.parametrize("name", ["", "pod", "node", "version"])
+@pytest.mark.parametrize("name", ["", "pod", "compare", "node", "version"])
 def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for flag in ("-h", "--help"):

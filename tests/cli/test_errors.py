@@ -12,8 +12,8 @@ from tests.cli.service import API, Service, command
 PODS = f"{API}/namespaces/shop/podexplanations"
 MISSING = 'no decision for pod "chekout" in namespace "shop"'
 IF_IT_EXISTS = (
-    "  if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, or it waits for its"
-    " schedulingGates:\n"
+    "  if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, it waits for its"
+    " schedulingGates, or its record was pruned:\n"
     "  kubectl get pod chekout -n shop -o 'custom-columns="
     "SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name'\n"
 )
@@ -63,7 +63,8 @@ def test_the_command_that_helps_can_be_pasted(
 def test_unknown_attempt(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(f"{PODS}/chekout?attempt=9", 404, "NotFound", f"{MISSING} with attempt 9")
     assert failed(capsys, *ask(service, "--attempt", "9")).splitlines()[1:] == [
-        "  the last attempt: leave out --attempt"
+        "  the last attempt: leave out --attempt",
+        "  all of them: --attempts",
     ]
 
 

@@ -1,0 +1,77 @@
+"""`kubectl herodotus compare pod A B` and `compare pod A --nodes X Y`: two pods, or two nodes for one.
+
+Owns: its options and the questions they make up. Does not own: the screens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from herodotus_cli import missing, options
+from herodotus_cli.context import Surroundings, given
+from herodotus_cli.errors import ServerError
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import questions
+
+_KIND = ("pod", "pods", "po")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is asked: `pods` are two, or one with two `nodes`. `namespace` empty: the context's."""
+
+    namespace: str
+    pods: tuple[str, ...]
+    nodes: tuple[str, ...]
+    attempt: int | None
+
+
+@click.command(short_help="Two pods side by side, or two nodes for one pod.")
+@click.argument("names", metavar="pod A [B]", nargs=-1)
+@options.namespace_option
+@click.option("--nodes", nargs=2, metavar="X Y", help="Two nodes for one pod, instead of two pods.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="With --nodes: the pod's Nth attempt [last].")
+@options.output_options
+@options.connection_options
+@click.pass_context
+def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> None:
+    """Two pods side by side, or two nodes for one pod.
+
+    Of two pods: where each went, what was different when the later one was decided, and how the nodes stood for both.
+    Of two nodes: each filter's verdict, and the points of each plugin.
+
+    \b
+    kubectl herodotus compare pod checkout-7d9f-x2k checkout-7d9f-9pp
+    kubectl herodotus compare pod checkout-7d9f-x2k --nodes worker-1 worker-3
+    """
+    pods = tuple(options.name_of("pod", name) for name in (names[1:] if names[:1] and names[0] in _KIND else names))
+    nodes = tuple(options.name_of("node", name) for name in ctx.params["nodes"] or ())
+    if len(pods) != (1 if nodes else 2):
+        raise click.UsageError("compare two pods (A B), or one pod on two nodes (A --nodes X Y)")
+    if len({*pods, *nodes}) < len(pods) + len(nodes):
+        raise click.UsageError("compare two different ones")
+    if ctx.params["attempt"] and not nodes:
+        raise click.UsageError("--attempt needs --nodes: of two pods, the last attempts are compared")
+    around = given(ctx).around
+    question = Comparison(options.namespace(ctx), pods, nodes, ctx.params["attempt"])
+    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+
+
+def run(question: Comparison, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Asks and prints."""
+    namespace = around.namespace(question.namespace, connection)
+    if question.nodes:
+        path = questions.node_comparison(namespace, question.pods[0], *question.nodes, attempt=question.attempt)
+    else:
+        path = questions.pod_comparison(namespace, *question.pods)
+    try:
+        answer = around.ask(connection, path, output)
+    except ServerError as e:
+        absent = str(e.details.get("name") or question.pods[0])
+        raise e.with_hints(missing.pod_hints(e, absent, namespace, connection)) from None
+    from herodotus_cli.render import compared
+
+    screen = compared.nodes if question.nodes else compared.pods
+    around.show(answer, output, lambda view: screen(answer, view))

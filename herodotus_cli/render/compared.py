@@ -1,0 +1,135 @@
+"""The screens of `kubectl herodotus compare`: PodComparison and NodeComparison -> blocks.
+
+Owns: what the screens say. Does not own: drawing, sentences about decisions (`herodotus_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, Style, View, facts, spaced, table
+from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
+from herodotus_cli.render.words import age, attempt, duration
+
+Json = dict[str, Any]
+_VERDICTS: dict[str, tuple[str, Style]] = {
+    "pass": (PASS, "good"),
+    "reject": (REJECT, "bad"),
+    "skipped": (NOTHING, "dim"),
+    "not-run": (NOTHING, "dim"),
+}
+
+
+def pods(answer: Json, view: View) -> list[Block]:
+    """Two pods: where each went and what it asked for, what was different, and how the best nodes stood for both."""
+    sides = answer["pods"]
+    apart = duration(answer["secondsApart"])
+    sections: list[list[Block]] = [
+        [Line(answer["headline"], "strong")],
+        [_facts_of_pods(sides, view)],
+        [facts(_differences(answer, apart))],
+        [_nodes_of_pods(answer["nodes"], sides)] if answer["nodes"] else [],
+    ]
+    return spaced(sections)
+
+
+def nodes(answer: Json, view: View) -> list[Block]:
+    """Two nodes: filters that tell them apart (all of them when piped), points plugin by plugin, what would help."""
+    meta, tried = answer["metadata"], answer["attempt"]
+    a, b = answer["nodes"]
+    lead = f"{meta['name']}  namespace {meta['namespace']}  {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
+    steps = [(f"TO MAKE {node['node']} FIT", "; and ".join(node["toMakeItFeasible"])) for node in (a, b)]
+    sections: list[list[Block]] = [
+        [Line(lead), Line(answer["headline"], "strong")],
+        _filters(answer, view),
+        _points(answer),
+        [facts(steps)] if any(step for _, step in steps) else [],
+    ]
+    return spaced(sections)
+
+
+def _facts_of_pods(sides: Sequence[Json], view: View) -> Block:
+    header = ("POD", "NODE", "RESULT", "AGE", "ATTEMPT", "FIT", "REQUESTS")
+    rows = []
+    for side in sides:
+        fits = f"{side['nodes']['feasible']}/{side['nodes']['total']}"
+        asked = ", ".join(f"{resource} {amount}" for resource, amount in side["requests"].items()) or "nothing"
+        when = age(side["attempt"]["startedAt"], view.now)
+        tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
+        rows.append((side["name"], side["node"] or "–", side["state"], when, tried, fits, asked))
+    return table(header, rows, right=(4, 5))
+
+
+def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
+    """What was different when the later one was decided."""
+    told = answer["differences"]
+    same = "the same question: nothing that scheduling reads of the two pods differs"
+    found = [change["text"] for change in told["changes"]]
+    lines = found or ["no node's verdict changed, and no node came or went"]
+    label = f"THEN, {apart} LATER" if answer["secondsApart"] else "DIFFERENT"
+    labelled = [("ASKED", same)] if answer["sameQuestion"] else []
+    return [*labelled, *((label if i == 0 else "AND", line) for i, line in enumerate(lines))]
+
+
+def _nodes_of_pods(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
+    """How each node stood for both pods."""
+    said = [[row["node"], *(_stood(of) for of in row["pods"])] for row in rows]
+    return table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
+
+
+def _stood(of: Json) -> Cell:
+    if of["evaluation"] is None:
+        return Cell("not in the cluster", "dim")
+    if of["rejectedBy"]:
+        return Cell(f"{of['rejectedBy']}: {of['why']}" if of["why"] else of["rejectedBy"], "bad")
+    if not of["rank"]:
+        return Cell(f"not looked at ({of['evaluation']})", "dim")
+    total = f", {of['total']} points" if of["total"] is not None else ""
+    return Cell(f"{'chosen, ' if of['chosen'] else ''}rank {of['rank']}{total}", "good" if of["chosen"] else "")
+
+
+def _filters(answer: Json, view: View) -> list[Block]:
+    names = [node["node"] for node in answer["nodes"]]
+    telling = [f for f in answer["filters"] if len(set(f["verdicts"])) > 1 or "reject" in f["verdicts"]]
+    shown = answer["filters"] if view.piped else telling
+    why = [{v["plugin"]: _why(v) for v in node["rejectedBy"]} for node in answer["nodes"]]
+    rows = [
+        [f["plugin"], *(_verdict(word, view) for word in f["verdicts"]), _reasons(f["plugin"], names, why)]
+        for f in shown
+    ]
+    found: list[Block] = [table(("FILTER", *names, "WHY"), rows)] if rows else []
+    others = len(answer["filters"]) - len(shown)
+    said = f"{others} other filters" if found else f"all {others} filters"
+    return [*found, Line(f"{said} say the same of both", "dim")] if others else found
+
+
+def _why(verdict: Json) -> str:
+    return ", ".join(reason["text"] for reason in verdict["reasons"]) or str(verdict["code"])
+
+
+def _reasons(plugin: str, names: Sequence[str], why: Sequence[Json]) -> str:
+    return "; ".join(f"{name}: {said[plugin]}" for name, said in zip(names, why, strict=True) if plugin in said)
+
+
+def _verdict(word: str, view: View) -> Cell:
+    sign, style = _VERDICTS[word]
+    return Cell(word if view.piped else sign, style)
+
+
+def _points(answer: Json) -> list[Block]:
+    """The points of each plugin, those that differ most first."""
+    if not answer["totals"]:
+        return []
+    a, b = (node["node"] for node in answer["nodes"])
+    rows: list[list[Cell | str]] = [
+        [f"{s['plugin']} ×{s['weight']}", *map(str, s["points"]), _difference(s["difference"])]
+        for s in sorted(answer["scores"], key=lambda s: -abs(s["difference"]))
+    ]
+    totals = answer["totals"]
+    rows.append(["total", *(Cell(str(total), "strong") for total in totals), _difference(totals[0] - totals[1])])
+    return [table(("SCORE PLUGIN", a, b, "DIFFERENCE"), rows, right=(1, 2, 3))]
+
+
+def _difference(points: int) -> Cell:
+    return Cell(f"{points:+d}" if points else "0", "good" if points > 0 else "bad" if points < 0 else "")

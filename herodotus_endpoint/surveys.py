@@ -1,0 +1,236 @@
+"""The answers made of many decisions: which pods wait, where a workload went, which nodes win.
+
+Owns: routes, parameters, which decisions make up an answer, and how many are read at most. Does not own: documents
+(`herodotus_record`), statements (`store`), who may see what (`questions`).
+
+Rows of a list cost microseconds, a whole decision of 5,000 nodes up to 20 ms. So rows find what is asked about, and
+whole decisions are read of the newest alone; an answer says of how many.
+
+Invariant: no request reads more than LOOKED_AT rows twice, and MOST_READ decisions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from flask import Blueprint, Response
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.errors import ApiError, json_response
+from herodotus_endpoint.kubeapi.resources import PREFIX
+from herodotus_endpoint.queries import View
+from herodotus_endpoint.questions import Questions
+from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.store import Stored
+from herodotus_endpoint.store.counters import workload as workload_of
+from herodotus_endpoint.store.listing import Condition
+from herodotus_endpoint.store.reader import UNSUCCESSFUL
+from herodotus_record.balance import UnknownPluginError, balance
+from herodotus_record.pending import Waiting, pending_pods
+from herodotus_record.placements import Placement, kept_getting, why, workload_placement
+
+LOOKED_AT: Final = 5_000  # rows: some tens of milliseconds
+PENDING_TOLD: Final = 500  # pods of an answer, 0.6 kB each
+READ: Final = 100  # whole decisions, of pending pods and of placements
+SAMPLE: Final = 200  # decisions weighed again: at 5,000 nodes some seconds
+MOST_READ: Final = 1_000
+DAY_US: Final = 86_400_000_000
+PLACED: Final = ("Bound", "Binding", "DryRun")
+_KIND_NAME: Final = re.compile(r"([A-Za-z]+)\.([a-z0-9][a-z0-9.-]*)")
+_WEIGHT: Final = re.compile(r"([^=,]+)=([0-9]{1,6})")
+
+Row = Any  # a row of a list: a decision without its frame
+
+
+def blueprint(questions: Questions, settings: Settings) -> Blueprint:
+    """Every route."""
+    routes = Blueprint("surveys", __name__, url_prefix=PREFIX)
+    for rule, view in Surveys(questions, settings).routes().items():
+        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
+    return routes
+
+
+class Surveys:
+    """The views."""
+
+    def __init__(self, questions: Questions, settings: Settings) -> None:
+        self._questions = questions
+        self._clock = settings.clock
+
+    def routes(self) -> dict[str, View]:
+        """Path to view."""
+        return {
+            "/pendingpods": self.pending,
+            "/namespaces/<namespace>/pendingpods": self.pending,
+            "/namespaces/<namespace>/workloadplacements/<workload>": self.workload,
+            "/balances": self.balance,
+        }
+
+    def pending(self, namespace: str = "") -> Response:
+        """The pods whose last attempt found no node; when they are tried again, for the newest READ of them."""
+        parameters.known("cluster")
+        within = self._within(namespace)
+        failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
+        last = _latest(failed)
+        placed = {row.pod_uid: row.id for row in reversed(self._rows([*within, *_named(last), _PLACED]))}
+        waiting = [row for row in last if placed.get(row.pod_uid, -1) < row.id]
+        told = [_waiting(row) for row in waiting[:PENDING_TOLD]]
+        told[:READ] = [self._with_retry(pod) for pod in told[:READ]]
+        now_us = int(self._clock() * 1e6)
+        return json_response(pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace))
+
+    def workload(self, namespace: str, workload: str) -> Response:
+        """Where the pods of a workload went; `workload` is KIND.NAME. What decided is told of the newest READ."""
+        parameters.known("since", "cluster")
+        match = _KIND_NAME.fullmatch(parameters.name(workload, "the workload's name"))
+        if not match:
+            raise ApiError(400, f"{workload[:60]!r} is not a workload: write KIND.NAME, such as deployment.web")
+        kind, name = match.groups()
+        since_us = self._since()
+        rows = self._rows(self._within(namespace))
+        last = [row for row in _latest(rows) if row.started_us >= since_us and _belongs(row, kind, name)]
+        if not last:
+            raise self._no_placement(namespace, kind, name, rows)
+        read = {row.id: self._questions.decision_by_id(row.namespace, row.decision_id) for row in last[:READ]}
+        placements = [self._placement(row, read.get(row.id)) for row in last]
+        complete = len(rows) < LOOKED_AT or rows[-1].started_us < since_us
+        shown = f"{_KINDS.get(kind.lower(), kind)}/{name}"
+        document = workload_placement(
+            namespace, shown, placements, since_us=since_us, nodes_total=last[0].nodes_total, complete=complete
+        )
+        return json_response(document)
+
+    def balance(self) -> Response:
+        """Which nodes won; with `weights` (PLUGIN=N,…) also who would have. Of the newest `limit` placed decisions."""
+        parameters.known("since", "limit", "weights", "profile", "cluster")
+        weights = _weights(parameters.text("weights"))
+        limit = parameters.integer("limit", least=1, most=MOST_READ) or SAMPLE
+        since_us, profile = self._since(), parameters.text("profile")
+        conditions = [*self._within(""), _PLACED, *([Condition("profile", (profile,))] if profile else [])]
+        rows = [row for row in self._rows(conditions, limit + 1) if row.started_us >= since_us]
+        sample = list(self._read(rows[:limit]))
+        until_us = int(self._clock() * 1e6)
+        try:
+            document = balance(sample, weights, since_us=since_us, until_us=until_us, complete=len(rows) <= limit)
+        except UnknownPluginError as e:
+            raise ApiError(400, str(e)) from e
+        return json_response(document)
+
+    def kept_by(self, node: str, since_us: int) -> list[dict[str, Any]]:
+        """Which workloads a node got, and why: of its newest READ placements."""
+        rows = self._rows([Condition("node", (node,)), _PLACED], READ)
+        recent = [row for row in rows if row.started_us >= since_us]
+        read = zip(recent, (self._questions.decision_by_id(r.namespace, r.decision_id) for r in recent), strict=True)
+        return kept_getting([self._placement(row, stored) for row, stored in read])
+
+    def _placement(self, row: Row, stored: Stored | None) -> Placement:
+        placed = row.state in PLACED
+        return Placement(
+            namespace=row.namespace,
+            pod=row.pod,
+            workload=workload_of(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
+            node=row.node if placed else None,
+            started_us=row.started_us,
+            state=row.state,
+            message=row.message,
+            why=why(stored.decision) if stored and placed else None,
+        )
+
+    def _with_retry(self, pod: Waiting) -> Waiting:
+        stored = self._questions.decision_by_id(pod.namespace, pod.decision_id)
+        if stored is None:
+            return pod
+        return replace(pod, created_us=stored.decision.times.created_us, retry=stored.decision.retry)
+
+    def _read(self, rows: Sequence[Row]) -> Iterator[Stored]:
+        for row in rows:
+            stored = self._questions.decision_by_id(row.namespace, row.decision_id)
+            if stored is not None and stored.decision.chosen is not None:
+                yield stored
+
+    def _rows(self, conditions: Sequence[Condition], limit: int = LOOKED_AT) -> list[Row]:
+        return self._questions.listing.decisions(conditions, None, limit)
+
+    def _within(self, namespace: str) -> list[Condition]:
+        cluster = parameters.text("cluster")
+        asked = {"namespace": parameters.name(namespace, "the namespace"), "cluster": cluster}
+        return [Condition(column, (value,)) for column, value in asked.items() if value]
+
+    def _since(self) -> int:
+        since_us = parameters.since("since", self._clock)
+        return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
+
+    def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> ApiError:
+        known = sorted({row.owner.partition("/")[2] for row in rows if row.owner})
+        close = [owner for owner in known if name[:3] == owner[:3]][:3]
+        details = {"name": name, "kind": "workloadplacements", "similar": close}
+        return ApiError(404, f'no decision for {kind} "{name}" in namespace "{namespace}"', details=details)
+
+
+_PLACED: Final = Condition("state", PLACED)
+_KINDS: Final = {
+    "deployment": "Deployment",
+    "replicaset": "ReplicaSet",
+    "statefulset": "StatefulSet",
+    "daemonset": "DaemonSet",
+    "job": "Job",
+    "cronjob": "CronJob",
+    "pod": "Pod",
+}
+_MADE_BY: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}  # what owns the pods of a kind that owns none itself
+
+
+def _belongs(row: Row, kind: str, name: str) -> bool:
+    """Whether a row's pod is the workload's: by its owner, or by the owner that a Deployment or CronJob makes.
+
+    Those are named after it, with a hash or a time behind; the record does not hold who owns the owner.
+    """
+    kind = _KINDS.get(kind.lower(), kind)
+    if kind == "Pod":
+        return row.owner is None and row.pod == name
+    owner_kind, _, owner = (row.owner or "").partition("/")
+    if kind in _MADE_BY:
+        return owner_kind == _MADE_BY[kind] and bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
+    return (owner_kind, owner) == (kind, name)
+
+
+def _latest(rows: Sequence[Row]) -> list[Row]:
+    """The newest row of each pod; `rows` are newest first."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        found.setdefault(row.pod_uid, row)
+    return list(found.values())
+
+
+def _named(rows: Sequence[Row]) -> list[Condition]:
+    """Rows of the same pods, for which there is an index by name."""
+    return [Condition("pod", tuple({row.pod for row in rows}))]
+
+
+def _waiting(row: Row) -> Waiting:
+    return Waiting(
+        namespace=row.namespace,
+        pod=row.pod,
+        uid=row.pod_uid,
+        owner=row.owner,
+        profile=row.profile,
+        state=row.state,
+        attempt=row.attempt,
+        started_us=row.started_us,
+        message=row.message,
+        decision_id=row.decision_id,
+    )
+
+
+def _weights(text: str) -> dict[str, int]:
+    """`PLUGIN=N,PLUGIN=N` as a mapping; 400 for anything else."""
+    found: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        match = _WEIGHT.fullmatch(part.strip())
+        if not match:
+            raise ApiError(400, f"weights must be PLUGIN=NUMBER,…, not {part[:60]!r}")
+        found[match[1]] = int(match[2])
+    return found

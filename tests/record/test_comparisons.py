@@ -1,0 +1,171 @@
+"""Attempts, siblings and nodes side by side: what is different is told, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from herodotus_record.changes import changes
+from herodotus_record.comparisons import node_comparison, pod_comparison
+from herodotus_record.histories import pod_history
+from herodotus_record.model import Decision, NodeTable, Outcome
+from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table, bound
+
+NODES = ("worker-1", "worker-2", "worker-3")
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+POINTS = {"worker-1": {"NodeResourcesFit": 40, "ImageLocality": 9}, "worker-2": {"NodeResourcesFit": 60}}
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class Recorded:
+    decision: Decision
+    table: NodeTable
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: Any) -> Recorded:
+    """A decision `late_s` seconds after the builders' Monday noon; bound where it found a node."""
+    nodes = given.get("nodes", NODES)
+    decision, table = a_decision(started_us=MONDAY_US + late_s * SECOND_US, **given), a_table(nodes, used=used)
+    return Recorded(decision, table, (bound(decision, table),) if decision.chosen is not None else ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (recorded(), recorded(), []),
+        (recorded(requests={"cpu": 500}), recorded(requests={"cpu": 700}), ["requests cpu 500m → 700m"]),
+        (recorded(), recorded(nodes=(*NODES, "worker-4")), ["worker-4 is new"]),
+        (recorded(), recorded(nodes=("worker-2", "")), ["worker-1, worker-3 are gone"]),
+        (
+            recorded(dict.fromkeys(NODES, 8000), rejected=FULL),
+            recorded({"worker-1": 8000, "worker-2": 8000}, rejected={n: FULL[n] for n in NODES[:2]}),
+            [
+                "worker-3 fits now, no longer rejected by NodeResourcesFit",
+                "most cpu free on a node: 0 → 8000m (worker-3)",
+            ],
+        ),
+        (
+            recorded(),
+            recorded(rejected={"worker-1": {"TaintToleration": TAINTED}, "worker-3": {"TaintToleration": TAINTED}}),
+            ["worker-1, worker-3 fit no more: TaintToleration"],
+        ),
+        (
+            recorded(rejected={"worker-1": {"TaintToleration": TAINTED}}),
+            recorded(rejected={"worker-1": {"NodeUnschedulable": CORDONED}}),
+            ["worker-1: NodeUnschedulable where it was TaintToleration"],
+        ),
+        (recorded(incarnation="a"), recorded(incarnation="b"), ["another scheduler process"]),
+    ],
+    ids=["nothing", "requests", "added", "removed", "fits", "fits-no-more", "other-filter", "restarted"],
+)  # fmt: skip
+def test_what_changed(before: Recorded, after: Recorded, said: list[str]) -> None:
+    assert [change["text"] for change in changes(before, after)] == said
+
+
+def test_many_nodes_are_counted_and_two_named() -> None:
+    nodes = tuple(f"worker-{i}" for i in range(1, 13))
+    (change,) = changes(recorded(nodes=nodes[:1]), recorded(nodes=nodes))
+    assert change == {
+        "what": "nodes-added",
+        "nodes": ["worker-2", "worker-3", "worker-4", "worker-5", "worker-6"],
+        "count": 11,
+        "text": "11 nodes (worker-2, worker-3, …) are new",
+    }
+
+
+def test_nodes_are_known_by_name_and_not_by_slot() -> None:
+    before = recorded(nodes=("worker-1", "worker-2"), rejected={"worker-1": FULL["worker-1"]})
+    after = recorded(nodes=("worker-2", "worker-1"), rejected={"worker-1": FULL["worker-1"]})
+    assert changes(before, after) == []
+
+
+def test_a_history_counts_what_it_leaves_out() -> None:
+    attempts = [recorded(rejected=FULL, attempt=3), recorded(late_s=60, attempt=4)]
+    document = pod_history(attempts, first=3, total=4)
+    assert document["attemptsOmitted"] == 2
+    assert [(a["ordinal"], a["state"], a["node"], len(a["changes"])) for a in document["attempts"]] == [
+        (3, "Unschedulable", None, 0),
+        (4, "Bound", "worker-1", 1),
+    ]
+    assert document["attempts"][0]["rejectedBy"] == {"NodeResourcesFit": 3}
+    assert document["attempts"][1]["changes"][0]["what"] == "fits"
+
+
+def test_two_nodes_that_fit_differ_by_their_points() -> None:
+    document = node_comparison(recorded(points=POINTS), ["worker-1", "worker-2"])
+    assert document["headline"] == (
+        "worker-2 (rank 1) is 11 points ahead of worker-1 (rank 2): NodeResourcesFit +20, ImageLocality -9."
+    )
+    assert document["totals"] == [49, 60]
+    assert sum(score["difference"] for score in document["scores"]) == 49 - 60
+    assert {f["plugin"]: f["verdicts"] for f in document["filters"]}["NodeResourcesFit"] == ["pass", "pass"]
+
+
+def test_a_node_that_does_not_fit_has_no_points_to_compare() -> None:
+    of = recorded(rejected={"worker-3": {"NodeUnschedulable": CORDONED}}, points=POINTS)
+    document = node_comparison(of, ["worker-1", "worker-3"])
+    assert (document["scores"], document["totals"]) == ([], None)
+    assert document["headline"] == (
+        "worker-1 fits, and ranks 2 of 2, 11 points behind worker-2 (NodeResourcesFit -20, ImageLocality +9)."
+        " worker-3 does not fit: rejected by NodeUnschedulable, 1 of 6 filters."
+    )
+
+
+def test_an_unknown_node_is_named() -> None:
+    with pytest.raises(KeyError, match="worker-9"):
+        node_comparison(recorded(), ["worker-1", "worker-9"])
+
+
+A = {"pod": "a", "points": {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit": 80}}}
+LESS = {"worker-1": {"NodeResourcesFit": 70}, "worker-2": {"NodeResourcesFit": 80}}
+B = {"pod": "b", "sequence": 5}
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            recorded(late_s=9, points=LESS, **B),
+            "a is on worker-1, b is on worker-2. When b was decided, worker-1 ranked 2, 10 points behind worker-2"
+            " (NodeResourcesFit -10).",
+        ),
+        (
+            recorded({"worker-1": 7900}, late_s=9, rejected={"worker-1": FULL["worker-1"]}, **B),
+            "a is on worker-1, b is on worker-2. When b was decided, worker-1 did not fit: NodeResourcesFit, cpu:"
+            " requests 500m; free 100m of 8000m.",
+        ),
+        (
+            recorded(dict.fromkeys(NODES, 8000), late_s=9, rejected=FULL, **B),
+            "a is on worker-1, b fits nowhere. When b was decided, worker-1 did not fit: NodeResourcesFit, cpu:"
+            " requests 500m; free 0 of 8000m.",
+        ),
+        (
+            recorded(late_s=9, nodes=("", "worker-2", "worker-3"), **B),
+            "a is on worker-1, b is on worker-2. When b was decided, worker-1 was not in the cluster.",
+        ),
+    ],
+    ids=["outscored", "rejected", "pending", "gone"],
+)  # fmt: skip
+def test_why_a_sibling_is_elsewhere(other: Recorded, said: str) -> None:
+    document = pod_comparison([recorded(**A), other])
+    assert document["headline"] == said
+    assert pod_comparison([other, recorded(**A)])["headline"] == said
+    assert document["secondsApart"] == 9
+    assert next(n["node"] for n in document["nodes"]) == "worker-1"
+
+
+def test_siblings_on_one_node() -> None:
+    same = recorded(late_s=9, **A | B)
+    assert pod_comparison([recorded(**A), same])["headline"].startswith(
+        "Both are on worker-1. For b: On worker-1: best"
+    )
+
+
+def test_the_same_question_is_told_by_the_digest() -> None:
+    one = recorded(**A)
+    other = replace(one, decision=replace(one.decision, pod=replace(one.decision.pod, digest="d2")))
+    assert [pod_comparison([one, x])["sameQuestion"] for x in (one, other)] == [True, False]
