@@ -32,6 +32,7 @@ from scheduler.columns import NodeColumns
 from scheduler.cycle import CycleResult
 from scheduler.framework.trace import FilterRun, ScoreRun
 from scheduler.objects import pod as objects
+from scheduler.objects.types import Volume
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -109,7 +110,6 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
 def pod_info(pod: objects.PodInfo) -> PodInfo:
     """What a record keeps of a pod: nothing that scheduling does not read."""
     controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
-    read = (pod.namespace, sorted(pod.labels.items()), pod.pod.spec)
     return PodInfo(
         namespace=pod.namespace,
         name=pod.name,
@@ -118,9 +118,18 @@ def pod_info(pod: objects.PodInfo) -> PodInfo:
         owner=Owner(controller.kind, controller.name) if controller else None,
         priority=pod.priority,
         requests=dict(pod.requests),
-        digest=hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=12).hexdigest(),
+        digest=_digest(pod),
         nominated_node=pod.pod.status.nominated_node_name,
     )
+
+
+def _digest(pod: objects.PodInfo) -> str:
+    """Of what scheduling reads: the same for all pods of a template, though the token volume of each is named anew."""
+    spec = pod.pod.spec
+    if spec.volumes:
+        spec = msgspec.structs.replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
+    read = (pod.namespace, sorted(pod.labels.items()), spec)
+    return hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=12).hexdigest()
 
 
 def microseconds(rfc3339: str | None) -> int:

@@ -201,6 +201,8 @@ def test_the_record_of_a_scored_cycle() -> None:
 
 def test_the_digest_is_of_what_scheduling_reads() -> None:
     a, b = make_pod("a").request(cpu="1"), make_pod("b").request(cpu="1").condition("PodScheduled", "False")
+    for pod, token in ((a, "kube-api-access-x7k2p"), (b, "kube-api-access-9b2ff")):
+        pod.with_spec(volumes=[{"name": token, "projected": {}}])
     assert build.pod_info(a.info()).digest == build.pod_info(b.info()).digest
     different = [a.info(), make_pod().request(cpu="2").info(), make_pod().info(), make_pod().label("x", "y").info()]
     different += [make_pod("a", "other").request(cpu="1").info()]
