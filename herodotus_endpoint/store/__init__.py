@@ -11,24 +11,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from herodotus_endpoint.store.engine import (
-    StoreError,
-    StoreUnavailableError,
-    file_bytes,
-    prepare,
-    reading_engine,
-    sqlite_url,
-    writing_engine,
-)
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.engine import Database, StoreError, StoreUnavailableError
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
+from herodotus_endpoint.store.postgresql import Postgresql
 from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
+from herodotus_endpoint.store.sqlite import Sqlite, sqlite_url
 from herodotus_endpoint.store.writer import BatchError, Receipt, Writer
 
 __all__ = [
     "BatchError",
+    "Database",
     "Involved",
     "KnownIncarnation",
     "Limits",
@@ -42,9 +39,33 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "Stored",
+    "database",
     "prepare",
     "sqlite_url",
 ]
+
+
+def database(url: str) -> Database:
+    """The database behind a URL. StoreError when the URL is none, or of a kind that is not supported."""
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as e:
+        raise StoreError(f"{url!r} is no database URL") from e
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database and parsed.database != ":memory:":
+            return Sqlite(Path(parsed.database))
+        case "postgresql":
+            return Postgresql(parsed)
+        case _:
+            shown = parsed.render_as_string(hide_password=True)
+            raise StoreError(f"database URL {shown!r}: sqlite:///FILE and postgresql://HOST/DATABASE are supported")
+
+
+def prepare(url: str) -> Database:
+    """The database behind a URL, made and brought up to date. StoreError when it cannot be used."""
+    found = database(url)
+    found.prepare()
+    return found
 
 
 class Store:
@@ -52,15 +73,15 @@ class Store:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         """StoreError when the database cannot be used."""
-        self.file: Path = prepare(url)
-        self._engines = writing_engine(url), reading_engine(url)
-        self.writer = Writer(self._engines[0], clock)
-        self.reader = Reader(self._engines[1])
+        self.database = prepare(url)
+        self._engines = self.database.writing_engine(), self.database.reading_engine()
+        self.writer = Writer(self.database, self._engines[0], clock)
+        self.reader = Reader(self.database, self._engines[1])
         self.listing = Listing(self._engines[1])
 
-    def file_bytes(self) -> int:
-        """Bytes of the database's files on disk."""
-        return file_bytes(self.file)
+    def file_bytes(self) -> int | None:
+        """Bytes of the database's files on disk; None where they are another machine's."""
+        return self.database.file_bytes()
 
     def close(self) -> None:
         """Close every connection."""

@@ -31,6 +31,7 @@ from herodotus_record.model import Decision
 
 MOST_MEMBERS: Final = 32  # a key frame is 30 times a delta: with more of them nothing is gained any more
 LIFETIME_S: Final = 600.0  # a chain goes whole: so much longer than asked for may its oldest decision stay
+PARTITION_US: Final = 6 * 3_600_000_000  # of the time of ingest; chains end with it, since some databases drop it whole
 KEPT_BYTES: Final = 32 << 20  # of open chains' key frames; zstd's own tables double that
 DIGEST_BYTES: Final = 8  # tells a wrong key frame; damage is told by zstd's checksum
 MAX_RANGE: Final = 1 << 20  # of totals, for which ranks are counted instead of sorted
@@ -97,7 +98,7 @@ class Chains:
 
     def _begin(self, key: _Key, sequence: int, content: bytes, now_us: int) -> None:
         replaced = self._open.pop(key, None)
-        until_us = now_us + int(LIFETIME_S * 1e6)
+        until_us = min(now_us + int(LIFETIME_S * 1e6), now_us - now_us % PARTITION_US + PARTITION_US)
         chain = _Open(sequence, _digest(content), _compressor(content), len(content), 1, until_us)
         self._open[key] = chain
         self._bytes += chain.size - (replaced.size if replaced else 0)

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.chains import unpack
 from herodotus_endpoint.store.counters import Name
-from herodotus_endpoint.store.engine import guarded, live_bytes
+from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
 from herodotus_endpoint.store.noderows import slot_at
 from herodotus_endpoint.store.rollups import Rollup
@@ -50,7 +50,8 @@ UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
 class Reader:
     """Answers questions. Every thread may ask."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, database: Database, engine: sa.Engine) -> None:
+        self._database = database
         self._engine = engine
         self._tables = Tables()
 
@@ -173,7 +174,7 @@ class Reader:
                 {name: connection.scalar(count) or 0 for name, count in counts.items()},
                 connection.scalar(sa.select(lengths).where(~HOLES.c.explained)) or 0,
                 connection.scalar(sa.select(lengths).where(HOLES.c.explained)) or 0,
-                live_bytes(connection),
+                self._database.live_bytes(connection),
             )
 
     def incarnations(self) -> list[KnownIncarnation]:

@@ -18,8 +18,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import LIFETIME_S
-from herodotus_endpoint.store.engine import StoreUnavailableError, give_back_pages, live_bytes
+from herodotus_endpoint.store.engine import Database, StoreUnavailableError
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -32,10 +31,8 @@ from herodotus_endpoint.store.schema import (
 )
 from herodotus_endpoint.store.writer import Writer
 
-STEP: Final = 200  # decisions looked at in one transaction: some 10 ms
-CHAINS: Final = 8  # deleted in one transaction: at most 256 decisions
+STEP: Final = 200  # incarnations deleted in one transaction
 SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
-VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
 INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the limit is overrun by 200 MB in between
 _log: Final = logging.getLogger(__name__)
 
@@ -49,18 +46,13 @@ class Limits:
     history_max_age_s: float = 90 * 86_400
 
 
-_CHAIN: Final = sa.tuple_(DECISIONS.c.incarnation_id, DECISIONS.c.base)
-_OLDEST: Final = (
-    sa.select(DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.base, DECISIONS.c.ingested_us)
-    .order_by(DECISIONS.c.id)
-    .limit(STEP)
-)
-
-
 class Pruner:
     """Deletes what is over the limits, through the one writer."""
 
-    def __init__(self, writer: Writer, limits: Limits, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: Database, writer: Writer, limits: Limits, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database = database
         self._writer = writer
         self._limits = limits
         self._clock = clock
@@ -69,31 +61,22 @@ class Pruner:
         """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing."""
         now_us = int(self._clock() * 1e6)
         cutoff_us = now_us - int(self._limits.max_age_s * 1e6)
-        pruned, touched = 0, set[int]()
-        while step := self._step(cutoff_us, touched):
+        pruned = 0
+        while step := self._step(cutoff_us):
             pruned += step
-        for incarnation_id in sorted(touched):
-            self._prune_incarnation(incarnation_id)
+        if pruned:
+            with self._writer.transaction() as connection:
+                incarnations = list(connection.scalars(sa.select(INCARNATIONS.c.id)))
+            for incarnation_id in incarnations:
+                self._prune_incarnation(incarnation_id)
         self._prune_rest(cutoff_us, now_us - int(self._limits.history_max_age_s * 1e6))
         return pruned
 
-    def _step(self, cutoff_us: int, touched: set[int]) -> int:
-        """Delete the oldest chains that are too old, or any while the database is too large; decisions that went.
-
-        A chain is as old as its youngest member may be.
-        """
+    def _step(self, cutoff_us: int) -> int:
+        """Delete some decisions that are too old, or any while the database is too large; how many."""
         with self._writer.transaction() as connection:
-            over = live_bytes(connection) > self._limits.max_bytes
-            rows = connection.execute(_OLDEST).all()
-            lasted_us = {row.id: 0 if row.base is None else int(LIFETIME_S * 1e6) for row in rows}
-            going = [row for row in rows if over or row.ingested_us + lasted_us[row.id] < cutoff_us]
-            alone = [row.id for row in going if row.base is None]
-            chains = list(dict.fromkeys((row.incarnation_id, row.base) for row in going if row.base is not None))
-            deleted = 0
-            for gone in (DECISIONS.c.id.in_(alone), _CHAIN.in_(chains[:CHAINS])):
-                deleted += connection.execute(DECISIONS.delete().where(gone)).rowcount
-            touched |= {row.incarnation_id for row in going}
-        return deleted
+            over = self._database.live_bytes(connection) > self._limits.max_bytes
+            return self._database.delete_oldest(connection, cutoff_us, over)
 
     def _prune_incarnation(self, incarnation_id: int) -> None:
         """What belonged to an incarnation's deleted decisions: outcomes, and rows that no decision saw."""
@@ -131,10 +114,12 @@ class Pruner:
             for table in (NODE_ROWS, OUTCOMES, HOLES, PROFILES):
                 connection.execute(table.delete().where(table.c.incarnation_id.in_(gone)))
             connection.execute(INCARNATIONS.delete().where(INCARNATIONS.c.id.in_(gone)))
-            if live_bytes(connection) > self._limits.max_bytes:  # no decision is left: the oldest histories go
+            if (
+                self._database.live_bytes(connection) > self._limits.max_bytes
+            ):  # no decision is left: the oldest histories go
                 oldest = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
                 connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == oldest))
-            give_back_pages(connection, VACUUM_PAGES)
+            self._database.give_back(connection)
 
 
 class Pruning:

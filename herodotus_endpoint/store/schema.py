@@ -3,6 +3,8 @@
 Owns: table and column names, keys, indexes and what each is for. Does not own: how a database comes to have them
 (`migrations`, which a test compares with this file), or any statement.
 
+On PostgreSQL decisions and outcomes are partitioned by `ingested_us`, which is then part of their keys.
+
 Invariant: nothing here is per node and decision. A decision is one row with its frame as a blob; what is asked per node
 over many decisions is in `rollups`, one blob a bucket.
 """
@@ -91,7 +93,9 @@ NODE_ROWS: Final = sa.Table(
 DECISIONS: Final = sa.Table(
     "decisions",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),  # in order of ingest: pages and retention follow it
+    sa.Column(
+        "id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True
+    ),  # in order of ingest: pages and retention follow it
     sa.Column("incarnation_id", sa.Integer, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("decision_id", sa.String, nullable=False),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from herodotus_endpoint.store import incarnations
 from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
-from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, StoreUnavailableError, guarded
+from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
 from herodotus_endpoint.store.rollups import Rollup, bucket_of
@@ -34,16 +34,6 @@ from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Ou
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
-TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
-_TRIAL: Final = {
-    "bucket": -1,
-    "cluster": "",
-    "profile": "",
-    "ingested_us": 0,
-    "counters": sa.func.zeroblob(TRIAL_BYTES),
-}
-
-Row = dict[str, Any]
 Raw = bytes | memoryview
 
 
@@ -90,9 +80,10 @@ class _Batch:
 
 
 class Writer:
-    """Stores batches, one at a time; others wait their turn as long as SQLite would let them."""
+    """Stores batches, one at a time; others wait their turn as long as the database would let them."""
 
-    def __init__(self, engine: sa.Engine, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, engine: sa.Engine, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
         self._engine = engine
         self._clock = clock
         self._turn = threading.Lock()
@@ -107,6 +98,7 @@ class Writer:
         batch = _Batch(int(self._clock() * 1e6))
         try:
             with self.transaction() as connection:
+                self._database.make_room(connection, batch.now_us)
                 for frame, raw in frames:
                     self._take(connection, batch, frame, raw)
                 self._write(connection, batch)
@@ -132,18 +124,13 @@ class Writer:
     def check(self) -> None:
         """StoreUnavailableError when the database refuses to write: no room, read-only, no longer there.
 
-        A write that fills the cache is begun and rolled back, since a small one may find room where no batch does;
-        then one page is written and synced. While a batch is being stored nothing is tried: that is a write too.
+        While a batch is being stored nothing is tried: that is a write too.
         """
         if not self._turn.acquire(blocking=False):
             return
         try:
             with guarded(), self._engine.connect() as connection:
-                with connection.begin() as large:
-                    connection.execute(ROLLUPS.insert().values(_TRIAL))
-                    large.rollback()
-                with connection.begin():
-                    connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
+                self._database.trial(connection)
         finally:
             self._turn.release()
 
@@ -279,7 +266,7 @@ class Writer:
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
             if rows:
-                connection.execute(table.insert(), rows)
+                self._database.insert(connection, table, rows)
         if earlier:
             connection.execute(_SETTLE, earlier)
         self._write_rollups(connection, batch)

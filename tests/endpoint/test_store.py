@@ -26,7 +26,8 @@ DAY_S = 86_400
 
 
 def test_a_fresh_database_is_private_and_has_the_schema(tmp_path: Path) -> None:
-    file = prepare(sqlite_url(tmp_path / "a" / "b" / "herodotus.db"))
+    file = tmp_path / "a" / "b" / "herodotus.db"
+    prepare(sqlite_url(file))
     assert [stat.S_IMODE(p.stat().st_mode) for p in (file, file.parent)] == [0o600, 0o700]
     engine = sa.create_engine(sqlite_url(file))
     with engine.connect() as connection:
@@ -38,7 +39,8 @@ def test_a_fresh_database_is_private_and_has_the_schema(tmp_path: Path) -> None:
 
 def newer(folder: Path) -> str:
     url = sqlite_url(folder / "herodotus.db")
-    with sqlite3.connect(prepare(url)) as connection:
+    prepare(url)
+    with sqlite3.connect(folder / "herodotus.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     return url
@@ -61,8 +63,8 @@ def a_file_for_a_folder(folder: Path) -> str:
         (garbage, "file is not a database"),
         (a_file_for_a_folder, "cannot use"),
         (lambda folder: sqlite_url(folder), "Is a directory"),
-        (lambda _: "postgresql://h/d", "only sqlite:///FILE is supported"),
-        (lambda _: "sqlite://", "only sqlite:///FILE is supported"),
+        (lambda _: "mysql://u:secret@h/d", "mysql://u:\\*\\*\\*@h/d': sqlite:///FILE and postgresql://"),
+        (lambda _: "sqlite://", "sqlite:///FILE and postgresql://HOST/DATABASE are supported"),
         (lambda _: "nonsense", "is no database URL"),
     ],
     ids=["newer", "garbage", "file in the way", "a directory", "another database", "in memory", "no URL"],
@@ -73,7 +75,7 @@ def test_an_unusable_database_is_refused_with_the_reason(tmp_path: Path, url: An
 
 
 def pruned(service: Service, **limits: Any) -> int:
-    return Pruner(service.store.writer, Limits(**limits), service.clock).prune()
+    return Pruner(service.store.database, service.store.writer, Limits(**limits), service.clock).prune()
 
 
 def pods(service: Service) -> list[str]:
@@ -113,7 +115,7 @@ def test_the_oldest_decisions_go_when_the_database_is_too_large(service: Service
     assert pods(service)[-1] == f"p-{gone // 100}-{gone % 100}"
     assert gone % MOST_MEMBERS == 0, "chains go whole"
     assert service.store.reader.sizes().live_bytes <= full - 400_000
-    with sqlite3.connect(service.store.file) as connection:
+    with sqlite3.connect(service.store.database.name) as connection:
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     connection.close()
 

@@ -46,7 +46,7 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
     store = Store(sqlite_url(folder / "herodotus.db"))
     frames = [delta(generation, names) for generation, names in enumerate(history)]
     store.writer.store([(frame, codec.encode(frame)) for frame in frames])
-    return store, sa.create_engine(sqlite_url(store.file))
+    return store, sa.create_engine(sqlite_url(Path(store.database.name)))
 
 
 @settings(max_examples=40, deadline=None)

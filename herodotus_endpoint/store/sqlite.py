@@ -1,0 +1,136 @@
+"""SQLite: one file, no set-up, one process that writes.
+
+Owns: the file and its permissions, pragmas and transaction modes. Does not own: statements that both databases share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.chains import LIFETIME_S
+from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, READERS, Row, StoreError, migrated
+from herodotus_endpoint.store.schema import DECISIONS, ROLLUPS
+
+PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
+WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # what a burst leaves of the write-ahead log on disk
+TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
+VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
+STEP: Final = 200  # decisions looked at in one transaction: some 10 ms
+CHAINS: Final = 8  # deleted in one transaction: at most 256 decisions
+_WRITING: Final = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL")
+_TRIAL: Final = {
+    "bucket": -1,
+    "cluster": "",
+    "profile": "",
+    "ingested_us": 0,
+    "counters": sa.func.zeroblob(TRIAL_BYTES),
+}
+_CHAIN: Final = sa.tuple_(DECISIONS.c.incarnation_id, DECISIONS.c.base)
+_OLDEST: Final = (
+    sa.select(DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.base, DECISIONS.c.ingested_us)
+    .order_by(DECISIONS.c.id)
+    .limit(STEP)
+)
+
+
+class Sqlite:
+    """The database in a file. FULL: an acknowledged batch survives power loss, at one fsync a batch."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.name = str(file)
+
+    def prepare(self) -> None:
+        """The file is made 0600, in a directory of 0700."""
+        if self.file.parent.exists() and not self.file.parent.is_dir():
+            raise StoreError(f"cannot use {self.file.parent}: it is not a directory")
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as e:
+            raise StoreError(f"cannot use {self.file}: {e.strerror}") from e
+        migrated(self)
+
+    def writing_engine(self) -> sa.Engine:
+        """SQLite's one write lock is held from the first statement on."""
+        return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
+
+    def reading_engine(self) -> sa.Engine:
+        """A connection a thread."""
+        return self._engine(("query_only=ON",), begin="BEGIN", connections=READERS)
+
+    def make_room(self, connection: sa.Connection, now_us: int) -> None:
+        """Nothing: tables have no partitions here."""
+
+    def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """One statement, stepped once a row."""
+        connection.execute(table.insert(), rows)
+
+    def trial(self, connection: sa.Connection) -> None:
+        """A write that fills the cache, since a small one may find room where no batch does; then one page, synced."""
+        with connection.begin() as large:
+            connection.execute(ROLLUPS.insert().values(_TRIAL))
+            large.rollback()
+        with connection.begin():
+            connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
+
+    def delete_oldest(self, connection: sa.Connection, cutoff_us: int, over: bool) -> int:
+        """Whole chains. A chain is as old as its youngest member may be."""
+        rows = connection.execute(_OLDEST).all()
+        lasts_us = {row.id: 0 if row.base is None else int(LIFETIME_S * 1e6) for row in rows}
+        going = [row for row in rows if over or row.ingested_us + lasts_us[row.id] < cutoff_us]
+        alone = [row.id for row in going if row.base is None]
+        chains = list(dict.fromkeys((row.incarnation_id, row.base) for row in going if row.base is not None))
+        return sum(
+            connection.execute(DECISIONS.delete().where(gone)).rowcount
+            for gone in (DECISIONS.c.id.in_(alone), _CHAIN.in_(chains[:CHAINS]))
+        )
+
+    def live_bytes(self, connection: sa.Connection) -> int:
+        """Of pages in use, whatever the file's size."""
+        pages = [connection.exec_driver_sql(f"PRAGMA {p}").scalar_one() for p in ("page_count", "freelist_count")]
+        size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        return (int(pages[0]) - int(pages[1])) * size
+
+    def file_bytes(self) -> int:
+        """Write-ahead log included."""
+        found = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
+        return sum(f.stat().st_size for f in found if f.exists())
+
+    def give_back(self, connection: sa.Connection) -> None:
+        """Cut free pages off the file. One a statement: Python's driver steps the pragma once, whatever its number."""
+        free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+        for _ in range(min(free, VACUUM_PAGES)):
+            connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+
+    def _engine(self, pragmas: tuple[str, ...], begin: str, connections: int) -> sa.Engine:
+        engine = sa.create_engine(
+            sqlite_url(self.file),
+            poolclass=sa.QueuePool,
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=BUSY_TIMEOUT_S,
+            connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
+        )
+
+        def connected(connection: Any, _record: object) -> None:
+            connection.isolation_level = None  # transactions begin where `begun` says, not where the driver guesses
+            for pragma in pragmas:
+                connection.execute(f"PRAGMA {pragma}").close()
+
+        def begun(connection: sa.Connection) -> None:
+            connection.exec_driver_sql(begin)
+
+        sa.event.listen(engine, "connect", connected)
+        sa.event.listen(engine, "begin", begun)
+        return engine
+
+
+def sqlite_url(file: Path) -> str:
+    """The database URL of a SQLite file."""
+    return f"sqlite:///{file}"

@@ -1,0 +1,243 @@
+"""What holds for the store on either database: each test runs on SQLite and on a real PostgreSQL."""
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from herodotus_endpoint.store import (
+    BatchError,
+    Limits,
+    NodeRowsMissingError,
+    Pruner,
+    Store,
+    StoreError,
+    StoreUnavailableError,
+    sqlite_url,
+)
+from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store.schema import METADATA
+from herodotus_record import codec
+from herodotus_record.model import Decision, Frame, Gap
+from tests import postgresql
+from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
+from tests.endpoint.service import Clock
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+ROWS = TABLE.rows(CLUSTER, INCARNATION)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgresql.Server | None]:
+    if not postgresql.BINARIES:
+        yield None
+        return
+    with postgresql.Server() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> str:
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "herodotus.db")
+    if server is None:
+        warnings.warn(f"the store is not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
+        pytest.skip(postgresql.MISSING)
+    return server.database()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def replicas(url: str, clock: Clock) -> Iterator[Callable[[], Store]]:
+    """Opens the store, any number of times: each is a replica of its own."""
+    opened: list[Store] = []
+
+    def another() -> Store:
+        opened.append(Store(url, clock))
+        return opened[-1]
+
+    yield another
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(replicas: Callable[[], Store]) -> Store:
+    return replicas()
+
+
+def put(store: Store, *frames: Frame) -> dict[str, int]:
+    receipt = store.writer.store((frame, codec.encode(frame)) for frame in frames)
+    return {"accepted": receipt.accepted, "duplicates": receipt.duplicates}
+
+
+def decisions(first: int, last: int, **changes: Any) -> list[Decision]:
+    return [a_decision(pod=f"p-{i}", sequence=i, **changes) for i in range(first, last + 1)]
+
+
+def sequences(store: Store) -> list[int]:
+    return sorted(row.sequence for row in store.reader.decisions(limit=10_000))
+
+
+def pruned(store: Store, clock: Clock, **limits: Any) -> int:
+    return Pruner(store.database, store.writer, Limits(**limits), clock).prune()
+
+
+def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> None:
+    """On PostgreSQL keys hold the time of ingest too, and texts are ordered by code point."""
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+
+    def described(thing: Any, kind: str, *_: object) -> bool:
+        return kind in ("table", "column") and "_p" not in str(getattr(thing, "name", ""))[-8:]
+
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": described})
+        assert [d for d in compare_metadata(context, METADATA) if "alembic" not in str(d)] == []
+    engine.dispose()
+
+
+def test_a_decision_comes_back_with_what_belongs_to_it(store: Store) -> None:
+    sent = decisions(1, 70, points={"worker-2": {"ImageLocality": 7}})
+    outcome = bound(sent[40], TABLE)
+    put(store, ROWS, *sent, replace(outcome, sequence=71))
+    for decision in sent:
+        found = store.reader.decision_of_pod("shop", decision.pod.name)
+        assert found is not None
+        assert found.decision == decision
+        assert found.table.names == TABLE.names
+    found = store.reader.decision_of_pod("shop", "p-41")
+    assert found is not None
+    assert [o.sequence for o in found.outcomes] == [71]
+    assert {row.pod: row.state for row in store.reader.decisions(limit=100)}["p-41"] == "Bound"
+
+
+def test_what_is_sent_again_is_stored_once(store: Store) -> None:
+    frames = [ROWS, *decisions(1, 5)]
+    assert put(store, *frames) == {"accepted": 6, "duplicates": 0}
+    assert put(store, *frames) == {"accepted": 0, "duplicates": 6}
+    facts = store.reader.node_facts("worker-1")
+    assert facts is not None
+    assert facts.counters[("considered", "", "")] == 5
+
+
+def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
+    with pytest.raises(NodeRowsMissingError):
+        put(store, ROWS, *decisions(1, 3), a_decision(sequence=4, generation=99))
+    assert sequences(store) == []
+    with pytest.raises(BatchError):
+        put(store, ROWS, *decisions(1, 3), a_decision(sequence=4, cluster="another"))
+    assert store.reader.incarnations() == []
+    put(store, ROWS, *decisions(1, 3))
+    assert sequences(store) == [1, 2, 3]
+
+
+def test_names_with_a_zero_byte_can_be_stored(store: Store) -> None:
+    """A scheduler never sends one; who does must not be able to stop a spool."""
+    put(store, ROWS, replace(a_decision(), message="a\0b"))
+    assert sequences(store) == [1]
+
+
+def test_replicas_continue_each_other(replicas: Callable[[], Store]) -> None:
+    """Whatever one remembers of an incarnation, the other may have moved on: idempotence, gaps, node ids, chains."""
+    one, other = replicas(), replicas()
+    put(one, ROWS, *decisions(1, 3))
+    assert put(other, ROWS, *decisions(2, 6)) == {"accepted": 3, "duplicates": 3}
+    assert put(one, *decisions(5, 9)) == {"accepted": 3, "duplicates": 2}
+    put(other, *decisions(12, 13), Gap(INCARNATION, 14, 10, 10, "disk full", 0))
+    assert sequences(one) == [*range(1, 10), 12, 13]
+    (known,) = one.reader.incarnations()
+    assert (known.highest, known.missing, known.explained) == (14, 1, 1)
+    facts = one.reader.node_facts("worker-1")
+    assert facts is not None
+    assert facts.counters[("considered", "", "")] == 11
+
+
+def test_replicas_that_write_at_the_same_time_lose_nothing(replicas: Callable[[], Store]) -> None:
+    """Each its own incarnation, and both the same one: every frame once, ids in the order of commits."""
+    stores = [replicas(), replicas()]
+    failures: list[BaseException] = []
+    seen: list[int] = []
+
+    def write(store: Store, own: str) -> None:
+        try:
+            for i in range(1, 40, 3):
+                put(store, ROWS, *decisions(i, i + 2))
+                put(store, TABLE.rows(CLUSTER, own), *decisions(i, i + 2, incarnation=own))
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=write, args=(s, f"own-{i}")) for i, s in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    reader = replicas().reader
+    while any(thread.is_alive() for thread in threads):
+        now = [row.id for row in reader.decisions(limit=1000)]
+        assert set(seen) <= set(now)
+        assert not [i for i in now if seen and i < seen[0] and i not in seen], "an id that came late would be missed"
+        seen = now
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    per_incarnation = {k.incarnation: (k.highest, k.missing) for k in reader.incarnations()}
+    assert per_incarnation == {INCARNATION: (39, 0), "own-0": (39, 0), "own-1": (39, 0)}
+    assert len(reader.decisions(limit=1000)) == 117
+
+
+def test_old_decisions_go_and_histories_stay(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *(f for d in decisions(1, 299) if d.sequence % 2 for f in (d, bound(d, TABLE))))
+    clock.now_s += 2 * 86_400
+    put(store, *decisions(1001, 1003))
+    assert pruned(store, clock, max_age_s=86_400) == 150
+    assert sequences(store) == [1001, 1002, 1003]
+    assert store.reader.sizes().rows["outcomes"] == 0
+    facts = store.reader.node_facts("worker-1")
+    assert facts is not None
+    assert facts.counters[("considered", "", "")] == 153
+    put(store, *decisions(1004, 1010))
+    assert all(store.reader.decision_of_pod("shop", f"p-{i}") for i in range(1001, 1011))
+
+
+def test_the_oldest_go_when_the_database_is_too_large(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 200))
+    clock.now_s += PARTITION_US / 1e6
+    put(store, *decisions(201, 210))
+    with pytest.raises(AssertionError):
+        assert pruned(store, clock) > 0
+    assert 0 < pruned(store, clock, max_bytes=store.reader.sizes().live_bytes - 1) <= 200
+    left = sequences(store)
+    assert left == list(range(left[0], 211))
+
+
+def test_nothing_is_stored_against_what_another_replica_pruned(replicas: Callable[[], Store], clock: Clock) -> None:
+    one, other = replicas(), replicas()
+    put(one, ROWS, *decisions(1, 5))
+    with other.writer.transaction() as connection:
+        connection.execute(sa.text("DELETE FROM decisions"))
+    put(one, *decisions(6, 8))
+    assert all(one.reader.decision_of_pod("shop", f"p-{i}") for i in (6, 7, 8))
+
+
+def test_readiness_needs_a_database_that_can_be_written(store: Store) -> None:
+    store.reader.check()
+    store.writer.check()
+
+
+def test_a_database_that_is_not_there_is_refused_with_the_reason() -> None:
+    with pytest.raises(StoreError, match=r"cannot use postgresql://u:\*\*\*@127\.0\.0\.1:1/d: connection failed"):
+        Store("postgresql://u:secret@127.0.0.1:1/d")
+
+
+def test_a_reader_cannot_write(store: Store) -> None:
+    with pytest.raises((StoreUnavailableError, sa.exc.DBAPIError)), store.reader._snapshot() as connection:
+        connection.execute(sa.text("DELETE FROM decisions"))
