@@ -16,7 +16,7 @@ from flask import Flask, Response, g, request
 
 from herodotus_endpoint import __version__, errors, ingest, insights, legacy, openapi, queries, surveys
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.errors import busy, json_response
+from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.questions import Questions
@@ -63,8 +63,6 @@ def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metri
     def readyz() -> Response:
         store.reader.check()
         store.writer.check()
-        if settings.access and not settings.access.ready():
-            raise busy(503, "the API server has not said yet how its front proxy is known")
         return Response("ok", content_type="text/plain; charset=utf-8")
 
     @app.get("/metrics", endpoint="metrics")

@@ -132,14 +132,14 @@ def _listening(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="the certificate's key")
     group.add_argument(
         "--threads",
-        type=_between(1, MAX_THREADS),
+        type=_Between(1, MAX_THREADS),
         default=DEFAULT_THREADS,
         metavar="N",
         help=f"requests answered at the same time, 1 to {MAX_THREADS} (default {DEFAULT_THREADS})",
     )
     group.add_argument(
         "--workers",
-        type=_between(1, MAX_WORKERS),
+        type=_Between(1, MAX_WORKERS),
         default=1,
         metavar="N",
         help=f"processes, each with so many threads, 1 to {MAX_WORKERS}; more than one needs PostgreSQL (default 1)",
@@ -158,14 +158,14 @@ def _readers(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--max-watches",
-        type=_between(0, 256),
+        type=_Between(0, 256),
         default=MAX_WATCHES,
         metavar="N",
         help="watches at the same time in each process (default %(default)s)",
     )
     group.add_argument(
         "--max-watches-per-user",
-        type=_between(0, 256),
+        type=_Between(0, 256),
         default=MAX_WATCHES_PER_USER,
         metavar="N",
         help="of them, of one user (default %(default)s)",
@@ -260,7 +260,7 @@ def _bytes(value: str) -> int:
     return size
 
 
-class _between:
+class _Between:
     """A whole number within bounds."""
 
     def __init__(self, least: int, most: int) -> None:

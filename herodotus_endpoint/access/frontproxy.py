@@ -28,7 +28,7 @@ from herodotus_endpoint.access.user import User
 
 PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 EVERY_S: Final = 60.0  # how often the settings are read: they change once in years
-RETRY_S: Final = 1.0  # until they are known: nobody gets in before
+RETRY_S: Final = 5.0  # while they cannot be read; those that were known stay
 _log: Final = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, str]]  # as sent, in order; names in any case
@@ -70,10 +70,11 @@ class FrontProxy:
 class Published:
     """The settings as the API server publishes them, kept up to date in a thread of its own."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, known: FrontProxy) -> None:
+        """`known`: as they were at the start."""
         self._api = api
         self._stop = threading.Event()
-        self.known = FrontProxy()
+        self.known = known
 
     def start(self) -> None:
         """Begin to read them."""
@@ -83,21 +84,21 @@ class Published:
         """Read them no more."""
         self._stop.set()
 
-    def read(self) -> None:
-        """Read them once. NoAnswerError where they cannot be had; those that were known stay."""
-        self.known = settings(self._api.get(PATH).get("data") or {})
-
     def _run(self) -> None:
         said = ""
-        while not self._stop.is_set():
+        while not self._stop.wait(RETRY_S if said else EVERY_S):
             try:
-                self.read()
+                self.known = read(self._api)
                 said = ""
             except NoAnswerError as e:
                 if str(e) != said:
                     said = str(e)
                     _log.warning("cannot read how the front proxy is known, trying again: %s", e)
-            self._stop.wait(RETRY_S if said else EVERY_S)
+
+
+def read(api: ApiServer) -> FrontProxy:
+    """The settings of now. NoAnswerError where they cannot be had."""
+    return settings(api.get(PATH).get("data") or {})
 
 
 def settings(data: Mapping[str, Any]) -> FrontProxy:

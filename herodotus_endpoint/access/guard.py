@@ -32,11 +32,10 @@ Needs = Callable[[Mapping[str, Any]], Right]  # from the path's parts
 
 @dataclass(frozen=True)
 class Access:
-    """Delegated to the API server. `ready`: whether it has said how its front proxy is known."""
+    """Delegated to the API server."""
 
     identity: Identity
     rights: Rights
-    ready: Callable[[], bool]
 
 
 def _of(verb: str, resource: str, name: str = "") -> Needs:

@@ -29,7 +29,7 @@ class Authority:
         return self._issue(user, subject, x509.ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def server(self, name: str) -> tuple[Path, Path]:
-        """The files of a server's certificate and key, for loopback."""
+        """The files of a server's certificate and key, for that name and for loopback."""
         return self._issue(name, [(x509.NameOID.COMMON_NAME, name)], x509.ExtendedKeyUsageOID.SERVER_AUTH)
 
     def _issue(
@@ -41,7 +41,10 @@ class Authority:
             self._builder(name, key)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(
-                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+                x509.SubjectAlternativeName(
+                    [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName(file.replace(":", "-"))]
+                ),
+                critical=False,
             )
             .sign(self._key, hashes.SHA256())
         )

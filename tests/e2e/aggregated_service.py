@@ -1,0 +1,46 @@
+"""The decisions service as an APIService's backend over a SQLite file, which the command itself refuses: for tests."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from herodotus_endpoint.access.delegation import Delegation, resolved
+from herodotus_endpoint.server import Address, Listening, serve
+from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.store import prepare, sqlite_url
+from herodotus_endpoint.tls import TlsFiles
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--cert", type=Path, required=True)
+    parser.add_argument("--key", type=Path, required=True)
+    parser.add_argument("--client-ca", type=Path)
+    parser.add_argument("--sender", action="append", default=[])
+    parser.add_argument("--max-watches", type=int, default=32)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO)
+    senders = dict(s.partition("=")[::2] for s in given.sender)
+    url = sqlite_url(given.data / "herodotus.db")
+    prepare(url)
+    serve(
+        Settings(max_watches=given.max_watches),
+        url,
+        Listening(
+            [Address(given.host, given.port)],
+            probes=[Address("127.0.0.1", 0)],
+            threads=4,
+            tls=TlsFiles(given.cert, given.key, given.client_ca),
+        ),
+        resolved(Delegation(given.kubeconfig, True, senders, bool(given.client_ca), "herodotus-endpoint")),
+    )
+
+
+if __name__ == "__main__":
+    main()

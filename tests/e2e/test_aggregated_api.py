@@ -1,0 +1,400 @@
+"""The decisions service behind a real kube-apiserver: kubectl's own commands, RBAC, namespaces that go."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from herodotus_record import codec
+from herodotus_record.model import Candidate, Frame, Preemption
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.e2e.conftest import NO_BINARIES
+from tests.e2e.control_plane import ControlPlane, assets
+from tests.processes import ROOT, Process, eventually, free_port, python
+from tests.scheduler.serving.authorities import Authority
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(assets() is None, reason=NO_BINARIES)]
+
+NAME = "herodotus-endpoint.herodotus.svc"
+SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
+MANIFESTS = ROOT / "deploy" / "aggregated-api"
+API = "/apis/herodotus.dev/v1alpha1"
+FIRST, SECOND, THIRD = (f"01900000-0000-7000-8000-{sequence:012x}" for sequence in (1, 3, 4))
+NODES = ("worker-1", "worker-2", "worker-3")
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback, which an EndpointSlice may not have."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.254", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("THIS MACHINE HAS NO ADDRESS BESIDE LOOPBACK")
+        return str(probe.getsockname()[0])
+
+
+@dataclass
+class System:
+    """A control plane, the service behind it, and kubectl as anybody."""
+
+    plane: ControlPlane
+    directory: Path
+    address: str
+    port: int
+    kubectl_of: dict[str, Path]
+    service: Process
+    controllers: Process | None = None
+    cluster: str = ""
+    token: str = ""  # a sender's
+
+    def kubectl(self, *arguments: str, user: str = "admin", stdin: str = "", code: int = 0) -> str:
+        done = self.run(*arguments, user=user, stdin=stdin)
+        assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout if code == 0 else done.stderr
+
+    def run(self, *arguments: str, user: str = "admin", stdin: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {"KUBECONFIG": str(self.kubectl_of[user]), "HOME": str(self.directory / user)}
+        return subprocess.run(
+            [_kubectl(), *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    def send(self, token: str, *frames: Frame) -> httpx.Response:
+        return httpx.post(
+            f"https://127.0.0.1:{self.port}/ingest/v1/frames",
+            content=b"".join(map(codec.encode, frames)),
+            headers={"Content-Type": codec.CONTENT_TYPE, "Authorization": f"Bearer {token}"},
+            verify=False,
+        )
+
+    def available(self) -> bool:
+        found = json.loads(self.kubectl("get", "apiservice", "v1alpha1.herodotus.dev", "-o", "json"))
+        return any(c["type"] == "Available" and c["status"] == "True" for c in found["status"].get("conditions", ()))
+
+
+def _kubectl() -> str:
+    program = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
+    return program
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    binaries, directory = assets(), tmp_path_factory.mktemp("aggregated")
+    assert binaries is not None
+    users, proxies, servers = (Authority(directory, name) for name in ("users", "proxies", "servers"))
+    proxy_cert, proxy_key = proxies.client("front-proxy")
+    address, port = own_address(), free_port()
+    plane = ControlPlane(
+        binaries,
+        directory,
+        f"--client-ca-file={users.file}",
+        f"--requestheader-client-ca-file={proxies.file}",
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={proxy_cert}",
+        f"--proxy-client-key-file={proxy_key}",
+        "--enable-aggregator-routing=true",
+    )
+    kubeconfigs = {"admin": _kubeconfig(directory, "admin", plane.kubeconfig()["users"][0]["user"], plane)}
+    for user, group in (("ada", "team-a"), ("bob", "team-b"), ("nora", "node-readers")):
+        cert, key = users.client(user, group)
+        login = {"client-certificate": str(cert), "client-key": str(key)}
+        kubeconfigs[user] = _kubeconfig(directory, user, login, plane)
+    cert, key = servers.server(NAME)
+
+    def start() -> Process:
+        command = [
+            *python("tests.e2e.aggregated_service", "--data", str(directory / "data")),
+            *("--host", "0.0.0.0", "--port", str(port), "--cert", str(cert), "--key", str(key)),
+            *("--kubeconfig", str(kubeconfigs["service"]), "--sender", SENDER),
+        ]
+        process = Process("service", command, directory / "service.log")
+        process.wait_for(r"listening on http://\S+ \(probes\)", 30.0)
+        return process
+
+    found = System(plane, directory, address, port, kubeconfigs, None)  # type: ignore[arg-type]
+    try:
+        plane.wait_until_ready()
+        for namespace in ("herodotus", "shop", "ci"):
+            found.kubectl("create", "namespace", namespace)
+        for account in ("herodotus-endpoint", "herodotus-scheduler"):
+            found.kubectl("-n", "herodotus", "create", "serviceaccount", account)
+        found.kubectl("apply", "-f", str(MANIFESTS / "rbac.yaml"))
+        for user, namespace in (("ada", "shop"), ("bob", "ci")):
+            found.kubectl(
+                "-n", namespace, "create", "rolebinding", user, "--clusterrole=herodotus-view", f"--user={user}"
+            )
+        found.kubectl("create", "clusterrolebinding", "nora", "--clusterrole=herodotus-nodes", "--user=nora")
+        token = found.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint").strip()
+        kubeconfigs["service"] = _kubeconfig(directory, "service", {"token": token}, plane)
+        found.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_service(found)))
+        found.service = start()
+        apply_api_service(found, servers)
+        found.controllers = _controllers(binaries, directory, kubeconfigs["admin"])
+        eventually(found.available, "the APIService to be available", 30.0, every_s=0.3)
+        _store(found)
+        yield found
+    finally:
+        for process in (found.controllers, found.service):
+            if process is not None and process.running:
+                process.stop()
+        plane.stop()
+
+
+def _kubeconfig(directory: Path, name: str, user: dict[str, str], plane: ControlPlane) -> Path:
+    config = plane.kubeconfig() | {"users": [{"name": "admin", "user": user}]}
+    path = directory / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _service(system: System) -> list[dict[str, Any]]:
+    metadata = {"name": "herodotus-endpoint", "namespace": "herodotus"}
+    port = {"name": "queries", "port": 8000, "targetPort": system.port}
+    ready = {"addresses": [system.address], "conditions": {"ready": True}}
+    label = {"kubernetes.io/service-name": "herodotus-endpoint"}
+    return [
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [port]}},
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": metadata | {"labels": label},
+            "addressType": "IPv4",
+            "ports": [{"name": "queries", "port": system.port}],
+            "endpoints": [ready],
+        },
+    ]
+
+
+def apply_api_service(system: System, servers: Authority) -> None:
+    (service, _) = yaml.safe_load_all((MANIFESTS / "apiservice.yaml").read_text())
+    service["spec"]["caBundle"] = base64.b64encode(servers.pem.encode()).decode()
+    system.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(service))
+
+
+def _controllers(binaries: Path, directory: Path, kubeconfig: Path) -> Process | None:
+    """kube-controller-manager, for namespaces that go."""
+    program = binaries / "kube-controller-manager"
+    if not program.exists():
+        return None
+    command = [str(program), f"--kubeconfig={kubeconfig}", "--controllers=namespace-controller", "--leader-elect=false"]
+    return Process("controllers", [*command, "--secure-port=0"], directory / "controllers.log")
+
+
+def _store(system: System) -> None:
+    cluster = system.cluster = json.loads(system.kubectl("get", "ns", "kube-system", "-o", "json"))["metadata"]["uid"]
+    asked = ("create", "token", "herodotus-scheduler", "--audience=herodotus-endpoint")
+    system.token = system.kubectl("-n", "herodotus", *asked).strip()
+    table = a_table(NODES)
+    first = a_decision(pod="web-1", cluster=cluster, sequence=1)
+    second = a_decision(pod="web-2", cluster=cluster, sequence=3, rejected=FULL)
+    candidates = tuple(Candidate(node, ("ci/job-1", "shop/web-0"), 0) for node in NODES)
+    second = replace(second, preemption=Preemption("worker-1", candidates, False))
+    third = a_decision(pod="job-2", namespace="ci", cluster=cluster, sequence=4)
+    frames = (table.rows(cluster, first.key.incarnation), first, bound(first, table, sequence=2), second, third)
+    answer = system.send(system.token, *frames)
+    assert answer.status_code == 200, answer.text
+
+
+def cells(printed: str) -> list[list[str]]:
+    """A table's words, without its ages."""
+    return [
+        re.split(r"\s{2,}", re.sub(r"\s+\d+[smhd]\d*[smhd]?\b", "  AGE", line.strip())) for line in printed.splitlines()
+    ]
+
+
+DENIED = (
+    'Error from server (Forbidden): decisions.herodotus.dev is forbidden: User "{}" cannot list resource "decisions" in'
+    ' API group "herodotus.dev" {}\n'
+)
+
+
+def test_a_reader_of_a_namespace_lists_its_decisions_and_no_others(system: System) -> None:
+    assert cells(system.kubectl("get", "decisions", "-n", "shop", user="ada")) == [
+        ["NAME", "POD", "ATTEMPT", "STATE", "NODE", "FEASIBLE", "AGE"],
+        [SECOND, "web-2", "1", "Unschedulable", "<none>", "0/3", "AGE"],
+        [FIRST, "web-1", "1", "Bound", "worker-1", "3/3", "AGE"],
+    ]
+    for user, arguments, where in (
+        ("ada", ["-n", "ci"], 'in the namespace "ci"'),
+        ("bob", ["-n", "shop"], 'in the namespace "shop"'),
+        ("ada", ["-A"], "at the cluster scope"),
+        ("nora", ["-n", "shop"], 'in the namespace "shop"'),
+    ):
+        assert system.kubectl("get", "decisions", *arguments, user=user, code=1) == DENIED.format(user, where)
+
+
+def test_the_administrator_sees_every_namespace_page_by_page(system: System) -> None:
+    printed = cells(system.kubectl("get", "decisions", "-A", "--chunk-size=1"))
+    assert [row[:3] for row in printed] == [
+        ["NAMESPACE", "NAME", "POD"],
+        ["ci", THIRD, "job-2"],
+        ["shop", SECOND, "web-2"],
+        ["shop", FIRST, "web-1"],
+    ]
+
+
+def test_who_may_what_is_asked_as_of_any_resource(system: System) -> None:
+    said = {
+        (user, *asked): system.run("auth", "can-i", *asked, user=user).stdout.strip()
+        for user, asked in (
+            ("ada", ("list", "decisions.herodotus.dev", "-n", "shop")),
+            ("ada", ("list", "decisions.herodotus.dev", "-n", "ci")),
+            ("ada", ("get", "nodehistories.herodotus.dev")),
+            ("nora", ("get", "nodehistories.herodotus.dev")),
+            ("bob", ("delete", "decisions.herodotus.dev", "-n", "ci")),
+        )
+    }
+    assert [*said.values()] == ["yes", "no", "no", "yes", "no"]
+
+
+def test_an_administrator_asks_as_somebody_else(system: System) -> None:
+    as_ada = ("--as", "ada", "--as-group", "team-a")
+    assert system.kubectl("get", "decisions", "-n", "shop", "-o", "name", *as_ada).split() == [
+        f"decision.herodotus.dev/{SECOND}",
+        f"decision.herodotus.dev/{FIRST}",
+    ]
+    assert system.kubectl("get", "decisions", "-A", *as_ada, code=1) == DENIED.format("ada", "at the cluster scope")
+
+
+@pytest.mark.parametrize(
+    ("selector", "pods"),
+    [
+        (["--field-selector", "spec.pod=web-1"], ["web-1"]),
+        (["--field-selector", "status.state!=Bound"], ["web-2"]),
+        (["-l", "herodotus.dev/state in (Unschedulable, Error)"], ["web-2"]),
+        (["-l", "herodotus.dev/node"], ["web-1"]),
+        (["-l", "!herodotus.dev/node"], ["web-2"]),
+        (["-l", "app=checkout"], []),
+    ],
+    ids=lambda v: " ".join(v),
+)
+def test_decisions_are_selected(system: System, selector: list[str], pods: list[str]) -> None:
+    template = "jsonpath={.items[*].spec.pod.name}"
+    assert system.kubectl("get", "decisions", "-n", "shop", *selector, "-o", template, user="ada").split() == pods
+
+
+def test_describe_explain_and_api_resources_work(system: System) -> None:
+    described = system.kubectl("describe", "decision", "web-2", "-n", "shop", user="ada")
+    assert f"Name:         {SECOND}" in described
+    explained = system.kubectl("explain", "decisions.status.state", user="ada")
+    assert "Bound, Binding, DryRun, Failed, Unschedulable or Error." in explained
+    assert "FIELD: window" in system.kubectl("explain", "nodehistories.window")
+    resources = system.kubectl("api-resources", "--api-group=herodotus.dev", "-o", "name").split()
+    assert {"decisions.herodotus.dev", "nodehistories.herodotus.dev"} <= set(resources)
+
+
+def test_what_a_reader_may_not_see_is_hidden_from_them_alone(system: System) -> None:
+    def victims(user: str) -> list[str]:
+        found = json.loads(system.kubectl("get", "decision", SECOND, "-n", "shop", "-o", "json", user=user))
+        return list(found["spec"]["preemption"]["candidates"][0]["victims"])
+
+    assert (victims("ada"), victims("admin")) == (["(hidden)", "shop/web-0"], ["ci/job-1", "shop/web-0"])
+    history = json.loads(system.kubectl("get", "--raw", f"{API}/nodehistories/worker-1?since=999999999", user="nora"))
+    assert [r["pod"] for r in history["recent"]] == ["(hidden)"] * 3
+    assert history["considered"] == 3
+    assert "job" not in json.dumps(history)
+
+
+def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
+    log = tmp_path / "watch.log"
+    environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path)}
+    watch = Process("watch", [_kubectl(), "get", "decisions", "-n", "shop", "-w"], log, environment)
+    try:
+        watch.wait_for("web-1")
+        table = a_table(NODES)
+        late = a_decision(pod="web-3", cluster=system.cluster, sequence=10)
+        assert system.send(system.token, late).status_code == 200
+        watch.wait_for(r"web-3\s+1\s+Binding")
+        assert system.send(system.token, bound(late, table, sequence=11)).status_code == 200
+        watch.wait_for(r"web-3\s+1\s+Bound")
+    finally:
+        watch.kill()
+
+
+def test_a_reader_with_a_token_may_ask_the_service_itself(system: System) -> None:
+    """Without the API server in between, and with the same rights."""
+    system.kubectl("-n", "ci", "create", "serviceaccount", "reader")
+    system.kubectl(
+        "-n", "ci", "create", "rolebinding", "reader", "--clusterrole=herodotus-view", "--serviceaccount=ci:reader"
+    )
+    token = system.kubectl("-n", "ci", "create", "token", "reader").strip()
+    answers = [
+        httpx.get(
+            f"https://127.0.0.1:{system.port}{API}/namespaces/{namespace}/decisions", headers=headers, verify=False
+        )
+        for namespace, headers in (
+            ("ci", {"Authorization": f"Bearer {token}"}),
+            ("shop", {"Authorization": f"Bearer {token}"}),
+            ("ci", {"Authorization": f"Bearer {system.token}"}),  # meant for ingest
+            ("ci", {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}),
+        )
+    ]
+    assert [a.status_code for a in answers] == [200, 403, 401, 401]
+
+
+@pytest.mark.parametrize("audience", ["", "somebody-else"])
+def test_records_are_taken_with_a_token_for_the_service_alone(system: System, audience: str) -> None:
+    flags = [f"--audience={audience}"] if audience else []
+    token = system.kubectl("-n", "herodotus", "create", "token", "herodotus-scheduler", *flags).strip()
+    assert system.send(token, a_decision(cluster=system.cluster, sequence=50)).status_code == 401
+
+
+def test_records_of_another_cluster_or_sender_are_refused(system: System) -> None:
+    assert system.send(system.token, a_decision(cluster="another", sequence=50)).status_code == 403
+    other = system.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint", "--audience=herodotus-endpoint")
+    assert system.send(other.strip(), a_decision(cluster=system.cluster, sequence=50)).status_code == 403
+
+
+def deleted(system: System, namespace: str, timeout_s: float) -> float | None:
+    """How long a namespace took to go; None when it did not."""
+    began = time.monotonic()
+    system.kubectl("delete", "namespace", namespace, "--wait=false")
+    while time.monotonic() - began < timeout_s:
+        if system.run("get", "namespace", namespace).returncode:
+            return time.monotonic() - began
+        time.sleep(0.2)
+    return None
+
+
+def test_namespaces_go_with_the_service_and_without_it_once_the_api_service_is_removed(
+    system: System, record_property: Callable[[str, object], None]
+) -> None:
+    """The last test: it ends the service."""
+    if system.controllers is None:
+        pytest.skip("NO kube-controller-manager beside kube-apiserver: no namespace is deleted")
+    for name in ("with", "without"):
+        system.kubectl("create", "namespace", name)
+    with_s = deleted(system, "with", 30.0)
+    assert with_s is not None
+    system.service.stop()
+    eventually(lambda: not system.available(), "the API server to notice", 60.0, every_s=0.3)
+    assert deleted(system, "without", 10.0) is None, "this is why an APIService needs two replicas"
+    conditions = json.loads(system.kubectl("get", "namespace", "without", "-o", "json"))["status"]["conditions"]
+    assert ("NamespaceDeletionDiscoveryFailure", "True") in {(c["type"], c["status"]) for c in conditions}
+    began = time.monotonic()
+    system.kubectl("delete", "apiservice", "v1alpha1.herodotus.dev")
+    eventually(lambda: bool(system.run("get", "namespace", "without").returncode), "the namespace to go", 60.0, 0.2)
+    record_property("with the service, s", round(with_s, 1))
+    record_property("after the APIService was removed, s", round(time.monotonic() - began, 1))
+    print(f"namespace gone: with the service {with_s:.1f} s, after removal {time.monotonic() - began:.1f} s")
