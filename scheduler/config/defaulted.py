@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler.config.arguments import Registry, arguments
-from scheduler.config.profiles import merged_multi_point
+from scheduler.config.profiles import by_own_names, merged_multi_point
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.framework.plugin import NoArgs
 
@@ -26,16 +26,18 @@ def defaulted(config: Configuration, registry: Registry) -> Json:
 
 def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
     multi_point = merged_multi_point(profile.plugins.multi_point)
-    args = arguments(profile, f"profiles[{index}]", registry)
     enabled = {ref.name for ref in multi_point} | {
         ref.name for point in _points(profile.plugins).values() for ref in point.enabled
     }
+    # by the names that they give themselves, which their arguments have, be they enabled as module:Class or not
+    known = {plugin.name: plugin.args_type for plugin in (registry[name] for name in enabled & registry.keys())}
+    args = arguments(by_own_names(profile, registry), f"profiles[{index}]", registry)
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
-            {"name": name, "args": _written(name, args.get(name, registry[name].args_type()))}
-            for name in sorted(enabled & registry.keys())
-            if registry[name].args_type is not NoArgs
+            {"name": name, "args": _written(name, args.get(name, args_type()))}
+            for name, args_type in sorted(known.items())
+            if args_type is not NoArgs
         ],
         "plugins": {point: _plugin_set(plugins) for point, plugins in _points(profile.plugins).items()},
     }

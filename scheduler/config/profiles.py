@@ -25,7 +25,7 @@ _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAUL
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
     """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
-    profile = _by_own_names(config.profiles[index], registry)
+    profile = by_own_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
     multi_point = merged_multi_point(profile.plugins.multi_point)
     args = arguments(profile, path, registry)
@@ -65,7 +65,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
     )
 
 
-def _by_own_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
+def by_own_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
     """The profile with `module:Class` replaced by what the plugin calls itself, which is what records say."""
 
     def named(ref: Any) -> Any:

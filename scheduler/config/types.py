@@ -40,7 +40,7 @@ class ClientConnection(Struct, frozen=True):
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = "application/vnd.kubernetes.protobuf"  # kube-scheduler's default; ours speaks JSON
-    qps: float = 50
+    qps: int | float = 50
     burst: Int32 = 100
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from scheduler.app import main
+from scheduler.config import read
+from scheduler.config.defaulted import defaulted
 from scheduler.evaluate import evaluate
 from scheduler.evaluate.cases import CaseError
 from scheduler.framework.per_node import PerNodePlugin
@@ -96,6 +98,18 @@ def test_a_plugin_is_had_by_its_entry_point_or_its_module(installed: Callable[[s
         "normalized": {"n": 9},
         "weight": 3,
     }
+
+
+@pytest.mark.parametrize("name", ["Even", "even_plugins:Even"], ids=["its name", "module:Class"])
+def test_what_is_printed_of_a_plugin_by_its_module_can_be_read_again(
+    installed: Callable[[str], None], name: str
+) -> None:
+    written = config("even_plugins:Even")
+    written["profiles"][0]["pluginConfig"] = [{"name": name, "args": {"points": 9}}]
+    first = defaulted(read(json.dumps(written), registry=Registry()), Registry())
+    (args,) = [entry["args"] for entry in first["profiles"][0]["pluginConfig"] if entry["name"] == "Even"]
+    assert (args["points"], args["kind"]) == (9, "EvenArgs")
+    assert defaulted(read(json.dumps(first), registry=Registry()), Registry()) == first
 
 
 def test_arguments_are_checked_as_those_of_in_tree_plugins(installed: Callable[[str], None]) -> None:
