@@ -86,7 +86,11 @@ def serve(arguments: argparse.Namespace) -> None:
 
 def monitor(arguments: argparse.Namespace) -> None:
     """Learn until SIGTERM."""
-    Monitor(_kube(arguments), Rewards(arguments.store)).run(arguments.namespace, _stopped_by_signal())
+    learning, stop = Monitor(_kube(arguments), Rewards(arguments.store)), _stopped_by_signal()
+    # a thread of its own: a watch that waits for events does not hear of signals
+    threading.Thread(target=learning.run, args=(arguments.namespace, stop), name="monitor", daemon=True).start()
+    print("monitoring", arguments.namespace or "all namespaces", flush=True)
+    stop.wait()
 
 
 def rewards(arguments: argparse.Namespace) -> None:

@@ -114,8 +114,8 @@ class Kube:
                 listed(found)
                 while not stop.is_set():
                     version = self._watch(path, version, changed, stop, params or {})
-            except KubeError as e:
-                if e.code != 410:
+            except (KubeError, msgspec.MsgspecError) as e:
+                if not isinstance(e, KubeError) or e.code != 410:
                     _log.warning("watching %s: %s", path, e)
                     stop.wait(AGAIN_S)
 

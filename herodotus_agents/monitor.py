@@ -19,7 +19,7 @@ import msgspec
 from herodotus_agents import outcomes
 from herodotus_agents.kube import Kube, KubeError
 from herodotus_agents.objects import Pod
-from herodotus_agents.rewards import Rewards
+from herodotus_agents.rewards import Rewards, StoreError
 from scheduler.formulas import measurements
 
 _log: Final = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ MAX_TYPES: Final = 500  # published of a node: some 15 kB, of the 256 kB that al
 
 
 class Monitor:
-    """One watch's thread calls it."""
+    """For one thread."""
 
     def __init__(self, kube: Kube, rewards: Rewards) -> None:
         self._kube = kube
@@ -66,7 +66,10 @@ class Monitor:
     def _publish(self, nodes: set[str]) -> None:
         if not nodes:
             return
-        self._rewards.save()
+        try:
+            self._rewards.save()
+        except StoreError as e:
+            _log.error("rewards are not kept: %s", e)
         for node in sorted(nodes):
             worst = sorted(self._rewards.worse_on(node).items(), key=lambda item: item[1])[:MAX_TYPES]
             value = json.dumps(dict(sorted(worst)), separators=(",", ":")) if worst else None

@@ -1,0 +1,63 @@
+"""A simulated cluster with nodes and pods for annotators and the monitor, and a scripted Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from herodotus_agents.kube import Kube
+from herodotus_agents.prometheus import Prometheus
+from herodotus_sim import SimulatedCluster
+
+Json = dict[str, Any]
+
+
+def node(name: str, address: str = "", **allocatable: str) -> Json:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
+    addresses = [{"type": "InternalIP", "address": address}] if address else []
+    status = {"allocatable": amounts, "addresses": addresses}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, on: str = "", phase: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Json:
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    made: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
+        "spec": {"containers": [container], **({"nodeName": on} if on else {}), **spec},
+    }
+    return made | ({"status": {"phase": phase}} if phase else {})
+
+
+@contextmanager
+def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, Kube]]:
+    with SimulatedCluster(objects=list(objects)) as sim:
+        yield sim, Kube.find(server=sim.url)
+
+
+def annotations(sim: SimulatedCluster, name: str) -> dict[str, str]:
+    """What is annotated on a node, without when it was measured."""
+    found = sim.get("nodes", "", name)["metadata"].get("annotations") or {}
+    return {key: value for key, value in found.items() if not key.endswith("measured-at")}
+
+
+def prometheus(answer: Callable[[httpx.Request], httpx.Response]) -> Prometheus:
+    return Prometheus("http://prometheus.test:9090", transport=httpx.MockTransport(answer))
+
+
+def matrix(series: dict[str, list[float]]) -> httpx.Response:
+    """A range query's answer: values by instance, one every second."""
+    result = [
+        {"metric": {"instance": name}, "values": [[1000 + i, str(v)] for i, v in enumerate(values)]}
+        for name, values in series.items()
+    ]
+    return httpx.Response(200, json={"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+
+def vector(series: dict[str, float]) -> httpx.Response:
+    result = [{"metric": {"instance": name}, "value": [1000, str(v)]} for name, v in series.items()]
+    return httpx.Response(200, json={"status": "success", "data": {"resultType": "vector", "result": result}})

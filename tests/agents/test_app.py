@@ -1,0 +1,174 @@
+"""The service's routes: what schedulers send and get, and how everything that is wrong is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from herodotus_agents import __version__
+from herodotus_agents.agent import Agent, BindError
+from herodotus_agents.app import create_app
+from herodotus_agents.nodes import KnownNodes
+from herodotus_agents.registry import Loaded, load
+from tests.agents.builders import a_node, a_pod, asked, left, points, service
+
+TIGHT = {"mean-free-cpu": "700", "std-free-cpu": "400"}
+
+
+def a_cache(*nodes: dict[str, Any]) -> KnownNodes:
+    known = KnownNodes()
+    known.listed([msgspec.Raw(json.dumps(node).encode()) for node in nodes])
+    return known
+
+
+def test_version_is_text_for_probes() -> None:
+    response = service("foo").get("/version")
+    assert (response.status_code, response.text) == (200, f"{__version__}\n")
+
+
+def test_foo_accepts_every_node_and_gives_each_a_point() -> None:
+    client, nodes = service("foo"), [a_node("n1"), a_node("n2")]
+    assert left(client, "foo", a_pod(), nodes) == (["n1", "n2"], {})
+    assert points(client, "foo", a_pod(), nodes) == {"n1": 1, "n2": 1}
+
+
+def test_only_the_chosen_agents_answer() -> None:
+    client = service("congestion")
+    assert client.post("/scheduler/priorities/congestion", json=asked(a_pod(), [])).status_code == 200
+    refused = client.post("/scheduler/priorities/foo", json=asked(a_pod(), []))
+    assert (refused.status_code, refused.json) == (404, {"Error": "no agent has the priority foo"})
+
+
+def test_all_means_every_agent() -> None:
+    verbs = service("all").get("/").json
+    assert verbs["agents"] == ["safe", "congestion", "pigeon", "reward", "foo"]
+    assert verbs["priorities"] == ["congestion", "foo", "pigeon-holing", "rl-priority", "safe-balance", "safe-overload"]
+    assert verbs["predicates"] == ["foo", "safe-overload"]
+
+
+def test_an_agent_that_fails_to_load_is_reported_and_takes_no_other_down() -> None:
+    known = {"foo": "herodotus_agents.agents.foo:KIND", "broken": "tests.agents.no_such_file:KIND"}
+    loaded = load(["all"], {}, {}, known=known)
+    client = create_app(loaded).test_client()
+    assert points(client, "foo", a_pod(), [a_node("n1")]) == {"n1": 1}
+    assert list(client.get("/").json["failed"]) == ["broken"]
+    assert "No module named" in client.post("/scheduler/priorities/broken", json={}).json["Error"]
+
+
+@pytest.mark.parametrize(
+    ("section", "why"),
+    [
+        ({"utilization": 120}, "settings.safe: Expected `int` <= 100 - at `$.utilization`"),
+        ({"utilisation": 90}, "settings.safe: Object contains unknown field `utilisation`"),
+    ],
+    ids=["out of range", "unknown key"],
+)
+def test_a_wrong_setting_in_the_file_is_an_error_of_that_agent(section: dict[str, Any], why: str) -> None:
+    loaded = load(["safe", "foo"], {"safe": section}, {})
+    assert dict(loaded.failed) == {"safe": f"SettingsError: {why}"}
+    assert list(loaded.agents) == ["foo"]
+
+
+def test_nodes_are_answered_byte_for_byte_as_they_came() -> None:
+    """What an agent does not read must not get lost."""
+    node = a_node("n1") | {"spec": {"podCIDR": "10.0.0.0/24", "future": [1, {"x": None}]}}
+    answer = service("foo").post("/scheduler/predicates/foo", json=asked(a_pod(), [node])).json
+    assert answer["Nodes"]["items"] == [node]
+    assert answer["NodeNames"] is None
+
+
+def test_keys_are_read_in_any_case_and_written_as_kube_scheduler_reads_them() -> None:
+    request = {"pod": a_pod(), "nodes": {"metadata": {}, "items": [a_node("n1")]}}
+    answer = service("foo").post("/scheduler/predicates/foo", json=request).json
+    assert list(answer) == ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
+
+
+def test_names_in_names_out() -> None:
+    client = service("safe", known=a_cache(a_node("n1"), a_node("n2", TIGHT)))
+    request = {"Pod": a_pod(), "Nodes": None, "NodeNames": ["n1", "n2", "unseen"]}
+    answer = client.post("/scheduler/predicates/safe-overload", json=request).json
+    assert (answer["Nodes"], answer["NodeNames"], list(answer["FailedNodes"])) == (None, ["n1", "unseen"], ["n2"])
+
+
+def test_the_cache_follows_the_watch() -> None:
+    known = a_cache(a_node("n1"), a_node("n2"))
+    known.changed("DELETED", msgspec.Raw(json.dumps(a_node("n2")).encode()))
+    known.changed("MODIFIED", msgspec.Raw(json.dumps(a_node("n1", {"congestion-factor": "100"})).encode()))
+    client = service("congestion", known=known)
+    answer = client.post("/scheduler/priorities/congestion", json={"Pod": a_pod(), "NodeNames": ["n1", "n2"]}).json
+    assert answer == [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 10}]
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"{", "the body is no ExtenderArgs: "),
+    "nothing": (b"", "the body is no ExtenderArgs: "),
+    "no pod": (b'{"Nodes":{"items":[]}}', "the body is no ExtenderArgs: "),
+    "no nodes": (b'{"Pod":{}}', "neither Nodes nor NodeNames"),
+    "names without a cache": (b'{"Pod":{},"NodeNames":["n1"]}', "NodeNames without Nodes: nodeCacheCapable needs"),
+    "a pod that is none": (b'{"Pod":[],"Nodes":{"items":[]}}', "Pod: Expected `object`, got `array`"),
+    "a node that is none": (b'{"Pod":{},"Nodes":{"items":[7]}}', "Nodes: Expected `object`, got `int`"),
+    "an amount that is none": (
+        b'{"Pod":{},"Nodes":{"items":[{"status":{"allocatable":{"cpu":"many"}}}]}}',
+        "cpu: 'many' is not a quantity",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["predicates", "priorities"])
+@pytest.mark.parametrize(("body", "why"), BAD.values(), ids=list(BAD))
+def test_a_request_that_cannot_be_used_is_refused_with_the_reason(body: bytes, why: str, kind: str) -> None:
+    client = service("safe")
+    response = client.post(f"/scheduler/{kind}/safe-overload", data=body)
+    assert response.status_code == 400
+    assert response.json["Error"].startswith(why)
+    assert client.get("/version").status_code == 200
+
+
+def test_an_agent_that_raises_is_answered_500_and_the_service_stays_up() -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError("by zero")
+
+    client = create_app(Loaded({"broken": Agent(priorities={"broken": broken})})).test_client()
+    response = client.post("/scheduler/priorities/broken", json=asked(a_pod(), []))
+    why = "/scheduler/priorities/broken failed: ZeroDivisionError: by zero"
+    assert (response.status_code, response.json) == (500, {"Error": why})
+    assert client.get("/version").status_code == 200
+
+
+BINDING = {"PodName": "p", "PodNamespace": "shop", "PodUID": "uid-p", "Node": "n1"}
+
+
+def test_binding_is_refused_unless_an_agent_binds() -> None:
+    response = service("all").post("/scheduler/bind", json=BINDING)
+    expected = {"Error": "no agent binds pods: leave the extender's bindVerb empty"}
+    assert (response.status_code, response.json) == (200, expected)
+
+
+def test_an_agent_may_bind_and_may_fail_to() -> None:
+    bound = []
+
+    def bind(namespace: str, name: str, uid: str, node: str) -> None:
+        if node == "n1":
+            raise BindError("n1 is closed")
+        bound.append((namespace, name, uid, node))
+
+    client = create_app(Loaded({"binder": Agent(bind=bind)})).test_client()
+    assert client.post("/scheduler/bind", json=BINDING).json == {"Error": "n1 is closed"}
+    assert client.post("/scheduler/bind", json=BINDING | {"Node": "n2"}).json == {"Error": ""}
+    assert bound == [("shop", "p", "uid-p", "n2")]
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        {"NodeNameToVictims": {"n1": {"Pods": [{"metadata": {"uid": "u1"}}], "NumPDBViolations": 1}}},
+        {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}},
+    ],
+    ids=["whole pods", "by UID"],
+)
+def test_preemption_has_no_objection(victims: dict[str, Any]) -> None:
+    answer = service("safe").post("/scheduler/preemption", json={"Pod": a_pod(), **victims}).json
+    assert answer == {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}}

@@ -1,0 +1,181 @@
+"""What becomes of pods turns into rewards, which survive a restart and stand on the nodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from herodotus_agents import outcomes
+from herodotus_agents.__main__ import main
+from herodotus_agents.monitor import Monitor
+from herodotus_agents.objects import Pod
+from herodotus_agents.outcomes import Outcome
+from herodotus_agents.rewards import Rewards
+from herodotus_sim import SimulatedCluster
+from tests.agents.builders import a_node, a_pod, points, service
+from tests.agents.cluster import annotations, node, pod, simulated
+from tests.processes import Process, eventually, python
+
+Json = dict[str, Any]
+
+
+def ended(at: str) -> Json:
+    return {"terminated": {"exitCode": 1, "finishedAt": f"2026-03-01T{at}Z"}}
+
+
+RUNNING: Json = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
+WAITING: Json = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+def status(*containers: tuple[Json, Json], phase: str = "Running") -> Json:
+    return {
+        "phase": phase,
+        "containerStatuses": [
+            {
+                "name": f"c{i}",
+                "restartCount": 0,
+                "state": now,
+                "lastState": before,
+                "image": "",
+                "imageID": "",
+                "ready": True,
+            }
+            for i, (now, before) in enumerate(containers)
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (status(phase="Failed"), Outcome("Failed", 0.0)),
+        (status(phase="Unknown"), Outcome("Unknown", 0.0)),
+        (status(phase="Pending"), None),
+        (status(phase="Succeeded"), None),
+        (status((RUNNING, {})), Outcome("running", 1.0)),
+        (status((ended("12:00:05"), {})), Outcome("c0/2026-03-01T12:00:05Z", 0.5)),
+        (status((ended("12:01:00"), ended("12:00:05"))), Outcome("c0/2026-03-01T12:01:00Z", 0.0)),
+        (status((ended("12:10:06"), ended("12:00:05"))), Outcome("c0/2026-03-01T12:10:06Z", 0.5)),
+        (status((WAITING, ended("12:00:05"))), None),
+        (status((RUNNING, ended("12:00:05"))), None),
+        (status((RUNNING, {}), (ended("12:00:05"), {})), Outcome("c1/2026-03-01T12:00:05Z", 0.5)),
+    ],
+    ids=[
+        "failed",
+        "unknown",
+        "pending",
+        "succeeded",
+        "runs for the first time",
+        "first crash",
+        "crash soon after another",
+        "crash long after another",
+        "waits to be restarted",
+        "runs again",
+        "the last container decides",
+    ],
+)
+def test_outcomes(of: Json, expected: Outcome | None) -> None:
+    assert outcomes.of(msgspec.convert(a_pod() | {"status": of}, Pod)) == expected
+
+
+def seen(monitor: Monitor, sim: SimulatedCluster, *names: str) -> None:
+    """The watch shows these pods."""
+    for name in names:
+        monitor.changed("MODIFIED", msgspec.Raw(json.dumps(sim.get("pods", "default", name)).encode()))
+
+
+def crash(monitor: Monitor, sim: SimulatedCluster, name: str, at: str, before: str = "") -> None:
+    sim.patch("pods", "default", name, {"status": status((ended(at), ended(before) if before else {}))})
+    seen(monitor, sim, name)
+
+
+def published(sim: SimulatedCluster, name: str) -> Json:
+    return dict(json.loads(annotations(sim, name).get("herodotus.dev/rewards", "{}")))
+
+
+D = {"podtype": "D"}
+
+
+def test_a_crash_lowers_the_reward_of_the_type_the_node_and_both() -> None:
+    with simulated(node("n1"), node("n2"), pod("a", "n1", "Running", D)) as (sim, kube):
+        rewards = Rewards()
+        monitor = Monitor(kube, rewards)
+        crash(monitor, sim, "a", "12:00:05")
+        assert rewards.lines() == ["/nodes/n1 0.950000", "/pods/D/all 0.950000", "/pods/D/n1 0.950000"]
+        assert published(sim, "n1") == {"D": 0.95}
+        crash(monitor, sim, "a", "12:00:20", before="12:00:05")
+        assert published(sim, "n1") == {"D": 0.855}
+        assert published(sim, "n2") == {}
+
+
+def test_the_same_state_seen_again_counts_once() -> None:
+    with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, kube):
+        rewards = Rewards()
+        for _ in range(3):
+            seen(Monitor(kube, rewards), sim, "a")
+        assert rewards.lines()[0] == "/nodes/n1 0.900000"
+
+
+def test_rewards_survive_a_restart_and_old_outcomes_are_not_counted_again(tmp_path: Path) -> None:
+    store = tmp_path / "rewards.json"
+    with simulated(node("n1"), pod("a", "n1", "Failed", D), pod("b", "n1", "Failed", D)) as (sim, kube):
+        seen(Monitor(kube, Rewards(store)), sim, "a")
+        again = Rewards(store)
+        objects, _ = kube.objects("/api/v1/pods")
+        Monitor(kube, again).listed(objects)
+        assert again.lines() == ["/nodes/n1 0.810000", "/pods/D/all 0.810000", "/pods/D/n1 0.810000"]
+
+
+def test_a_pod_that_is_gone_is_forgotten_and_what_it_taught_is_not(tmp_path: Path) -> None:
+    store = tmp_path / "rewards.json"
+    with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, kube):
+        monitor = Monitor(kube, Rewards(store))
+        seen(monitor, sim, "a")
+        monitor.changed("DELETED", msgspec.Raw(json.dumps(sim.get("pods", "default", "a")).encode()))
+        monitor.listed([])
+        rewards = Rewards(store)
+        rewards.keep_only(())
+        rewards.save()
+        assert json.loads(store.read_bytes())["counted"] == {}
+        assert Rewards(store).worse_on("n1") == {"D": 0.9}
+
+
+def test_a_pod_type_avoids_the_two_nodes_on_which_it_fails() -> None:
+    """The demo: it crashes on two of three nodes, again and again."""
+    nodes = [node(name) for name in ("n1", "n2", "n3")]
+    with simulated(*nodes, *(pod(f"d-{n}", n, "Running", D) for n in ("n1", "n2", "n3"))) as (sim, kube):
+        monitor = Monitor(kube, Rewards())
+        sim.patch("pods", "default", "d-n3", {"status": status((RUNNING, {}))})
+        seen(monitor, sim, "d-n3")
+        for name, first in (("d-n1", 5), ("d-n2", 60)):
+            crash(monitor, sim, name, f"12:{first // 60:02}:{first % 60:02}")
+            crash(
+                monitor, sim, name, f"12:{first // 60 + 1:02}:{first % 60:02}", f"12:{first // 60:02}:{first % 60:02}"
+            )
+        sent = [a_node(n, sim.get("nodes", "", n)["metadata"].get("annotations") or {}) for n in ("n1", "n2", "n3")]
+        assert points(service("reward"), "rl-priority", a_pod(labels=D), sent) == {"n1": 8, "n2": 8, "n3": 10}
+
+
+def test_the_monitor_as_a_process_learns_is_ended_and_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "rewards.json"
+    with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, _):
+        command = python("herodotus_agents", "monitor", "--server", sim.url, "--store", str(store))
+        for expected in (0.9, 0.81):
+            monitor = Process("monitor", command, tmp_path / "monitor.log")
+            eventually(lambda e=expected: published(sim, "n1") == {"D": e}, f"a reward of {expected}")
+            assert monitor.stop() == 0
+            sim.create(pod("b", "n1", "Failed", D)) if expected == 0.9 else None
+    assert main(["rewards", str(store)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "/nodes/n1 0.810000"
+
+
+def test_a_store_that_is_no_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rewards.json").write_text("{")
+    assert main(["rewards", str(tmp_path / "rewards.json")]) == 1
+    assert "rewards.json: Input data was truncated" in capsys.readouterr().err
