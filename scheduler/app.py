@@ -29,7 +29,7 @@ from scheduler.evaluate.cases import CASE, FORMS, CaseError, answer, evaluate_li
 from scheduler.evaluate.files import evaluate_files
 from scheduler.kube.credentials import CredentialsError
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
-from scheduler.recorder import shipper
+from scheduler.recorder import endpoint, shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.run import RefusedError, RunSettings, run
 from scheduler.serving import options
@@ -56,7 +56,14 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> in
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
-    except (ConfigError, CredentialsError, ManifestError, PluginLoadError, RefusedError) as e:
+    except (
+        ConfigError,
+        CredentialsError,
+        endpoint.EndpointError,
+        ManifestError,
+        PluginLoadError,
+        RefusedError,
+    ) as e:
         _say("error", e)
         return 1
     except KeyboardInterrupt:
@@ -85,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
             master=arguments.master,
             spool=arguments.spool,
             spool_limit_bytes=arguments.spool_limit,
-            endpoint=arguments.endpoint,
+            endpoint=endpoint.of(arguments),
             serving=options.serving(arguments),
             verbosity=arguments.v,
             logging_format=arguments.logging_format,
@@ -147,8 +154,11 @@ def _say(what: str, message: object) -> None:
 
 def _validate(arguments: argparse.Namespace) -> int:
     config = _configuration(arguments.file, arguments)
-    for i in range(len(config.profiles)):
-        build_profile(config, i, arguments.registry, NoCluster())
+    try:
+        for i in range(len(config.profiles)):
+            build_profile(config, i, arguments.registry, NoCluster())
+    except ConfigError as e:
+        raise ConfigError(f"{arguments.file}: {e}") from e
     print(yaml.safe_dump(defaulted(config, arguments.registry), sort_keys=True), end="")
     return 0
 
@@ -166,7 +176,9 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _ship(arguments: argparse.Namespace) -> int:
-    return shipper.main(arguments.spool, arguments.endpoint)
+    found = endpoint.of(arguments)
+    assert found is not None  # the flag is required
+    return shipper.main(arguments.spool, found)
 
 
 def _configuration(path: Path | None, arguments: argparse.Namespace) -> Configuration:
@@ -197,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     ship = _command(commands, "ship", _ship, "deliver a spool to the decisions service (run starts this itself)")
     _spool_option(ship)
     ship.add_argument("--endpoint", required=True, type=_url, metavar="URL", help="the decisions service")
+    endpoint.add_options(ship)
     return parser
 
 
@@ -254,6 +267,7 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="decisions service to deliver to; without it records stay in the spool",
     )
+    endpoint.add_options(records)
     _spool_option(records)
     records.add_argument(
         "--spool-limit",

@@ -43,6 +43,7 @@ from scheduler.loop import Loop
 from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
 from scheduler.objects.types import Node, Pod
+from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
@@ -73,7 +74,7 @@ class RunSettings:
     master: str | None
     spool: Path
     spool_limit_bytes: int
-    endpoint: str | None
+    endpoint: Endpoint | None
     serving: ServingOptions
     verbosity: int
     logging_format: str

@@ -24,12 +24,14 @@ import httpx
 
 from herodotus_record import codec
 from scheduler import klog
+from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
+LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
 TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
@@ -48,12 +50,14 @@ class NotDeliveredError(Exception):
 class Shipper:
     """Delivers everything in a spool directory, again and again."""
 
-    def __init__(self, directory: Path, endpoint: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, directory: Path, endpoint: Endpoint, transport: httpx.BaseTransport | None = None) -> None:
         """`transport`: instead of the network."""
         self.progress = Progress()
         self._directory = directory
-        self._url = f"{endpoint.rstrip('/')}/ingest/v1/frames"
-        self._client = httpx.Client(timeout=TIMEOUT_S, transport=transport)
+        self._endpoint, self._transport = endpoint, transport
+        self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
+        self._made_of: object = None
+        self._looked_at = -LOOK_EVERY_S
         self._told_at = -TELL_EVERY_S
 
     def pass_over(self) -> bool:
@@ -133,13 +137,30 @@ class Shipper:
     def _send(self, body: bytes) -> tuple[int, str]:
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
-            response = self._client.post(self._url, content=codec.compress(body), headers=headers)
+            client = self._connected()
+            headers |= self._endpoint.headers()
+            response = client.post(self._url, content=codec.compress(body), headers=headers)
+        except OSError as e:  # a token or a certificate that is not there, or not yet
+            raise NotDeliveredError(f"cannot show who we are: {e}") from e
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
         if response.status_code in (429, 503):
             after = response.headers.get("Retry-After", "")
             raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)
         return response.status_code, _message(response)
+
+    def _connected(self) -> httpx.Client:
+        """The client of the certificates as they are now. OSError when they cannot be used."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY_S:
+            return self._client
+        made_of = self._endpoint.identity()
+        if made_of != self._made_of:
+            verify = self._endpoint.tls() if self._endpoint.url.startswith("https://") else True
+            self._client = httpx.Client(timeout=TIMEOUT_S, transport=self._transport, verify=verify)
+            self._made_of = made_of
+        self._looked_at = now
+        return self._client
 
     def _set_aside(self, frame: bytes, why: str) -> None:
         """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""
@@ -163,7 +184,7 @@ class Shipper:
             self.progress.write(self._directory)
 
 
-def main(directory: Path, endpoint: str) -> int:
+def main(directory: Path, endpoint: Endpoint) -> int:
     """Ship until standard input ends. 1 when another shipper has this directory and does not let go of it."""
     if not directory.is_dir():
         klog.error("no such directory", "There is no spool to deliver", spool=str(directory))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scheduler import klog
+from scheduler.recorder.endpoint import Endpoint
 
 RESTART_S: Final = (0.5, 30.0)  # first and longest pause before a shipper that ended is started again
 STOP_S: Final = 8.0  # longer than it drains
@@ -18,12 +19,12 @@ STOP_S: Final = 8.0  # longer than it drains
 class Supervisor:
     """A child process that is started again when it ends."""
 
-    def __init__(self, spool: Path, endpoint: str, *logging: str) -> None:
+    def __init__(self, spool: Path, endpoint: Endpoint, *logging: str) -> None:
         """`logging`: the options of the log, as on our own command line."""
         self.restarts = 0
         self._command = [
             *(sys.executable, "-m", "scheduler", "ship"),
-            *("--spool", str(spool), "--endpoint", endpoint),
+            *("--spool", str(spool), *endpoint.flags()),
             *logging,
         ]
         self._stop = threading.Event()

@@ -16,7 +16,9 @@ import pytest
 
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
+from scheduler import app
 from scheduler.recorder import shipper as module
+from scheduler.recorder.endpoint import Endpoint, EndpointError, of
 from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
@@ -63,7 +65,7 @@ def service() -> Service:
 
 @pytest.fixture
 def shipper(tmp_path: Path, service: Service) -> Shipper:
-    return Shipper(tmp_path, "http://service/", httpx.MockTransport(service))
+    return Shipper(tmp_path, Endpoint("http://service/"), httpx.MockTransport(service))
 
 
 def write(directory: Path, *sequences: int, incarnation: str = "incarnation") -> Spool:
@@ -318,3 +320,55 @@ def test_a_shipper_process_ends_with_its_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_token_is_shown_and_read_anew_for_each_batch(tmp_path: Path, service: Service) -> None:
+    shown: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        shown.append(request.headers["Authorization"])
+        return service(request)
+
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    (tmp_path / "spool").mkdir()
+    spool = write(tmp_path / "spool", 1)
+    shipper = Shipper(tmp_path / "spool", Endpoint("http://service/", token_file=token), httpx.MockTransport(answer))
+    shipper.pass_over()
+    token.write_text("second\n")
+    spool.append(gap(2))
+    shipper.pass_over()
+    assert (shown, service.stored) == (["Bearer first", "Bearer second"], [1, 2])
+
+
+def test_a_token_that_is_not_there_yet_is_waited_for(tmp_path: Path, service: Service) -> None:
+    (tmp_path / "spool").mkdir()
+    write(tmp_path / "spool", 1)
+    token = tmp_path / "token"
+    endpoint = Endpoint("http://service/", token_file=token)
+    shipper = Shipper(tmp_path / "spool", endpoint, httpx.MockTransport(service))
+    with pytest.raises(NotDeliveredError, match="cannot show who we are"):
+        shipper.pass_over()
+    token.write_text("now")
+    shipper.pass_over()
+    assert service.stored == [1]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (Endpoint("http://service:8001", token_file=Path("t")), "the token would be in the clear"),
+        (Endpoint("http://127.0.0.1:8001", ca_file=Path("c")), "go with an https:// --endpoint"),
+        (Endpoint("https://service", cert_file=Path("c")), "--endpoint-cert-file and --endpoint-key-file go together"),
+    ],
+    ids=["token over HTTP", "authority without TLS", "certificate without key"],
+)
+def test_flags_that_do_not_go_together_are_refused(endpoint: Endpoint, message: str) -> None:
+    with pytest.raises(EndpointError, match=message):
+        endpoint.check()
+
+
+def test_the_shipper_s_process_is_given_every_flag() -> None:
+    files = {"token_file": Path("/t"), "ca_file": Path("/ca"), "cert_file": Path("/c"), "key_file": Path("/k")}
+    endpoint = Endpoint("https://service", **files)
+    assert of(app._parser().parse_args(["ship", *endpoint.flags()])) == endpoint

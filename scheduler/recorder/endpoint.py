@@ -1,0 +1,99 @@
+"""Where records are delivered, and how we show there who we are.
+
+Owns: those flags, the files behind them, reading them anew. Does not own: HTTP (`shipper`).
+
+Invariant: a token does not leave this machine unencrypted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class EndpointError(Exception):
+    """Flags that do not go together. One line that says why."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The decisions service. The files are those of the flags of the same name; None: not given."""
+
+    url: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    def check(self) -> None:
+        """EndpointError for what must not or cannot be used."""
+        if bool(self.cert_file) != bool(self.key_file):
+            raise EndpointError("--endpoint-cert-file and --endpoint-key-file go together")
+        if self.url.startswith("https://"):
+            return
+        if self.ca_file or self.cert_file:
+            raise EndpointError("--endpoint-ca-file and --endpoint-cert-file go with an https:// --endpoint")
+        if self.token_file and not _loopback(urlsplit(self.url).hostname or ""):
+            raise EndpointError(
+                "--endpoint-token-file goes with an https:// --endpoint: the token would be in the clear"
+            )
+
+    def flags(self) -> list[str]:
+        """As a command line has it."""
+        given = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "url" and getattr(self, f.name))
+        return ["--endpoint", self.url, *(w for name, file in given for w in (_flag(name), str(file)))]
+
+    def headers(self) -> dict[str, str]:
+        """What a request made now says of us. OSError when the token cannot be read."""
+        if self.token_file is None:
+            return {}
+        return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}  # the kubelet renews it in time
+
+    def identity(self) -> tuple[Any, ...]:
+        """What changes when the certificates do."""
+        files = (self.ca_file, self.cert_file, self.key_file)
+        return tuple(file.read_bytes() if file else None for file in files)
+
+    def tls(self) -> ssl.SSLContext:
+        """Verifies the service by the authority, or by the system's. OSError when the files cannot be used."""
+        context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+        if self.cert_file:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+
+def add_options(group: argparse._ActionsContainer) -> None:
+    """The flags beside `--endpoint`."""
+    for name, what in (
+        ("token_file", "a service account's token to show there, read anew for each batch"),
+        ("ca_file", "the authority of its certificate (default: the system's)"),
+        ("cert_file", "a client certificate to show there instead of a token"),
+        ("key_file", "the client certificate's key"),
+    ):
+        group.add_argument(_flag(name), type=Path, metavar="FILE", help=what)
+
+
+def of(arguments: argparse.Namespace) -> Endpoint | None:
+    """The service that the arguments name. EndpointError when they do not go together."""
+    if not arguments.endpoint:
+        return None
+    names = [f.name for f in fields(Endpoint) if f.name != "url"]
+    found = Endpoint(arguments.endpoint, **{name: getattr(arguments, f"endpoint_{name}") for name in names})
+    found.check()
+    return found
+
+
+def _flag(name: str) -> str:
+    return f"--endpoint-{name.replace('_', '-')}"
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
