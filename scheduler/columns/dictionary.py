@@ -29,6 +29,10 @@ class DictionaryColumn(Generic[T]):
         self._numbers: dict[T, int] = {default: 0}
         self._ids: Ids = np.zeros(capacity, np.int32)
 
+    def number(self, value: T) -> int | None:
+        """The number of a value; None where it has none."""
+        return self._numbers.get(value)
+
     def fill(self, values: Iterable[T]) -> None:
         """Put the values of the first slots, faster than one by one."""
         values = list(values)

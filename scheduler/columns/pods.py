@@ -1,7 +1,7 @@
 """The pods on nodes as arrays, one row a pod: which of them does a selector match, how many of them are on each node.
 
 Owns: rows, their labels, namespaces and affinity terms, each distinct value once. Does not own: what the pods of a node
-add up to (`nodes`).
+add up to (`nodes`), counts that run along (`tallies`).
 
 Invariant: there is a row for each pod that `NodeColumns.pods` holds. A free row has no namespace, no labels, no terms
 and no slot.
@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.columns.dictionary import DictionaryColumn
+from scheduler.columns.tallies import Counts, Tallies
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms
-from scheduler.objects.selectors import InvalidSelectorError
+from scheduler.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.objects.types import LabelSelector, Requirement
 
 Mask = NDArray[np.bool_]
-Counts = NDArray[np.int64]
 
 _NO_SLOT: Final = -1
 _FIRST_CAPACITY: Final = 64  # rows; doubles when full
@@ -40,6 +41,7 @@ class PodRows:
         self._labels_of: list[Mapping[str, str]] = [pod.labels for _, pod in placed]
         self._row_of = {(slot, pod.uid): row for row, (slot, pod) in enumerate(placed)}
         self._free: list[int] = []
+        self._tallies = Tallies()
         self._capacity = max(_FIRST_CAPACITY, self.count)
         self._slots = np.full(self._capacity, _NO_SLOT, np.int32)
         self._terminating = np.zeros(self._capacity, np.bool_)
@@ -85,10 +87,35 @@ class PodRows:
             found &= self._holds(requirement)
         return found
 
-    def per_slot(self, rows: Mask, slots: int, weights: Counts | None = None) -> Counts:
-        """How many of these rows each of the first `slots` slots has, or the sum of their weights."""
-        counted = np.bincount(self.slots[rows], None if weights is None else weights[rows], minlength=slots)
-        return counted.astype(np.int64)
+    def tally(
+        self, selector: LabelSelector | None, namespaces: frozenset[str] | None, slots: int, *, staying: bool = False
+    ) -> Counts:
+        """How many pods that `matching` would find each of the first `slots` slots has; not to be changed.
+
+        `staying`: without pods whose deletion was asked for.
+        """
+
+        def matches(pod: PodInfo) -> bool:
+            in_namespace = namespaces is None or pod.namespace in namespaces
+            return in_namespace and not (staying and pod.terminating) and label_selector_matches(selector, pod.labels)
+
+        def count() -> Counts:
+            rows = self.matching(selector, namespaces)
+            return self.per_slot(rows & ~self.terminating if staying else rows, slots)
+
+        return self._tallies.of((msgspec.msgpack.encode(selector), namespaces, staying), slots, matches, count)
+
+    def tally_of_terms(self, terms: PodTerms, slots: int) -> Counts:
+        """How many pods that have these affinity terms each of the first `slots` slots has; not to be changed."""
+
+        def count() -> Counts:
+            return self.per_slot(self._terms.among(self.count, (terms,)), slots)
+
+        return self._tallies.of(terms, slots, lambda pod: PodTerms.of(pod) == terms, count)
+
+    def per_slot(self, rows: Mask, slots: int) -> Counts:
+        """How many of these rows each of the first `slots` slots has."""
+        return np.bincount(self.slots[rows], minlength=slots).astype(np.int64)
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -97,6 +124,9 @@ class PodRows:
         row = self._row_of.get((slot, pod.uid))
         if row is None:
             row = self._row_of[slot, pod.uid] = self._new_row()
+        else:
+            self._tallies.note(slot, self.pod(row), -1)
+        self._tallies.note(slot, pod, +1)
         self._pods[row] = pod
         self._labels_of[row] = labels = pod.labels
         self._slots[row] = slot
@@ -109,6 +139,7 @@ class PodRows:
     def remove(self, slot: int, uid: str) -> None:
         """Free a pod's row. KeyError when it has none."""
         row = self._row_of.pop((slot, uid))
+        self._tallies.note(slot, self.pod(row), -1)
         self._pods[row] = None
         self._labels_of[row] = {}
         self._slots[row] = _NO_SLOT

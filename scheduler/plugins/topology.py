@@ -7,7 +7,7 @@ than those they were counted on, and changed a pod at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,52 +19,80 @@ from scheduler.framework.verdicts import PASS, Verdicts
 
 Counts = NDArray[np.int64]
 
+_NO_VALUE: Final = 0  # number of the value of nodes that lack the key, in every label column
 
-@dataclass
+
 class Domains:
-    """How many pods count in each domain of a key. A domain with a count of 0 is there all the same."""
+    """How many pods count in each domain of a key. A domain with a count of 0 is there all the same.
 
-    key: str
-    _places: Mapping[str | None, int]  # value -> place in `counts`; shared by clones, so replaced, never changed
-    counts: Counts
+    Counts are kept by the numbers that the label column gives to values, which other columns may number otherwise.
+    """
+
+    def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
+        """`values`: of the column, by number; shared with it, so replaced, never changed."""
+        self.key = key
+        self._values = values
+        self._present = present
+        self._counts = counts
+        self._numbers: dict[str | None, int] | None = None  # of the values, once they are asked for
 
     @classmethod
     def of(cls, key: str, nodes: NodeColumns, where: Mask, pods: Counts) -> Domains:
         """The domains of the nodes of the mask that have the key. `pods`: those that count, a slot."""
         column = nodes.label(key)
-        ids = column.ids(nodes.slots)
-        where = where & has_label(key, nodes)
-        present = np.flatnonzero(np.bincount(ids[where], minlength=len(column.values)))
-        sums = np.bincount(ids[where], pods[where], minlength=len(column.values))
-        places = {column.values[number]: place for place, number in enumerate(present)}
-        return cls(key, places, sums[present].astype(np.int64))
+        numbers = column.ids(nodes.slots)[where]
+        present = np.bincount(numbers, minlength=len(column.values)) > 0
+        counts = np.bincount(numbers, pods[where], minlength=len(column.values)).astype(np.int64)
+        present[_NO_VALUE] = False
+        counts[_NO_VALUE] = 0
+        return cls(key, column.values, present, counts)
 
     @classmethod
     def none(cls, key: str) -> Domains:
         """No domain yet."""
-        return cls(key, {}, np.zeros(0, np.int64))
+        return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
 
     def clone(self) -> Domains:
         """A copy to change."""
-        return Domains(self.key, self._places, self.counts.copy())
+        copy = Domains(self.key, self._values, self._present.copy(), self._counts.copy())
+        copy._numbers = self._numbers
+        return copy
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._present))
+
+    @property
+    def counts(self) -> Counts:
+        """The count of each domain, in no order."""
+        return self._counts[self._present]
 
     def on(self, nodes: NodeColumns) -> Counts:
         """The count of each slot's domain; 0 where there is no such domain or the node lacks the key."""
         column = nodes.label(self.key)
-        places = [self._places.get(value, -1) for value in column.values]
-        return np.append(self.counts, 0)[places].take(column.ids(nodes.slots))
+        ids = column.ids(nodes.slots)
+        if column.values is self._values and len(column.values) == len(self._counts):
+            return self._counts.take(ids)
+        numbers = self._known()
+        return self._counts.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
         """Count pods on a node, more or fewer. Nothing changes where the node lacks the key."""
         value = labels_of(nodes, slot).get(self.key)
         if value is None:
             return
-        place = self._places.get(value)
-        if place is None:
-            place = len(self.counts)
-            self._places = {**self._places, value: place}
-            self.counts = np.append(self.counts, 0)
-        self.counts[place] += change
+        number = self._known().get(value)
+        if number is None:
+            number = len(self._counts)
+            self._values = [*self._values[:number], value]
+            self._numbers = {**self._known(), value: number}
+            self._present, self._counts = np.append(self._present, False), np.append(self._counts, 0)
+        self._present[number] = True
+        self._counts[number] += change
+
+    def _known(self) -> Mapping[str | None, int]:
+        if self._numbers is None:
+            self._numbers = {value: number for number, value in enumerate(self._values[: len(self._counts)])}
+        return self._numbers
 
 
 class FirstRejections:

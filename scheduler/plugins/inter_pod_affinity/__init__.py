@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go, sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -127,12 +127,13 @@ class InterPodAffinity(InTreePlugin):
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = namespace_labels(pod.namespace, objects)
         existing = {
-            key: _closed(key, nodes, reach.rows) for key, reach in reaching(pod, labels, nodes, _required_anti).items()
+            key: _closed(key, nodes, reach.pods, reach.rows)
+            for key, reach in reaching(pod, labels, nodes, _required_anti).items()
         }
-        if not required and not required_anti and not any(len(c.domains.counts) for c in existing.values()):
+        if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
             return PreFilterResult(SKIP)
         affinity = _pods_by_key(required, nodes)
-        anti = [_closed(term.topology_key, nodes, term.rows(nodes)) for term in required_anti]
+        anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.rows) for term in required_anti]
         state.write(_Note(labels, required, required_anti, affinity, anti, existing))
         return PreFilterResult()
 
@@ -166,15 +167,13 @@ class InterPodAffinity(InTreePlugin):
         preferred = wanted((*own.preferred, *own.preferred_anti), objects)
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
-        raw, rows, found = np.zeros(nodes.slots, np.int64), nodes.pod_rows, False
+        raw, found = np.zeros(nodes.slots, np.int64), False
         for term in preferred:
-            pods = rows.per_slot(term.rows(nodes), nodes.slots)
+            pods = term.pods(nodes)
             found |= _add_points(raw, term.topology_key, nodes, pods > 0, pods * term.weight)
         labels = namespace_labels(pod.namespace, objects)
         for key, reach in reaching(pod, labels, nodes, self._worth_points).items():
-            has_pods = rows.per_slot(reach.rows, nodes.slots) > 0
-            points = rows.per_slot(reach.rows, nodes.slots, reach.weights)
-            found |= _add_points(raw, key, nodes, has_pods, points)
+            found |= _add_points(raw, key, nodes, reach.pods > 0, reach.weights)
         state.write(_Points(raw))
         return SUCCESS if found else SKIP
 
@@ -206,23 +205,23 @@ def _required_anti(terms: PodTerms) -> Iterator[Term]:
 
 def _pods_by_key(required: tuple[Wanted, ...], nodes: NodeColumns) -> dict[str, Domains]:
     """The pods that match every required term, by each term's key."""
-    rows = np.ones(nodes.pod_rows.count, np.bool_)
-    for term in required:
-        rows &= term.rows(nodes)
-    return {term.topology_key: _pods_by(term.topology_key, nodes, rows) for term in required}
+    if not required:
+        return {}
+    if len(required) == 1:
+        counted = required[0].pods(nodes)
+    else:
+        rows = np.logical_and.reduce([term.rows(nodes) for term in required])
+        counted = nodes.pod_rows.per_slot(rows, nodes.slots)
+    return {t.topology_key: Domains.of(t.topology_key, nodes, counted > 0, counted) for t in required}
 
 
-def _pods_by(key: str, nodes: NodeColumns, rows: Mask) -> Domains:
-    pods = nodes.pod_rows.per_slot(rows, nodes.slots)
-    return Domains.of(key, nodes, pods > 0, pods)
-
-
-def _closed(key: str, nodes: NodeColumns, rows: Mask) -> _Closed:
-    domains = _pods_by(key, nodes, rows)
-    if not 0 < len(domains.counts) <= _NAMED:
+def _closed(key: str, nodes: NodeColumns, counted: Counts, rows: Callable[[NodeColumns], Mask]) -> _Closed:
+    """`counted`: the pods of each slot. `rows`: which pods those are."""
+    domains = Domains.of(key, nodes, counted > 0, counted)
+    if not 0 < len(domains) <= _NAMED:
         return _Closed(domains)
     column, pods = nodes.label(key), nodes.pod_rows
-    numbers = np.flatnonzero(rows)
+    numbers = np.flatnonzero(rows(nodes))
     ids, first = np.unique(column.ids(nodes.slots).take(pods.slots[numbers]), return_index=True)
     examples = {}
     for number, row in zip(ids.tolist(), numbers[first].tolist(), strict=True):

@@ -5,9 +5,8 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,16 +39,29 @@ class Wanted:
         """The running pods that the term means, as rows of `nodes.pod_rows`."""
         return nodes.pod_rows.matching(self.selector, self.namespaces)
 
+    def pods(self, nodes: NodeColumns) -> Counts:
+        """How many of them each slot has; not to be changed."""
+        return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
+
     def __str__(self) -> str:
         return selectors.describe_labels(self.selector)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reach:
-    """Running pods that have terms with one topology key which mean the incoming pod, and what those add up to."""
+    """Running pods that have terms with one topology key which mean the incoming pod, and what those add up to, a slot.
 
-    rows: Mask
+    `terms`: what these pods ask for.
+    """
+
+    pods: Counts
     weights: Counts
+    terms: list[PodTerms] = field(default_factory=list)
+
+    def rows(self, nodes: NodeColumns) -> Mask:
+        """The pods, as rows of `nodes.pod_rows`."""
+        rows = nodes.pod_rows
+        return rows.terms.among(rows.count, self.terms)
 
 
 def wanted(terms: Terms, objects: ClusterObjects) -> tuple[Wanted, ...]:
@@ -75,17 +87,24 @@ def reaching(
     `labels`: those of the pod's namespace. `terms_of`: which of a running pod's terms to ask. Pods that ask for the
     same are asked once.
     """
-    rows = nodes.pod_rows
-    ids, distinct = rows.terms.ids(rows.count), rows.terms.values
-    weights: dict[str, Counts] = defaultdict(lambda: np.zeros(len(distinct), np.int64))
-    means: dict[str, Mask] = defaultdict(lambda: np.zeros(len(distinct), np.bool_))
-    for number in np.flatnonzero(np.bincount(ids, minlength=1)).tolist():
-        terms = distinct[number]
+    found: dict[str, Reach] = {}
+    for terms in nodes.pod_rows.terms.values:
+        weights: dict[str, int] = {}
         for term in terms_of(terms) if terms is not None else ():
             if term.selects(pod, labels):
-                weights[term.topology_key][number] += term.weight
-                means[term.topology_key][number] = True
-    return {key: Reach(means[key].take(ids), weights[key].take(ids)) for key in weights}
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
+        if terms is None or not weights:
+            continue
+        pods = nodes.pod_rows.tally_of_terms(terms, nodes.slots)
+        if not pods.any():  # the last of its pods went
+            continue
+        for key, weight in weights.items():
+            if key not in found:
+                found[key] = Reach(np.zeros(nodes.slots, np.int64), np.zeros(nodes.slots, np.int64))
+            found[key].pods += pods
+            found[key].weights += pods * weight
+            found[key].terms.append(terms)
+    return found
 
 
 def readable(terms: Callable[[], Terms]) -> Terms:

@@ -180,7 +180,7 @@ def _parsed(constraints: Callable[[], Constraints], what: str) -> Constraints:
 
 def _fewest(constraint: Constraint, domains: Domains) -> int:
     """The pods of the emptiest domain; 0 where there are fewer domains than there should be."""
-    if len(domains.counts) < constraint.min_domains:
+    if len(domains) < constraint.min_domains:
         return 0
     return int(domains.counts.min(initial=_NO_DOMAINS))
 

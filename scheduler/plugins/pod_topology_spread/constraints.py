@@ -105,8 +105,7 @@ def pods_on_nodes(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> C
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return np.zeros(nodes.slots, np.int64)
-    rows = nodes.pod_rows
-    return rows.per_slot(rows.matching(selector, {pod.namespace}) & ~rows.terminating, nodes.slots)
+    return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
 
 
 def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> Constraint:

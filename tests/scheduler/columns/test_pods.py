@@ -99,12 +99,11 @@ def test_a_selector_matches_what_it_matches_one_by_one(described: list[Any]) -> 
     assert not rows.matching(None, None).any()
 
 
-def test_rows_are_counted_by_slot_with_and_without_weights() -> None:
+def test_rows_are_counted_by_slot() -> None:
     columns = columns_of([make_node("a"), make_node("b")], [make_pod(f"p{i}").node("ab"[i % 2]) for i in range(5)])
     rows = columns.pod_rows
     everything = rows.matching(LabelSelector(), None)
     assert rows.per_slot(everything, columns.slots).tolist() == [3, 2]
-    assert rows.per_slot(everything, columns.slots, np.full(rows.count, -2)).tolist() == [-6, -4]
 
 
 def test_rows_grow_and_labels_that_nobody_asks_for_are_dropped() -> None:

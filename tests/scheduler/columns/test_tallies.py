@@ -1,0 +1,142 @@
+"""Running counts: after any sequence of changes as counted anew, and what they ask of single pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.columns import NodeColumns, tallies
+from scheduler.columns.tallies import Tallies
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.pod_affinity import PodTerms
+from scheduler.objects.types import LabelSelector
+from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
+
+QUESTIONS = [
+    (LabelSelector(match_labels={"app": app} if app else None), namespaces, staying)
+    for app in ("x", "y", "")
+    for namespaces in (None, frozenset({"default"}))
+    for staying in (False, True)
+]
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("set"),
+            st.integers(0, 5),
+            st.sampled_from("xy"),
+            st.booleans(),
+            st.booleans(),
+            st.sampled_from("abc"),
+        ),
+        st.tuples(st.just("remove"), st.integers(0, 5)),
+        st.tuples(st.just("ask"), st.integers(0, len(QUESTIONS) - 1)),
+    ),
+    max_size=30,
+)
+
+
+def pod(number: int, app: str, terminating: bool, far: bool) -> PodBuilder:
+    made = make_pod(f"p{number}", "default" if number % 2 else "other").label("app", app)
+    made = made.anti_affinity("zone", app=app) if far else made
+    return made.terminating() if terminating else made
+
+
+def ask(columns: NodeColumns, number: int) -> list[int]:
+    selector, namespaces, staying = QUESTIONS[number]
+    return columns.pod_rows.tally(selector, namespaces, columns.slots, staying=staying).tolist()
+
+
+def answers(columns: NodeColumns) -> dict[Any, list[int]]:
+    by_question: dict[Any, list[int]] = {i: ask(columns, i) for i in range(len(QUESTIONS))}
+    for app in "xy":
+        terms = PodTerms.of(make_pod("q").anti_affinity("zone", app=app).info())
+        assert terms is not None
+        by_question[app] = columns.pod_rows.tally_of_terms(terms, columns.slots).tolist()
+    return by_question
+
+
+@settings(max_examples=200)
+@given(steps, st.sampled_from([2, 1024]))
+def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> None:
+    """Also where the journal is too short for what happened in between, and nodes come later than their pods."""
+    kept, tallies.JOURNAL = tallies.JOURNAL, journal  # type: ignore[misc]
+    try:
+        columns, where = columns_of([make_node("a"), make_node("b")]), dict[int, str]()
+        answers(columns)
+        for step in steps:
+            if step[0] == "ask":
+                ask(columns, step[1])
+                continue
+            _, number, *described = step
+            if number in where:
+                columns.remove_pod(f"uid-p{number}", where.pop(number))
+            if step[0] == "set":
+                columns.add_pod(pod(number, *described[:3]).info(), described[3])
+                where[number] = described[3]
+        fresh = NodeColumns()
+        for name in columns.names:
+            fresh.set_node(make_node(name).obj())
+        for slot, here in enumerate(columns.pods):
+            for info in here.values():
+                fresh.add_pod(info, columns.names[slot])
+        assert answers(columns) == answers(fresh)
+    finally:
+        tallies.JOURNAL = kept  # type: ignore[misc]
+
+
+class Asked:
+    """A question about pods whose name is even, and what it took to answer it."""
+
+    def __init__(self) -> None:
+        self.pods: list[str] = []
+        self.counts = 0
+
+    def matches(self, info: PodInfo) -> bool:
+        self.pods.append(info.name)
+        return int(info.name) % 2 == 0
+
+    def count(self) -> Any:
+        self.counts += 1
+        return np.zeros(2, np.int64)
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+def test_a_pod_is_asked_once(asked: Asked) -> None:
+    running = Tallies()
+    assert running.of("even", 2, asked.matches, asked.count).tolist() == [0, 0]
+    for i in range(4):
+        running.note(i % 2, make_pod(str(i)).info(), +1)
+    for _ in range(2):
+        assert running.of("even", 2, asked.matches, asked.count).tolist() == [2, 0]
+    running.note(0, make_pod("2").info(), -1)
+    assert running.of("even", 3, asked.matches, asked.count).tolist() == [1, 0, 0]
+    assert (asked.pods, asked.counts) == (["0", "1", "2", "3", "2"], 1)
+
+
+def test_what_happened_long_ago_is_counted_anew(asked: Asked) -> None:
+    running = Tallies()
+    running.of("even", 2, asked.matches, asked.count)
+    for i in range(3 * tallies.JOURNAL):
+        running.note(0, make_pod(str(i)).info(), +1)
+    running.of("even", 2, asked.matches, asked.count)
+    assert (asked.pods, asked.counts) == ([], 2)
+
+
+def test_questions_and_journal_are_bounded(asked: Asked) -> None:
+    running = Tallies()
+    for i in range(3 * tallies.KEPT):
+        running.of(i, 2, asked.matches, asked.count)
+        running.note(0, make_pod(str(i)).info(), +1)
+    running.of(0, 2, asked.matches, asked.count)
+    assert asked.counts == 3 * tallies.KEPT + 1  # the first question was forgotten
+    for i in range(10 * tallies.JOURNAL):
+        running.note(0, make_pod(str(i)).info(), +1)
+    assert len(running._journal) <= 2 * tallies.JOURNAL
