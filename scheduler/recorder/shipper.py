@@ -56,8 +56,9 @@ class Shipper:
         self._directory = directory
         self._endpoint, self._transport = endpoint, transport
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
+        self._client: httpx.Client | None = None
         self._made_of: object = None
-        self._looked_at = -LOOK_EVERY_S
+        self._looked_at = 0.0
         self._told_at = -TELL_EVERY_S
 
     def pass_over(self) -> bool:
@@ -152,10 +153,10 @@ class Shipper:
     def _connected(self) -> httpx.Client:
         """The client of the certificates as they are now. OSError when they cannot be used."""
         now = time.monotonic()
-        if now - self._looked_at < LOOK_EVERY_S:
+        if self._client is not None and now - self._looked_at < LOOK_EVERY_S:
             return self._client
         made_of = self._endpoint.identity()
-        if made_of != self._made_of:
+        if self._client is None or made_of != self._made_of:
             verify = self._endpoint.tls() if self._endpoint.url.startswith("https://") else True
             self._client = httpx.Client(timeout=TIMEOUT_S, transport=self._transport, verify=verify)
             self._made_of = made_of
