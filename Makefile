@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench-short reliability churn clean
+.PHONY: test lint types unit e2e golden parity bench-short reliability churn bench-store crash clean
 
 test: $(STAMP) lint types unit
 
@@ -62,6 +62,14 @@ reliability: $(STAMP)
 # A day's churn in minutes: is memory flat?
 churn: $(STAMP)
 	$(RUN) bench.churn
+
+# The store: size at rest, ingest, CPU of real decisions on 5,000 nodes; on SQLite and on a PostgreSQL of its own.
+bench-store: $(STAMP)
+	$(RUN) bench.store --postgresql
+
+# The decisions service killed 50 times under load, on SQLite and on PostgreSQL.
+crash: $(STAMP)
+	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

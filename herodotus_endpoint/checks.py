@@ -80,8 +80,9 @@ def _plugins(what: str, plugins: tuple[str, ...]) -> None:
 
 def _node_rows(rows: NodeRows) -> None:
     _names(cluster=rows.cluster, incarnation=rows.incarnation)
-    _texts(**{f"name[{i}]": name for i, name in enumerate(rows.name)})
-    _texts(**{f"uid[{i}]": uid for i, uid in enumerate(rows.uid)})
+    for what, texts in (("name", rows.name), ("uid", rows.uid)):
+        if max(map(len, texts), default=0) > MAX_TEXT:  # thousands of them: named only where one is too long
+            _texts(**{f"{what}[{i}]": text for i, text in enumerate(texts)})
     _within(-1, MAX_SEQUENCE, base=rows.base, generation=rows.generation)
     if len(rows.slot):
         _within(0, MAX_SLOTS - 1, slot=max(rows.slot))

@@ -233,6 +233,8 @@ def _decode_column(kind: type, value: object) -> Column:
     if code is None:
         raise ValueError(f"unknown column type {value[:1].decode('latin-1')!r}")
     decoded = array(code)
+    if len(value) == 1:  # half of a decision's columns say nothing
+        return decoded
     decoded.frombytes(memoryview(value)[1:])  # ValueError when the bytes are not a multiple of the width
     if sys.byteorder == "big":
         decoded.byteswap()

@@ -1,59 +1,72 @@
 """`python -m bench.store`: how large stored decisions are, and what storing them costs.
 
-python -m bench.store [--decisions 4000] [--nodes 5000] [--postgresql] [--keep DIR]
+python -m bench.store [--decisions 8000] [--nodes 5000] [--postgresql] [--keep DIR]
 
 Decisions are made by the algorithm, written to a spool, and sent in a shipper's batches to a service of its own. The
-first tenth warms up and is not in the figures of speed. Size: the database's files after a checkpoint, over decisions.
+first tenth warms up and is not in the figures of speed. Size: SQLite's file after a checkpoint, or PostgreSQL's tables
+and indexes, over decisions. CPU and memory are of the service, not of a database server.
 """
 
 from __future__ import annotations
 
 import argparse
-import sqlite3
 import tempfile
 from pathlib import Path
 
 from bench.algorithm import calibration_ms
 from bench.store.decisions import generate
 from bench.store.replay import Service
+from herodotus_endpoint.store import database, sqlite_url
+from herodotus_endpoint.store.sqlite import Sqlite
+from tests import postgresql
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.store", description="The store: size at rest, ingest, CPU.")
-    parser.add_argument("--decisions", type=int, default=4000)
+    parser.add_argument("--decisions", type=int, default=8000)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--keep", type=Path, help="directory to keep the batches and the database in, made once")
+    parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL server of its own, after SQLite")
+    parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        _run(arguments.keep or Path(temporary), arguments.decisions, arguments.nodes)
+        folder = arguments.keep or Path(temporary)
+        files = sorted(folder.glob("*.batch")) or generate(folder, arguments.decisions, arguments.nodes)
+        print(f"calibration {calibration_ms():.1f} ms; {len(files)} batches, {arguments.nodes} nodes")
+        print(f"{'DATABASE':12}{'DECISIONS':>10}{'BYTES EACH':>12}{'PER S':>8}{'CPU MS':>8}{'PEAK MIB':>10}")
+        with tempfile.TemporaryDirectory() as data:
+            _run("SQLite", Path(data), sqlite_url(Path(data) / "herodotus.db"), files)
+        if arguments.postgresql:
+            with tempfile.TemporaryDirectory() as data, postgresql.Server(durable=True) as server:
+                _run("PostgreSQL", Path(data), server.database(), files)
     return 0
 
 
-def _run(folder: Path, decisions: int, nodes: int) -> None:
-    files = sorted(folder.glob("*.batch")) or generate(folder, decisions, nodes)
-    print(f"calibration {calibration_ms():.1f} ms; {len(files)} batches, {nodes} nodes")
-    with tempfile.TemporaryDirectory(dir=folder) as data:
-        service = Service(folder, ("--data", data, "--max-bytes", "1Ti"))
-        try:
-            warm = max(1, len(files) // 10)
-            before = service.replay(files[:warm])
-            figures = service.replay(files[warm:])
-        finally:
-            service.stop()
-        size = _checkpointed(Path(data) / "herodotus.db")
+def _run(name: str, folder: Path, url: str, files: list[Path]) -> None:
+    service = Service(folder, ("--database-url", url, "--max-bytes", "1Ti"))
+    try:
+        warm = max(1, len(files) // 10)
+        before = service.replay(files[:warm])
+        figures = service.replay(files[warm:])
+    finally:
+        service.stop()
     stored = before.decisions + figures.decisions
-    print(f"{'DECISIONS':>10}{'BYTES EACH':>12}{'PER S':>8}{'CPU MS':>8}{'PEAK MIB':>10}")
     speed = f"{figures.per_s:>8.0f}{figures.cpu_ms:>8.2f}{figures.peak_bytes / 2**20:>10.0f}"
-    print(f"{stored:>10}{size / stored:>12.0f}{speed}")
+    print(f"{name:12}{stored:>10}{_size(url) / stored:>12.0f}{speed}")
 
 
-def _checkpointed(file: Path) -> int:
-    """Bytes of the database once its write-ahead log is in it."""
-    connection = sqlite3.connect(file)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    return file.stat().st_size
+def _size(url: str) -> int:
+    """Bytes of the database, SQLite's write-ahead log put into it."""
+    opened = database(url)
+    engine = opened.writing_engine()
+    with engine.connect() as connection:
+        if isinstance(opened, Sqlite):
+            connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            size = opened.file_bytes()
+        else:
+            size = opened.live_bytes(connection)
+    engine.dispose()
+    return size
 
 
 if __name__ == "__main__":
