@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from scheduler.config.document import field_first
 from scheduler.config.errors import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.framework.plugin import Args, InTreePlugin, NoArgs
@@ -53,4 +54,4 @@ def _decode(entry: PluginConfig, path: str, plugin: type[InTreePlugin]) -> Args:
     try:
         return msgspec.convert(written, args_type)
     except msgspec.ValidationError as e:
-        raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {e}") from e
+        raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {field_first(str(e))}") from e

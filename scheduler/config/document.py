@@ -47,7 +47,7 @@ def convert(document: object, into: type[T]) -> T:
     try:
         return msgspec.convert(document, into)
     except msgspec.ValidationError as e:
-        raise ConfigError(_in_field_order(str(e))) from e
+        raise ConfigError(field_first(str(e))) from e
 
 
 def _without_null(value: Any) -> Any:
@@ -59,8 +59,8 @@ def _without_null(value: Any) -> Any:
     return value
 
 
-def _in_field_order(message: str) -> str:
-    """msgspec's `DETAIL - at `$.PATH`` as `PATH: DETAIL`."""
+def field_first(message: str) -> str:
+    """msgspec's `DETAIL - at `$.PATH`` as `PATH: DETAIL`, in the API machinery's words where it has some."""
     match = re.fullmatch(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`", message)
     detail, path = (match[1], match[2]) if match else (message, "")
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", detail)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from scheduler.columns import NodeColumns
+from scheduler.config.document import field_first
 from scheduler.evaluate.amounts import AMOUNTS, wrong_amount
 from scheduler.eventhandlers import FINISHED
 from scheduler.kube.kinds import KINDS
@@ -131,7 +132,7 @@ def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
         obj = _named(_converted(content, decode_as), namespaced=kind not in _CLUSTER_SCOPED)
         wrong = wrong_amount(content) if kind in _STORAGE else None
     except (ValueError, RecursionError) as e:
-        wrong = _field_first(str(e))
+        wrong = field_first(str(e))
     if wrong is not None:
         raise ManifestError(f"{where} ({_name_of(content)}): {wrong}")
     return obj
@@ -183,12 +184,6 @@ def _name_of(content: Any) -> str:
 
 def _kind_of(content: Any) -> str:
     return "/".join(str(content[key]) for key in ("apiVersion", "kind") if content.get(key))
-
-
-def _field_first(message: str) -> str:
-    """msgspec's "DETAIL - at `$.PATH`" as "PATH: DETAIL"."""
-    detail, at, path = message.rpartition(" - at `$.")
-    return f"{path.removesuffix('`')}: {detail}" if at else message
 
 
 @contextmanager

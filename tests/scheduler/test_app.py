@@ -66,7 +66,7 @@ def test_what_validate_prints_is_valid_and_the_same(tmp_path: Path, capsys: Capt
         ("paralelism: 4", '{path}: unknown field "paralelism"'),
         (
             "profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}]",
-            'profiles[0]: FilterPlugin "Nope" does not exist',
+            '{path}: profiles[0]: FilterPlugin "Nope" does not exist',
         ),
         (
             "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: NodeName, args: {x: 1}}]}]",

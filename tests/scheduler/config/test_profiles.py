@@ -195,7 +195,7 @@ RATIO = "type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: "
         (
             FIT,
             "{x: 1}",
-            f"decoding .profiles[0].pluginConfig[0]: decoding args for plugin {FIT}: Object contains unknown field `x`",
+            f'decoding .profiles[0].pluginConfig[0]: decoding args for plugin {FIT}: unknown field "x"',
         ),
         (
             FIT,

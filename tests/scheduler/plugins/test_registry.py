@@ -113,7 +113,7 @@ def test_what_is_printed_of_a_plugin_by_its_module_can_be_read_again(
 
 
 def test_arguments_are_checked_as_those_of_in_tree_plugins(installed: Callable[[str], None]) -> None:
-    with pytest.raises(CaseError, match="decoding args for plugin even_plugins:Even: Object contains unknown field"):
+    with pytest.raises(CaseError, match='decoding args for plugin even_plugins:Even: unknown field "point"'):
         outcome(Registry(), "even_plugins:Even", {"point": 9})
 
 
