@@ -72,6 +72,9 @@ def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> 
                 ask(columns, step[1])
                 continue
             _, number, *described = step
+            if step[0] == "set" and where.get(number) == described[3]:
+                columns.replace_pod(pod(number, *described[:3]).info(), described[3])
+                continue
             if number in where:
                 columns.remove_pod(f"uid-p{number}", where.pop(number))
             if step[0] == "set":
