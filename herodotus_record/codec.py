@@ -45,6 +45,7 @@ _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
 _CODES: Final = {code.encode(): code for code in _TYPECODES}
 _UNSIGNED: Final = "BH"
+_FEW: Final = 32
 _LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for c in _TYPECODES]
 
 
@@ -60,7 +61,8 @@ def column(values: NDArray[Any]) -> Column:
     """A column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
     if not len(values):
         return array("B")
-    low, high = int(values.min()), int(values.max())
+    few = values.tolist() if len(values) <= _FEW else None  # faster looked at one by one
+    low, high = (min(few), max(few)) if few else (int(values.min()), int(values.max()))
     code = next(c for c, lo, hi in _LIMITS if lo <= low and high <= hi)
     narrow = array(code)
     narrow.frombytes(values.astype(code, copy=False).tobytes())

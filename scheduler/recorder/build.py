@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -34,6 +35,7 @@ from scheduler.framework.trace import FilterRun, ScoreRun
 from scheduler.objects import pod as objects
 from scheduler.objects.types import Volume
 
+MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points is ten times as fast as sorting
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -51,8 +53,9 @@ def decision(
     marks: tuple[str, ...],
     woken_by: WokenBy | None,
     retry: Retry | None,
+    narrow: Callable[[NDArray[np.int64]], Column] = column,
 ) -> Decision:
-    """The record of one attempt."""
+    """The record of one attempt. `narrow`: `codec.column`, or what remembers its answers."""
     trace = result.trace
     evaluated, feasible = trace.evaluated, trace.feasible
     return Decision(
@@ -73,7 +76,7 @@ def decision(
         narrowed_by=trace.narrowed_by,
         evaluation=column(trace.evaluation),
         filters=tuple(_filter(run, evaluated) for run in trace.filters),
-        scores=tuple(_score(run) for run in trace.scores) if trace.totals is not None else (),
+        scores=tuple(_score(run, narrow) for run in trace.scores) if trace.totals is not None else (),
         totals=column(trace.totals) if trace.totals is not None else array("B"),
         rank=_rank(trace.totals, feasible if result.path is not Path.ERROR else np.zeros_like(feasible)),
         seed=seed,
@@ -147,17 +150,21 @@ def _filter(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:
     return FilterColumn(run.plugin, run.skipped, run.verdicts.table, column(said))
 
 
-def _score(run: ScoreRun) -> ScoreColumn:
+def _score(run: ScoreRun, narrow: Callable[[NDArray[np.int64]], Column]) -> ScoreColumn:
     if run.raw is None or run.normalized is None:
         return ScoreColumn(run.plugin, run.weight, skipped=True)
-    return ScoreColumn(run.plugin, run.weight, False, column(run.raw), column(run.normalized))
+    return ScoreColumn(run.plugin, run.weight, False, narrow(run.raw), narrow(run.normalized))
 
 
 def _rank(totals: NDArray[np.int64] | None, feasible: NDArray[np.bool_]) -> Column:
     """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
     rank = feasible.astype(np.int64)
-    if totals is not None:
-        _, of, counts = np.unique(-totals[feasible], return_inverse=True, return_counts=True)
-        better = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        rank[feasible] = 1 + better[of]
+    if totals is not None and feasible.any():
+        behind = totals[feasible]
+        behind = behind.max() - behind
+        if behind.max() < MOST_POINTS:
+            points = np.bincount(behind)
+            rank[feasible] += (np.cumsum(points) - points).take(behind)
+        else:
+            rank[feasible] += np.searchsorted(np.sort(behind), behind)
     return column(rank)

@@ -38,6 +38,7 @@ from scheduler.cycle import CycleResult
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
+from scheduler.recorder.narrowed import Narrowed
 from scheduler.recorder.spool import Spool, SpoolFullError
 
 MARK: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
@@ -67,6 +68,7 @@ class Recorder:
         self._marks = marks
         self._now_us = now_us
         self._lock = threading.Lock()
+        self._narrowed = Narrowed()
         self._sequence = 0
         self._rows_generation = -1
         self._table_needed = True  # the next decision must bring the complete node table
@@ -100,6 +102,7 @@ class Recorder:
                 marks=self._marks + marks,
                 woken_by=woken_by,
                 retry=retry,
+                narrow=self._narrowed,
             )
             self._put(record, snapshot.nodes)
             return record
