@@ -39,6 +39,7 @@ class ApiServer:
         CredentialsError when neither is there.
         """
         self._config = Configuration()
+        self._config.host = "https://kubernetes.default.svc"
         if transport is None:
             _load(self._config, kubeconfig)
         self._client = httpx.Client(

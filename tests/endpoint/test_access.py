@@ -1,0 +1,272 @@
+"""Who may read what: every route, the front proxy's word, tokens, and an API server that does not answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from herodotus_endpoint.access.frontproxy import FrontProxy, settings
+from herodotus_endpoint.access.identity import CERTIFICATE, pack_headers
+from herodotus_endpoint.access.remembered import TTL_S
+from herodotus_record.model import Owner, Reason, Verdict
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table
+from tests.endpoint.reviewer import Reviewer, bearer
+from tests.endpoint.service import API, Service, a_service, envelope, rows
+from tests.scheduler.serving.authorities import Authority
+
+POD = "checkout-7d9f-x2k"
+SHOP = f"{API}/namespaces/shop"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A route's example, and the right that opens it. None: it tells nothing of the cluster."""
+
+    path: str
+    right: tuple[str, str, str] | None = None
+
+
+# Every route of the application by its rule: one that is new fails until it has a row here.
+ROUTES = {
+    "/": Row("/"),
+    "/livez": Row("/livez"),
+    "/readyz": Row("/readyz"),
+    "/version": Row("/version"),
+    "/openapi.json": Row("/openapi.json"),
+    "/openapi/v3": Row("/openapi/v3"),
+    f"/openapi/v3{API}": Row(f"/openapi/v3{API}"),
+    "/apis": Row("/apis"),
+    "/apis/herodotus.dev": Row("/apis/herodotus.dev"),
+    API: Row(API),
+    "/metrics": Row("/metrics", ("get", "/metrics", "")),
+    "/pod": Row(f"/pod?name={POD}&namespace=shop", ("get", "podexplanations", "shop")),
+    "/node": Row("/node?name=worker-1", ("get", "nodehistories", "")),
+    f"{API}/decisions": Row(f"{API}/decisions", ("list", "decisions", "")),
+    f"{API}/namespaces/<namespace>/decisions": Row(f"{SHOP}/decisions", ("list", "decisions", "shop")),
+    f"{API}/namespaces/<namespace>/decisions/<name>": Row(f"{SHOP}/decisions/{POD}", ("get", "decisions", "shop")),
+    f"{API}/namespaces/<namespace>/podexplanations/<pod>": Row(
+        f"{SHOP}/podexplanations/{POD}", ("get", "podexplanations", "shop")
+    ),
+    f"{API}/namespaces/<namespace>/podhistories/<pod>": Row(
+        f"{SHOP}/podhistories/{POD}", ("get", "podhistories", "shop")
+    ),
+    f"{API}/namespaces/<namespace>/podcomparisons/<pod>": Row(
+        f"{SHOP}/podcomparisons/{POD}?with=other", ("list", "decisions", "shop")
+    ),
+    f"{API}/namespaces/<namespace>/nodecomparisons/<pod>": Row(
+        f"{SHOP}/nodecomparisons/{POD}?a=worker-1&b=worker-2", ("get", "nodecomparisons", "shop")
+    ),
+    f"{API}/namespaces/<namespace>/pendingpods": Row(f"{SHOP}/pendingpods", ("list", "pendingpods", "shop")),
+    f"{API}/pendingpods": Row(f"{API}/pendingpods", ("list", "pendingpods", "")),
+    f"{API}/namespaces/<namespace>/workloadplacements/<workload>": Row(
+        f"{SHOP}/workloadplacements/checkout", ("get", "workloadplacements", "shop")
+    ),
+    f"{API}/balances": Row(f"{API}/balances", ("list", "balances", "")),
+    f"{API}/nodehistories": Row(f"{API}/nodehistories", ("list", "nodehistories", "")),
+    f"{API}/nodehistories/<node>": Row(f"{API}/nodehistories/worker-1", ("get", "nodehistories", "")),
+    f"{API}/incarnations": Row(f"{API}/incarnations", ("list", "incarnations", "")),
+    "/ingest/v1/frames": Row("/ingest/v1/frames"),  # its senders: test_senders
+}
+GUARDED = [row for row in ROUTES.values() if row.right]
+
+
+@pytest.fixture
+def reviewer() -> Reviewer:
+    return Reviewer(tokens={"ada's": ("ada", ""), "bob's": ("bob", "")})
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, reviewer: Reviewer) -> Iterator[Service]:
+    """A service with a decision of shop that names pods of ci, and whose readers are named."""
+    opened = a_service(tmp_path, access=reviewer.access())
+    near = Verdict(INSUFFICIENT_CPU.code, (Reason("existing-anti-affinity", {"key": "zone", "pod": "ci/job-1"}),))
+    owner = Owner("ReplicaSet", "checkout")
+    first = a_decision(rejected={"worker-2": {"NodeAffinity": near}}, owner=owner)
+    other = a_decision(pod="other", sequence=2, owner=owner)
+    opened.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), first, other)
+    yield opened
+    opened.store.close()
+
+
+def test_every_route_has_a_row(guarded: Service) -> None:
+    assert {rule.rule for rule in guarded.client.application.url_map.iter_rules()} == ROUTES.keys()
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=lambda r: r.path)
+def test_a_route_is_open_to_who_has_the_right_and_to_nobody_else(
+    guarded: Service, reviewer: Reviewer, row: Row
+) -> None:
+    assert row.right is not None
+    reviewer.allowed = {("ada", *row.right)}
+    codes = [
+        guarded.client.get(row.path, headers=headers).status_code
+        for headers in (bearer("ada's"), bearer("bob's"), bearer("expired"), {})
+    ]
+    assert codes == [200, 403, 401, 401]
+
+
+@pytest.mark.parametrize("row", [r for r in ROUTES.values() if not r.right], ids=lambda r: r.path)
+def test_what_tells_nothing_of_the_cluster_is_open_and_asks_nobody(
+    guarded: Service, reviewer: Reviewer, row: Row
+) -> None:
+    assert guarded.client.get(row.path).status_code in (200, 405)
+    assert not reviewer.asked
+
+
+def test_a_refusal_is_worded_as_the_api_servers(guarded: Service) -> None:
+    status = envelope(guarded.client.get(f"{SHOP}/decisions/{POD}", headers=bearer("bob's")))
+    assert (status["reason"], status["message"]) == (
+        "Forbidden",
+        f'decisions.herodotus.dev "{POD}" is forbidden: User "bob" cannot get resource "decisions" in API group'
+        ' "herodotus.dev" in the namespace "shop"',
+    )
+
+
+def test_a_watch_needs_the_right_to_watch(guarded: Service, reviewer: Reviewer) -> None:
+    reviewer.allowed = {("ada", "list", "decisions", "shop")}
+    assert guarded.client.get(f"{SHOP}/decisions?watch=1", headers=bearer("ada's")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [httpx.ConnectError("no route"), httpx.Response(500, text="oops"), httpx.Response(201, json={"kind": "x"})],
+    ids=["away", "error", "no review"],
+)
+def test_without_an_answer_of_the_api_server_nobody_gets_in(
+    guarded: Service, reviewer: Reviewer, answer: httpx.Response | Exception
+) -> None:
+    reviewer.answer = answer
+    status = envelope(guarded.client.get(f"{SHOP}/decisions", headers=bearer("ada's")))
+    assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+
+
+def test_an_answer_holds_for_seconds(tmp_path: Path, reviewer: Reviewer) -> None:
+    now = [0.0]
+    reviewer.allowed = {("ada", "list", "decisions", "shop")}
+    service = a_service(tmp_path, access=reviewer.access(clock=lambda: now[0]))
+
+    def code() -> int:
+        return service.client.get(f"{SHOP}/decisions", headers=bearer("ada's")).status_code
+
+    assert (code(), code(), len(reviewer.asked)) == (200, 200, 2)
+    reviewer.allowed.clear()
+    assert code() == 200
+    now[0] = TTL_S
+    assert code() == 403
+    service.store.close()
+
+
+def test_pods_of_namespaces_that_a_reader_may_not_see_are_hidden(guarded: Service, reviewer: Reviewer) -> None:
+    reviewer.allowed = {("ada", "get", "podexplanations", "shop"), ("bob", "get", "podexplanations", "*")}
+    reviewer.allowed |= {("bob", "get", "decisions", "ci"), ("bob", "get", "decisions", "shop")}
+    ada, bob = (
+        guarded.client.get(f"{SHOP}/podexplanations/{POD}?all", headers=bearer(token)).text
+        for token in ("ada's", "bob's")
+    )
+    assert ("ci/job-1" in ada, "ci/job-1" in bob) == (False, True)
+
+
+# --- the front proxy
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
+    directory = tmp_path_factory.mktemp("authorities")
+    return Authority(directory, "proxies"), Authority(directory, "others")
+
+
+def der(certificate: Path) -> bytes:
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).public_bytes(Encoding.DER)
+
+
+def environment(certificate: bytes | None, *headers: tuple[str, str]) -> dict[str, object]:
+    """What the server puts into a request's environment."""
+    packed = dict(pack_headers(list(headers)))
+    sent = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in packed.items()}
+    return sent | ({CERTIFICATE: certificate} if certificate else {})
+
+
+ADA = (("X-Remote-User", "ada"), ("X-Remote-Group", "dev"), ("X-Remote-Group", "cn=ops,dc=example"))
+
+
+def test_the_front_proxy_names_the_reader_in_full(
+    tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority]
+) -> None:
+    """A group with a comma is one group; extra keys are decoded."""
+    proxies, _ = authorities
+    trusted = FrontProxy(proxies.pem, ("front-proxy",))
+    service = a_service(tmp_path, access=reviewer.access(trusted))
+    reviewer.allowed = {("ada", "list", "decisions", "shop")}
+    extra = (
+        ("X-Remote-Uid", "7"),
+        ("X-Remote-Extra-Example.com%2fscope", "a"),
+        ("X-Remote-Extra-Example.com%2fscope", "b"),
+    )
+    shown = environment(der(proxies.client("front-proxy")[0]), *ADA, *extra)
+    assert service.client.get(f"{SHOP}/decisions", environ_overrides=shown).status_code == 200
+    spec = {k: v for k, v in reviewer.asked[0]["spec"].items() if k != "resourceAttributes"}
+    assert spec == {
+        "user": "ada",
+        "uid": "7",
+        "groups": ["dev", "cn=ops,dc=example"],
+        "extra": {"example.com/scope": ["a", "b"]},
+    }
+    service.store.close()
+
+
+@pytest.mark.parametrize("case", ["no certificate", "another authority", "another name", "no settings", "no user"])
+def test_the_headers_of_anybody_else_are_not_believed(
+    tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority], case: str
+) -> None:
+    proxies, others = authorities
+    trusted = FrontProxy() if case == "no settings" else FrontProxy(proxies.pem, ("front-proxy",))
+    signs = others if case == "another authority" else proxies
+    name = "somebody" if case == "another name" else "front-proxy"
+    certificate = None if case == "no certificate" else der(signs.client(name)[0])
+    headers = () if case == "no user" else (("X-Remote-User", "root"), ("X-Remote-Group", "system:masters"))
+    service = a_service(tmp_path, access=reviewer.access(trusted))
+    answer = service.client.get(f"{SHOP}/decisions", environ_overrides=environment(certificate, *headers))
+    assert envelope(answer)["code"] == 401
+    assert not reviewer.asked
+    service.store.close()
+
+
+def test_packed_headers_of_a_client_are_dropped() -> None:
+    forged = ("X-Herodotus-Headers", json.dumps([["X-Remote-User", "root"]]))
+    (packed,) = pack_headers([forged])
+    assert packed == ("X-HERODOTUS-HEADERS", "[]")
+
+
+def test_privileged_readers_are_not_asked_about(
+    tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority]
+) -> None:
+    proxies, _ = authorities
+    service = a_service(tmp_path, access=reviewer.access(FrontProxy(proxies.pem)))
+    shown = environment(
+        der(proxies.client("any-name")[0]), ("X-Remote-User", "root"), ("X-Remote-Group", "system:masters")
+    )
+    assert service.client.get(f"{API}/decisions", environ_overrides=shown).status_code == 200
+    assert not reviewer.asked
+    service.store.close()
+
+
+def test_the_settings_are_read_as_published(authorities: tuple[Authority, Authority]) -> None:
+    pem = authorities[0].pem
+    data = {
+        "client-ca-file": "unused",
+        "requestheader-client-ca-file": pem,
+        "requestheader-allowed-names": '["front-proxy"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-uid-headers": "[]",
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }
+    assert settings(data) == replace(FrontProxy(pem, ("front-proxy",)), uid_headers=())
+    assert settings({}) == FrontProxy()

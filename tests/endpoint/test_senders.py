@@ -1,0 +1,76 @@
+"""Who may send records: a token for this service, or a certificate, and of one cluster alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from herodotus_endpoint.access.identity import CERTIFICATE
+from herodotus_record.model import Gap
+from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table
+from tests.endpoint.reviewer import SENDER, Reviewer, bearer
+from tests.endpoint.service import a_service, envelope, rows
+from tests.scheduler.serving.authorities import Authority
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+BATCH = (rows(TABLE), a_decision())
+REVIEWER = {
+    "tokens": {"good": (SENDER, "herodotus-endpoint"), "other": ("eve", "herodotus-endpoint"), "api": (SENDER, "")}
+}
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [("good", 200), ("other", 403), ("api", 401), ("expired", 401), ("", 401)],
+    ids=["the sender's", "another user's", "meant for the API server", "expired", "none"],
+)
+def test_a_token_must_be_the_sender_s_and_meant_for_us(tmp_path: Path, token: str, code: int) -> None:
+    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
+    answer = service.send(*BATCH, headers=bearer(token) if token else {})
+    assert answer.status_code == code
+    assert len(service.store.reader.decisions(limit=9)) == (code == 200)
+    service.store.close()
+
+
+def test_loopback_is_no_excuse_once_senders_are_named(tmp_path: Path) -> None:
+    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}), insecure=True)
+    assert envelope(service.send(*BATCH))["code"] == 401
+    service.store.close()
+
+
+def test_a_sender_is_bound_to_one_cluster(tmp_path: Path) -> None:
+    """Frames that name another, and frames of a scheduler that another cluster's frames are stored of."""
+    reviewer = Reviewer(tokens={"a": ("a", "herodotus-endpoint"), "b": ("b", "herodotus-endpoint")})
+    service = a_service(tmp_path, senders=reviewer.senders({"a": CLUSTER, "b": "another"}))
+    assert service.send(*BATCH, headers=bearer("a")).status_code == 200
+    gap = Gap(INCARNATION, 5, 2, 4, "forged", MONDAY_US)
+    for batch in (BATCH, (gap,), (rows(TABLE, cluster="another"),)):
+        assert envelope(service.send(*batch, headers=bearer("b")))["reason"] == "Forbidden"
+    theirs = replace(TABLE, generation=9).rows("another", "their-incarnation")
+    assert service.send(theirs, headers=bearer("b")).status_code == 200
+    service.store.close()
+
+
+def test_a_token_that_cannot_be_reviewed_is_to_come_again(tmp_path: Path) -> None:
+    reviewer = Reviewer(answer=httpx.ConnectError("no route"))
+    service = a_service(tmp_path, senders=reviewer.senders({SENDER: CLUSTER}))
+    answer = service.send(*BATCH, headers=bearer("good"))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    service.store.close()
+
+
+@pytest.mark.parametrize("case", ["good", "another authority", "another name"])
+def test_a_certificate_must_be_the_sender_s(tmp_path: Path, case: str) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    name = "eve" if case == "another name" else "scheduler"
+    cert, _ = (others if case == "another authority" else ours).client(name)
+    der = x509.load_pem_x509_certificate(cert.read_bytes()).public_bytes(Encoding.DER)
+    service = a_service(tmp_path, senders=Reviewer().senders({"scheduler": CLUSTER}, ours.pem))
+    answer = service.send(*BATCH, environ_overrides={CERTIFICATE: der})
+    assert answer.status_code == {"good": 200, "another authority": 401, "another name": 403}[case]
+    service.store.close()
