@@ -143,6 +143,8 @@ _CONNECTION = (
     ),
 )
 _NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of the pod [the context's].")
+_ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
+SINCE = click.option("--since", type=Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
 _OUTPUT = (
     click.option(
         "-o",
@@ -171,6 +173,11 @@ def connection_options(command: Command) -> Command:
 def namespace_option(command: Command) -> Command:
     """Adds -n; only to commands about things that live in a namespace."""
     return _add(command, (_NAMESPACE,))
+
+
+def namespaces_options(command: Command) -> Command:
+    """Adds -n and -A; to commands about many things that live in namespaces."""
+    return _add(command, (_NAMESPACE, _ALL_NAMESPACES))
 
 
 def output_options(command: Command) -> Command:
@@ -210,6 +217,13 @@ def namespace(ctx: click.Context) -> str:
     return _checked("namespace", name) if name else ""
 
 
+def every_namespace(ctx: click.Context) -> bool:
+    """Whether -A was given; a usage error where a namespace was given beside it."""
+    if ctx.params["all_namespaces"] and ctx.params["namespace"]:
+        raise click.UsageError("-A and -n exclude each other")
+    return bool(ctx.params["all_namespaces"])
+
+
 def output(ctx: click.Context) -> Output:
     """How a command is to print."""
     return Output(ctx.params["format_"] or "", headers=not ctx.params["no_headers"], color=ctx.params["color"])
@@ -225,6 +239,26 @@ def name_of(kind: str, given: str) -> str:
     if not name:
         raise click.UsageError(f"{given!r} names no {kind}")
     return _checked(kind, name)
+
+
+WORKLOADS = {
+    "deployment": ("deployment", "deployments", "deploy"),
+    "statefulset": ("statefulset", "statefulsets", "sts"),
+    "replicaset": ("replicaset", "replicasets", "rs"),
+    "daemonset": ("daemonset", "daemonsets", "ds"),
+    "job": ("job", "jobs"),
+    "cronjob": ("cronjob", "cronjobs", "cj"),
+    "replicationcontroller": ("replicationcontroller", "replicationcontrollers", "rc"),
+}
+
+
+def workload_of(given: str) -> tuple[str, str]:
+    """`deploy/NAME`, `deployment.apps/NAME`, … -> (kind, NAME); a usage error for anything else."""
+    prefix, slash, name = given.partition("/")
+    kind = next((kind for kind, names in WORKLOADS.items() if prefix.lower().partition(".")[0] in names), "")
+    if not slash or not name or not kind:
+        raise click.UsageError(f"{given[:60]!r} is not a workload: write KIND/NAME, such as deploy/web or sts/payments")
+    return kind, _checked(kind, name)
 
 
 def is_name(text: str) -> bool:

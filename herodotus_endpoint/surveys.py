@@ -21,16 +21,16 @@ from flask import Blueprint, Response
 from herodotus_endpoint import parameters
 from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX
+from herodotus_endpoint.placing import PLACED, placement
 from herodotus_endpoint.queries import View
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored
-from herodotus_endpoint.store.counters import workload as workload_of
 from herodotus_endpoint.store.listing import Condition
 from herodotus_endpoint.store.reader import UNSUCCESSFUL
 from herodotus_record.balance import UnknownPluginError, balance
 from herodotus_record.pending import Waiting, pending_pods
-from herodotus_record.placements import Placement, kept_getting, why, workload_placement
+from herodotus_record.placements import workload_placement
 
 LOOKED_AT: Final = 5_000  # rows: some tens of milliseconds
 PENDING_TOLD: Final = 500  # pods of an answer, 0.6 kB each
@@ -38,7 +38,6 @@ READ: Final = 100  # whole decisions, of pending pods and of placements
 SAMPLE: Final = 200  # decisions weighed again: at 5,000 nodes some seconds
 MOST_READ: Final = 1_000
 DAY_US: Final = 86_400_000_000
-PLACED: Final = ("Bound", "Binding", "DryRun")
 _KIND_NAME: Final = re.compile(r"([A-Za-z]+)\.([a-z0-9][a-z0-9.-]*)")
 _WEIGHT: Final = re.compile(r"([^=,]+)=([0-9]{1,6})")
 
@@ -95,7 +94,7 @@ class Surveys:
         if not last:
             raise self._no_placement(namespace, kind, name, rows)
         read = {row.id: self._questions.decision_by_id(row.namespace, row.decision_id) for row in last[:READ]}
-        placements = [self._placement(row, read.get(row.id)) for row in last]
+        placements = [placement(row, read.get(row.id)) for row in last]
         complete = len(rows) < LOOKED_AT or rows[-1].started_us < since_us
         shown = f"{_KINDS.get(kind.lower(), kind)}/{name}"
         document = workload_placement(
@@ -118,26 +117,6 @@ class Surveys:
         except UnknownPluginError as e:
             raise ApiError(400, str(e)) from e
         return json_response(document)
-
-    def kept_by(self, node: str, since_us: int) -> list[dict[str, Any]]:
-        """Which workloads a node got, and why: of its newest READ placements."""
-        rows = self._rows([Condition("node", (node,)), _PLACED], READ)
-        recent = [row for row in rows if row.started_us >= since_us]
-        read = zip(recent, (self._questions.decision_by_id(r.namespace, r.decision_id) for r in recent), strict=True)
-        return kept_getting([self._placement(row, stored) for row, stored in read])
-
-    def _placement(self, row: Row, stored: Stored | None) -> Placement:
-        placed = row.state in PLACED
-        return Placement(
-            namespace=row.namespace,
-            pod=row.pod,
-            workload=workload_of(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
-            node=row.node if placed else None,
-            started_us=row.started_us,
-            state=row.state,
-            message=row.message,
-            why=why(stored.decision) if stored and placed else None,
-        )
 
     def _with_retry(self, pod: Waiting) -> Waiting:
         stored = self._questions.decision_by_id(pod.namespace, pod.decision_id)

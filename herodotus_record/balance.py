@@ -190,8 +190,8 @@ def _headline(rows: Sequence[Json], decisions: int, weights: Mapping[str, int], 
     won = [row for row in rows if row["won"]]
     first = max(won, key=lambda row: (row["won"], row["node"]))
     said = (
-        f"{count(decisions, 'pod')} went to {len(won)} of {count(len(rows), 'node')}. The most, {first['won']}, went to"
-        f" {first['node']}, where {first['expected']:.1f} would be, were all nodes that fit alike."
+        f"{count(decisions, 'pod')} went to {len(won)} of {count(len(rows), 'node')}. {first['node']} got most:"
+        f" {first['won']}, where a draw among the nodes that fit would give {first['expected']:.1f}."
     )
     if not weights:
         return said

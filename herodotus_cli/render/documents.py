@@ -15,7 +15,20 @@ def text(document: dict[str, Any], format_: str) -> str:
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if format_ == "yaml":
         return _yaml(document)
-    return f"{_KINDS[document['kind']]}/{document['metadata']['name']}\n"
+    return "".join(f"{name}\n" for name in _names(document))
+
+
+def _names(document: dict[str, Any]) -> list[str]:
+    """What the document is about: `pod/NAME`, or one line for each of its things."""
+    kind = document["kind"]
+    if kind == "PendingPods":
+        return [f"pod/{pod['pod']}" for pod in document["pods"]]
+    if kind == "Balance":
+        return [f"node/{node['node']}" for node in document["nodes"]]
+    if kind == "WorkloadPlacement":
+        workload, _, name = document["metadata"]["name"].partition("/")
+        return [f"{workload.lower()}/{name}"]
+    return [f"{_KINDS[kind]}/{document['metadata']['name']}"]
 
 
 _KINDS = {

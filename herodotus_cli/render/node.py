@@ -24,6 +24,7 @@ def screen(answer: Json, view: View) -> list[Block]:
         _filters(answer, view),
         _scores(answer),
         [facts(_fared(answer, view))],
+        _kept(answer, view),
         _recent(answer, view),
     ]
     return spaced(sections)
@@ -40,9 +41,12 @@ def _headline(answer: Json) -> str:
     considered, feasible, chosen = answer["considered"], answer["feasible"], answer["chosen"]
     if not considered:
         return "Not considered for any pod."
+    share = answer.get("share") or {}
+    nodes = share.get("nodes") or 0
+    equal = f" An equal share among {nodes} nodes would be {number(share['placements'] / nodes)}." if nodes > 1 else ""
     return (
         f"Considered {count(considered, 'time')}: feasible {feasible} ({percent(feasible / considered)}),"
-        f" chosen {chosen} ({percent(chosen / considered)})."
+        f" chosen {chosen} ({percent(chosen / considered)}).{equal}"
     )
 
 
@@ -100,7 +104,7 @@ def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
         ("LOST", _lost(answer["lost"])),
         ("REJECTED", f"{count(rejected, 'time')}{'; first by ' + first if first else ''}"),
         ("NOT EVALUATED", count(not_evaluated, "time") if not_evaluated else ""),
-        ("CHOSEN FOR", chosen_for if workloads else ""),
+        ("CHOSEN FOR", chosen_for if workloads and not answer.get("keepsGetting") else ""),
     ]
 
 
@@ -124,6 +128,20 @@ def _lost(lost: Json) -> str:
         f"{plugin} −{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items() if round(points, 1)
     ]
     return said + (f"; costs it most: {listed(costs, _NAMED)} (points on average)" if costs else "")
+
+
+def _kept(answer: Json, view: View) -> list[Block]:
+    """Which workloads the node keeps getting, and what decided for it, in its newest placements."""
+    kept = answer.get("keepsGetting") or []
+    shown = kept if view.piped or view.wide else kept[:_NAMED]
+    rows = []
+    for k in shown:
+        by = listed([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)
+        rows.append((k["workload"], str(k["placements"]), number(k["meanMargin"]), by))
+    header = ("KEEPS GETTING", "PODS", "AHEAD BY", "BECAUSE OF")
+    newest = answer.get("keepsGettingOf", 0)
+    note = [] if view.piped or newest >= answer["chosen"] else [Line(f"of its newest {newest} placements", "dim")]
+    return [table(header, rows, right=(1, 2)), *note] if rows else []
 
 
 def _workload(w: Json) -> str:

@@ -66,6 +66,15 @@ def age(since: object, now: datetime) -> str:
         return ""
 
 
+def until(then: object, now: datetime) -> str:
+    """How long until a timestamp; empty once it has passed, or where there is none."""
+    try:
+        left = (datetime.fromisoformat(str(then).replace("Z", "+00:00")) - now).total_seconds()
+    except ValueError:
+        return ""
+    return duration(left) if left >= 1 else ""
+
+
 def span(start: object, end: object) -> str:
     """How long from one timestamp to another; empty where one is missing."""
     try:

@@ -45,6 +45,23 @@ def node_history(node: str, *, since_s: float) -> str:
     return f"{_API}/nodehistories/{_part(node)}{_query({'since': round(since_s)})}"
 
 
+def pending(namespace: str) -> str:
+    """The pods that wait; of every namespace where `namespace` is empty."""
+    return f"{_API}/{_within(namespace)}pendingpods"
+
+
+def workload(namespace: str, kind: str, name: str, *, since_s: float) -> str:
+    """Where a workload's pods went."""
+    query = _query({"since": round(since_s)})
+    return f"{_API}/namespaces/{_part(namespace)}/workloadplacements/{_part(f'{kind}.{name}')}{query}"
+
+
+def balance(*, since_s: float, weights: str, profile: str, decisions: int | None) -> str:
+    """Which nodes win, and with which weights others would."""
+    query = {"since": round(since_s), "weights": weights or None, "profile": profile or None, "limit": decisions}
+    return f"{_API}/balances{_query(query)}"
+
+
 def live_pod(namespace: str, pod: str) -> str:
     """The pod itself, of the API server and not of the decisions service."""
     return f"/api/v1/namespaces/{_part(namespace)}/pods/{_part(pod)}"
@@ -53,6 +70,10 @@ def live_pod(namespace: str, pod: str) -> str:
 def version() -> str:
     """The version of the decisions service."""
     return "/version"
+
+
+def _within(namespace: str) -> str:
+    return f"namespaces/{_part(namespace)}/" if namespace else ""
 
 
 def _part(name: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from herodotus_cli import __version__
+from herodotus_cli.commands import COMMANDS
+from herodotus_record.pending import Waiting, pending_pods
 from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command
 from tests.cli.test_screens import expect
@@ -88,6 +90,46 @@ def test_questions_about_several(
     assert (ran.code, service.asked, said in ran.out) == (0, [path], True)
     as_document = command(*arguments, "-n", "shop", "--endpoint", service.url, "-o", "json")
     assert json.loads(as_document.out) == document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("pending", "-A"), f"{API}/pendingpods"),
+        (("pending", "-n", "shop"), f"{API}/namespaces/shop/pendingpods"),
+        (
+            ("workload", "deploy/web", "-n", "shop"),
+            f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400",
+        ),
+        (
+            ("workload", "statefulsets.apps/db", "-n", "shop", "--since", "7d"),
+            f"{API}/namespaces/shop/workloadplacements/statefulset.db?since=604800",
+        ),
+        (("balance", "--since", "1h"), f"{API}/balances?since=3600"),
+        (
+            ("balance", "--weights", "A=5, B=0", "--profile", "p", "--decisions", "9"),
+            f"{API}/balances?since=86400&weights=A%3D5%2CB%3D0&profile=p&limit=9",
+        ),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
+)
+def test_questions_about_many(service: Service, arguments: tuple[str, ...], path: str) -> None:
+    service.answer(path, {"kind": "Anything"})
+    ran = command(*arguments, "--endpoint", service.url, "-o", "json")
+    assert (ran.code, service.asked, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
+
+
+def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{API}/namespaces/shop/pendingpods", pending_pods([], now_us=0, namespace="shop"))
+    ran = command("pending", "-n", "shop", "--endpoint", service.url)
+    assert (ran.code, ran.out) == (0, "")
+    assert capsys.readouterr().err == "No pending pods in shop namespace; every namespace: -A.\n"
+
+
+def test_names_are_one_a_line(service: Service) -> None:
+    waiting = [Waiting("shop", pod, pod, None, "p", "Unschedulable", 1, 0, "", "d") for pod in ("a", "b")]
+    service.answer(f"{API}/pendingpods", pending_pods(waiting, now_us=0))
+    assert command("pending", "-A", "-o", "name", "--endpoint", service.url).out == "pod/a\npod/b\n"
 
 
 def test_the_pod_that_is_missing_is_the_one_that_the_hint_looks_at(
@@ -180,7 +222,17 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
         ("node", "a", "-n", "shop"),
         ("-n", "shop", "node", "a"),
         ("version", "-n", "shop"),
-        ("balance",),
+        ("frobnicate",),
+        ("balance", "--weights", "Fit"),
+        ("balance", "--weights", "Fit=-1"),
+        ("balance", "--decisions", "0"),
+        ("balance", "-n", "shop"),
+        ("pending", "-A", "-n", "shop"),
+        ("workload",),
+        ("workload", "web"),
+        ("workload", "pod/web"),
+        ("workload", "deploy/"),
+        ("workload", "deploy/../x"),
     ],
     ids=" ".join,
 )
@@ -210,7 +262,7 @@ def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
     assert capsys.readouterr().err == "error: kubeconfig: namespace '..' is not a valid name\n"
 
 
-@pytest.mark.parametrize("name", ["", "pod", "compare", "node", "version"])
+@pytest.mark.parametrize("name", ["", *(c.name for c in COMMANDS)])
 def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for flag in ("-h", "--help"):

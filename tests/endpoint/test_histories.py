@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_record.explain import margin, rejections, weighted
+from herodotus_record.explain import margin, weighted
 from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Owner
+from herodotus_record.one_node import rejections
 from tests.builders import CORDONED, FILTERS, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, rows
 

@@ -1,0 +1,63 @@
+"""`kubectl herodotus workload deploy/NAME`: where a workload's pods went, and what decided it.
+
+Owns: its options and the question they make up. Does not own: the screen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from herodotus_cli import missing, options
+from herodotus_cli.context import Surroundings, given
+from herodotus_cli.errors import ServerError
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import questions
+
+
+@dataclass(frozen=True)
+class WorkloadQuestion:
+    """What is asked. `namespace` empty: the context's."""
+
+    kind: str
+    name: str
+    namespace: str
+    since_s: float
+
+
+@click.command(short_help="Where a workload's pods went, and what decided it.")
+@click.argument("workload", metavar="KIND/NAME")
+@options.namespace_option
+@options.SINCE
+@options.output_options
+@options.connection_options
+@click.pass_context
+def workload(ctx: click.Context, /, workload: str, since: float, **_given: object) -> None:
+    """Where a workload's pods went, and what decided it.
+
+    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how its pods spread over nodes,
+    which plugin decided how often, and pods that found no node. The record knows where pods went, not which still run.
+
+    \b
+    kubectl herodotus workload deploy/checkout -n shop
+    kubectl herodotus workload sts/payments --since 7d
+    """
+    around = given(ctx).around
+    question = WorkloadQuestion(*options.workload_of(workload), options.namespace(ctx), since)
+    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+
+
+def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Asks and prints."""
+    namespace = around.namespace(question.namespace, connection)
+    path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s)
+    try:
+        answer = around.ask(connection, path, output)
+    except ServerError as e:
+        raise e.with_hints(
+            [*missing.similar(e), "further back: --since 7d"] if e.reason == "NotFound" else []
+        ) from None
+    from herodotus_cli.render import workload as workload_screen
+
+    around.show(answer, output, lambda view: workload_screen.screen(answer, view))

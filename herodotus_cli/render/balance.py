@@ -1,0 +1,76 @@
+"""The screen of `kubectl herodotus balance`: Balance -> blocks.
+
+Owns: what the screen says. Does not own: weighing (`herodotus_record.balance`), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, facts, spaced, table
+from herodotus_cli.render.words import age, count, listed, number, percent
+from herodotus_cli.render.workload import reasons
+
+Json = dict[str, Any]
+_NODES = 20  # on a terminal: those that won most; every node when piped or with -o wide
+_MOVES = 10  # on a terminal
+
+
+def screen(answer: Json, view: View) -> list[Block]:
+    """Each node's wins, each plugin's part, and with other weights what would have gone elsewhere."""
+    whole = view.piped or view.wide
+    nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
+    left_out = len(answer["nodes"]) - len(nodes)
+    over = "all" if answer["complete"] else "the newest"
+    title = f"{over} {count(answer['decisions'], 'placement')} of the last {age(answer['since'], view.now)}"
+    moves = answer["moves"] if whole else answer["moves"][:_MOVES]
+    more_moves = len(answer["moves"]) + answer["movesOmitted"] - len(moves)
+    sections: list[list[Block]] = [
+        [Sides("balance", title), Line(answer["headline"], "strong")],
+        [_nodes(nodes, weighed=answer["weights"] is not None)] if nodes else [],
+        [Line(f"… {count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
+        [_plugins(answer)] if answer["plugins"] else [],
+        [facts([("ALSO", listed([f"{by} {n}" for by, n in answer["otherReasons"].items()], 5))])],
+        [_moves(moves)] if moves else [],
+        [Line(f"… {count(more_moves, 'more pod')} would have gone elsewhere", "dim")] if more_moves else [],
+    ]
+    return spaced([section for section in sections if not _empty(section)])
+
+
+def _empty(section: list[Block]) -> bool:
+    return any(getattr(block, "rows", None) == () for block in section)
+
+
+def _nodes(nodes: list[Json], *, weighed: bool) -> Block:
+    """WON beside what equal nodes would have won, and with the weights that were asked about."""
+    rows: list[list[Cell | str]] = []
+    for n in nodes:
+        row: list[Cell | str] = [n["node"], str(n["won"]), percent(n["share"]), number(n["expected"]), str(n["fit"])]
+        if weighed:
+            row += [number(n["wouldWin"]), _difference(n["wouldWin"] - n["won"])]
+        rows.append([*row, reasons(n["decidedBy"])])
+    header = ["NODE", "WON", "SHARE", "IF ALIKE", "FIT", *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
+    return table(header, rows, right=range(1, len(header) - 1))
+
+
+def _plugins(answer: Json) -> Block:
+    weights = answer["weights"] or {}
+    rows = []
+    for p in sorted(answer["plugins"], key=lambda p: (-p["movesWithout"], -p["decided"], p["plugin"])):
+        weight = f"{p['weight']} → {weights[p['plugin']]}" if p["plugin"] in weights else str(p["weight"])
+        rows.append((p["plugin"], weight, str(p["decided"]), str(p["movesWithout"])))
+    return table(("SCORE PLUGIN", "WEIGHT", "DECIDED", "OTHER WINNER WITHOUT IT"), rows, right=(1, 2, 3))
+
+
+def _moves(moves: list[Json]) -> Block:
+    rows = [
+        (f"{m['namespace']}/{m['pod']}", m["from"], m["to"] or f"drawn among {count(m['drawnAmong'], 'node')}")
+        for m in moves
+    ]
+    return table(("POD", "WENT TO", "WOULD GO TO"), rows)
+
+
+def _difference(change: float) -> Cell:
+    text = number(change)
+    style: Style = "good" if change > 0 else "bad" if change < 0 else ""
+    return Cell(f"+{text}" if change > 0 and text != "0" else text, style)

@@ -1,0 +1,67 @@
+"""The screen of `kubectl herodotus pending`: PendingPods -> blocks.
+
+Owns: what the screen says. Does not own: grouping (`herodotus_record.pending`), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, View, spaced, table
+from herodotus_cli.render.words import age, count, listed, until
+
+Json = dict[str, Any]
+_PODS = 20  # on a terminal, one by one; every pod when piped
+_NAMED = 3  # of a group
+
+
+def screen(answer: Json, view: View) -> list[Block]:
+    """The reasons, most pods first; then the pods, the oldest first."""
+    waiting = answer["count"] - answer["overdue"]
+    overdue = f" {count(answer['overdue'], 'more')} not tried again when due." if answer["overdue"] else ""
+    omitted = f" {answer['podsOmitted']} are not told here." if answer["podsOmitted"] else ""
+    said = f"{count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending.{overdue}{omitted}"
+    pods = answer["pods"]
+    shown = pods if view.piped or view.wide else pods[:_PODS]
+    left_out = len(pods) - len(shown)
+    sections: list[list[Block]] = [
+        [Line(said, "strong")],
+        [] if view.piped else [_groups(answer["groups"], view)],
+        [_pods(shown, view)],
+        [Line(f"… {count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
+        [] if view.piped else [Line("more: kubectl herodotus pod NAME why one of them is pending", "dim")],
+    ]
+    return spaced(sections)
+
+
+def _groups(groups: list[Json], view: View) -> Block:
+    rows = []
+    for g in groups:
+        which = listed(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
+        late = "not tried when it was due (deleted, or no scheduler runs); " if g["overdue"] else ""
+        said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
+        rows.append((Cell(str(g["count"])), Cell(age(g["oldestAt"], view.now) or "–"), said))
+    return table(("PODS", "OLDEST", "MOST NODES SAY"), rows, right=(0,))
+
+
+def _pods(pods: list[Json], view: View) -> Block:
+    rows = []
+    for p in pods:
+        tried = age(p["startedAt"], view.now)
+        cells = [f"{p['namespace']}/{p['pod']}", age(p["createdAt"], view.now) or "–", tried, str(p["attempt"])]
+        rows.append([*cells, p["queue"] or "–", next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
+    header = ["POD", "AGE", "TRIED", "ATTEMPT", "QUEUE", "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
+    return table(header, rows, right=(3,))
+
+
+def next_try(pod: Json, view: View) -> str:
+    """When a pod is tried again, as far as the record says: `in 8s`, or with what and by when."""
+    if pod["notBefore"] is None:
+        return "–"
+    if pod["overdue"]:
+        return "overdue"
+    earliest = until(pod["notBefore"], view.now)
+    if pod["latest"] is None:
+        return f"in {earliest}" if earliest else "now"
+    after = f"after {earliest}, " if earliest else ""
+    return f"on an event, {after}at most in {until(pod['latest'], view.now) or '0s'}"

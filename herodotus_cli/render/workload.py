@@ -1,0 +1,84 @@
+"""The screen of `kubectl herodotus workload KIND/NAME`: WorkloadPlacement -> blocks.
+
+Owns: what the screen says. Does not own: sums (`herodotus_record.placements`), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, facts, spaced, table
+from herodotus_cli.render.words import age, count, listed, number, percent
+
+Json = dict[str, Any]
+_NODES = 20  # on a terminal; every node when piped or with -o wide
+_REASONS = 3  # in a cell
+_RECENT = 5  # on a terminal
+
+
+def screen(answer: Json, view: View) -> list[Block]:
+    """How the pods spread, by node, and what decided; then the last placements and pods that wait."""
+    meta = answer["metadata"]
+    whole = view.piped or view.wide
+    nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
+    left_out = len(answer["nodes"]) - len(nodes)
+    since = f"placements of the last {age(answer['since'], view.now)}"
+    sections: list[list[Block]] = [
+        [Sides(f"{meta['name']}  namespace {meta['namespace']}", since), Line(answer["headline"], "strong")],
+        [_nodes(nodes, view)] if nodes else [],
+        [Line(f"… {count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
+        [facts(_notes(answer))],
+        [_recent(answer["recent"] if whole else answer["recent"][:_RECENT], view)] if answer["recent"] else [],
+        [_waiting(answer["pending"], view)] if answer["pending"] else [],
+    ]
+    return spaced(sections)
+
+
+def _nodes(nodes: list[Json], view: View) -> Block:
+    header = ("NODE", "PODS", "SHARE", "AHEAD BY", "LAST", "DECIDED BY")
+    rows = [
+        (
+            n["node"],
+            str(n["pods"]),
+            percent(n["share"]),
+            number(n["meanMargin"]),
+            age(n["lastAt"], view.now),
+            reasons(n["decidedBy"]),
+        )
+        for n in nodes
+    ]
+    return table(header, rows, right=(1, 2, 3))
+
+
+def _notes(answer: Json) -> list[tuple[str, str]]:
+    of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
+    skew = f"{answer['skew']} pods between the fullest node and the emptiest" if answer["placed"] else ""
+    complete = (
+        "" if answer["complete"] else "only the newest decisions of the namespace were looked at: there may be more"
+    )
+    return [
+        ("SKEW", skew),
+        (
+            "DECIDED BY",
+            f"{reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}" if answer["decidedBy"] else "",
+        ),
+        ("NOTE", complete),
+    ]
+
+
+def _recent(recent: list[Json], view: View) -> Block:
+    rows = []
+    for p in recent:
+        ahead = f" by {count(p['points'], 'point')}" if p["points"] else ""
+        rows.append((age(p["startedAt"], view.now), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
+    return table(("AGE", "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
+
+
+def _waiting(pending: list[Json], view: View) -> Block:
+    rows = [(Cell(p["pod"], "bad"), age(p["startedAt"], view.now), p["message"]) for p in pending]
+    return table(("PENDING", "TRIED", "EVENT"), rows)
+
+
+def reasons(decided_by: Json, most: int = _REASONS) -> str:
+    """`NodeResourcesFit 4, tie 3`."""
+    return listed([f"{by} {n}" for by, n in decided_by.items()], most) or "–"

@@ -1,0 +1,62 @@
+"""Recorded decisions weighed again have the winner that a scheduler with those weights picks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from herodotus_record.balance import balance
+from herodotus_record.model import Decision, NodeTable
+from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
+from scheduler.evaluate import cases
+from tests.golden.test_golden import cases_of
+
+Json = dict[str, Any]
+WEIGHTS = {"NodeResourcesFit": 7, "ImageLocality": 0, "TaintToleration": 1, "NodeAffinity": 5}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    decision: Decision
+    table: NodeTable
+    outcomes: tuple[()] = ()
+
+
+def weighing(weights: dict[str, int]) -> Configuration:
+    """A profile that scores with these weights; 0 leaves a plugin out."""
+    enabled = tuple(PluginRef(name=name, weight=weight) for name, weight in weights.items() if weight)
+    disabled = tuple(PluginRef(name=name) for name in weights)
+    plugins = Plugins(score=PluginSet(enabled=enabled, disabled=disabled))
+    return Configuration(profiles=(ProfileConfig(scheduler_name="herodotus-scheduler", plugins=plugins),))
+
+
+def decided(case: Json, config: Configuration) -> Recorded:
+    with pytest.MonkeyPatch.context() as patch:  # the record itself, and not its document
+        patch.setattr("scheduler.evaluate.engine.decision_document", lambda record, _, table: (record, table))
+        record, table = cases.evaluate(case, config).decision()  # type: ignore[misc]
+    return Recorded(record, table)  # type: ignore[arg-type]
+
+
+def best(of: Recorded) -> set[str]:
+    return {of.table.names[slot] for slot, rank in enumerate(of.decision.rank) if rank == 1}
+
+
+@pytest.mark.parametrize("family", ["mixed", "taints", "images", "nodeaffinity"])
+def test_a_winner_weighed_again_is_the_schedulers(family: str) -> None:
+    questions = [{k: v for k, v in case.items() if k not in ("expect", "config")} for case in cases_of(family)]
+    weighed = moved = 0
+    for case in questions:
+        before, after = decided(case, Configuration()), decided(case, weighing(WEIGHTS))
+        names = {s.plugin for s in before.decision.scores if not s.skipped}
+        weights = {name: weight for name, weight in WEIGHTS.items() if name in names}
+        if len(before.decision.totals) == 0 or not weights:
+            continue
+        document = balance([before], weights, since_us=0, until_us=1, complete=True)
+        would_win = {n["node"] for n in document["nodes"] if n["wouldWin"]}
+        assert would_win <= best(after)
+        assert document["moved"] == (before.table.names[before.decision.chosen or 0] not in best(after))
+        weighed, moved = weighed + 1, moved + document["moved"]
+    assert weighed >= 10
+    assert family == "taints" or moved

@@ -1,0 +1,181 @@
+"""Answers made of many decisions: pending pods, placements, and decisions weighed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herodotus_record.balance import UnknownPluginError, balance
+from herodotus_record.model import Decision, NodeTable, Outcome, Retry
+from herodotus_record.pending import Waiting, dominant, pending_pods
+from herodotus_record.placements import NOMINATED, ONLY, TIE, Placement, Why, kept_getting, why, workload_placement
+from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, a_decision, a_table
+
+SECOND_US = 1_000_000
+NODES = ("worker-1", "worker-2", "worker-3")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    decision: Decision
+    table: NodeTable
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def recorded(**given: Any) -> Recorded:
+    return Recorded(a_decision(**given), a_table(given.get("nodes", NODES)))
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("0/12 nodes are available: 4 node(s) had untolerated taint(s), 8 Insufficient cpu.", "Insufficient cpu"),
+        (
+            "0/3 nodes are available: 2 Insufficient cpu, 1 Too many pods. preemption: 0/3 nodes are available: 3 No"
+            " preemption victims found for incoming pod.",
+            "Insufficient cpu",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints (missing required label).",
+            "node(s) didn't match pod topology spread constraints (missing required label)",
+        ),
+        ('0/3 nodes are available: persistentvolumeclaim "data" not found.', 'persistentvolumeclaim "data" not found'),
+        ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+        ("", "no reason given"),
+    ],
+    ids=["most", "with-preemption", "brackets", "prefilter", "no-nodes", "none"],
+)
+def test_the_dominant_reason_is_what_most_nodes_say(message: str, reason: str) -> None:
+    assert dominant(message) == reason
+
+
+def waiting(pod: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **more: Any) -> Waiting:
+    started = {"started_us": MONDAY_US, "message": message, "decision_id": "d"}
+    return Waiting("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **started | more)
+
+
+def test_every_pod_is_in_one_group_and_the_largest_comes_first() -> None:
+    taint = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    document = pending_pods([waiting("a", taint), *(waiting(f"b-{i}") for i in range(7))], now_us=MONDAY_US, omitted=3)
+    assert [(g["code"], g["count"], len(g["pods"]), g["podsOmitted"]) for g in document["groups"]] == [
+        ("insufficient", 7, 5, 2),
+        ("untolerated-taint", 1, 1, 0),
+    ]
+    assert (document["count"], len(document["pods"]), document["podsOmitted"]) == (8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("retry", "seconds", "overdue"),
+    [
+        (None, 999, False),
+        (Retry("backoff", MONDAY_US, None), 59, False),
+        (Retry("backoff", MONDAY_US, None), 61, True),
+        (Retry("unschedulable", MONDAY_US, MONDAY_US + 300 * SECOND_US), 359, False),
+        (Retry("unschedulable", MONDAY_US, MONDAY_US + 300 * SECOND_US), 361, True),
+    ],
+    ids=["unknown", "soon", "missed", "waits", "missed-the-latest"],
+)
+def test_a_pod_that_was_not_tried_when_due_is_told_apart(retry: Retry | None, seconds: int, overdue: bool) -> None:
+    document = pending_pods([waiting("a", retry=retry)], now_us=MONDAY_US + seconds * SECOND_US)
+    assert (document["overdue"], document["pods"][0]["overdue"]) == (overdue, overdue)
+
+
+POINTS = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit": 80}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (a_decision(points=POINTS), Why("NodeResourcesFit", 10)),
+        (a_decision(points={**POINTS, "worker-2": POINTS["worker-1"]}), Why(TIE, 0)),
+        (a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[1:]}), Why(ONLY, None)),
+    ],
+    ids=["plugin", "tie", "only"],
+)
+def test_what_decided(decision: Decision, reason: Why) -> None:
+    assert why(decision) == reason
+    assert NOMINATED  # a nominated node is told by its path, see test_explain
+
+
+def placed(pod: str, node: str | None, by: str = "NodeResourcesFit", points: int = 4) -> Placement:
+    state = "Bound" if node else "Unschedulable"
+    reason = Why(by, points) if node else None
+    return Placement("shop", pod, "shop/Deployment/web", node, MONDAY_US, state, "" if node else "no room", reason)
+
+
+def test_a_workload_is_added_up_by_node() -> None:
+    pods = [placed("a", "worker-1"), placed("b", "worker-1", TIE, 0), placed("c", "worker-2"), placed("d", None)]
+    document = workload_placement("shop", "Deployment/web", pods, since_us=MONDAY_US, nodes_total=3, complete=True)
+    assert document["headline"] == (
+        "3 pods went to 2 of 3 nodes, at most 2 to one (worker-1). NodeResourcesFit decided 2 of 3."
+        " 1 pod found no node."
+    )
+    assert [(n["node"], n["pods"], n["meanMargin"], n["decidedBy"]) for n in document["nodes"]] == [
+        ("worker-1", 2, 2.0, {"NodeResourcesFit": 1, TIE: 1}),
+        ("worker-2", 1, 4.0, {"NodeResourcesFit": 1}),
+    ]
+    assert document["skew"] == 2  # a node of the cluster has none
+    assert [p["pod"] for p in document["pending"]] == ["d"]
+
+
+def test_a_node_keeps_getting_what_it_gets_most() -> None:
+    pods = [placed("a", "worker-1"), placed("b", "worker-1", TIE, 0)]
+    assert kept_getting(pods) == [
+        {
+            "workload": "shop/Deployment/web",
+            "placements": 2,
+            "decidedBy": {"NodeResourcesFit": 1, TIE: 1},
+            "meanMargin": 2.0,
+        }
+    ]
+
+
+POINT = st.integers(0, 100)
+NODE_POINTS = st.fixed_dictionaries(dict.fromkeys(NODES, st.fixed_dictionaries(dict.fromkeys(SCORES, POINT))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(NODE_POINTS, min_size=1, max_size=5), st.fixed_dictionaries(dict.fromkeys(SCORES, st.integers(0, 9))))
+def test_a_winner_with_other_weights_has_the_best_sum(
+    points: list[dict[str, dict[str, int]]], weights: dict[str, int]
+) -> None:
+    sample = [recorded(points=p, pod=f"pod-{i}") for i, p in enumerate(points)]
+    document = balance(sample, weights, since_us=0, until_us=1, complete=True)
+    would_win = dict.fromkeys(NODES, 0.0)
+    moved = 0
+    for r, of in zip(sample, points, strict=True):
+        sums = {node: sum(of[node][p] * weights[p] for p in SCORES) for node in NODES}
+        best = [node for node in NODES if sums[node] == max(sums.values())]
+        chosen = NODES[r.decision.chosen or 0]
+        moved += chosen not in best
+        for node in [chosen] if chosen in best else best:
+            would_win[node] += 1 / (1 if chosen in best else len(best))
+    assert {n["node"]: n["wouldWin"] for n in document["nodes"]} == pytest.approx(would_win, abs=1e-3)
+    assert document["moved"] == moved
+    same = balance(sample, SCORES, since_us=0, until_us=1, complete=True)
+    assert (same["moved"], [n["won"] for n in same["nodes"]]) == (0, [n["wouldWin"] for n in same["nodes"]])
+    assert sum(n["won"] for n in document["nodes"]) == len(sample)
+    assert sum(n["expected"] for n in document["nodes"]) == pytest.approx(len(sample), abs=0.01)
+
+
+def test_what_a_plugin_turned_is_who_would_win_without_it() -> None:
+    document = balance([recorded(points=POINTS)], {}, since_us=0, until_us=1, complete=True)
+    parts = {p["plugin"]: (p["weight"], p["decided"], p["movesWithout"]) for p in document["plugins"]}
+    assert parts == {"TaintToleration": (3, 0, 0), "NodeResourcesFit": (1, 1, 0), "ImageLocality": (1, 0, 0)}
+    other = {**POINTS, "worker-2": {"NodeResourcesFit": 80, "ImageLocality": 5}}
+    document = balance([recorded(points=other)], {}, since_us=0, until_us=1, complete=True)
+    assert {p["plugin"]: p["movesWithout"] for p in document["plugins"]}["NodeResourcesFit"] == 1
+
+
+def test_a_weight_for_a_plugin_that_did_not_score_is_refused() -> None:
+    with pytest.raises(UnknownPluginError, match="no decision was scored by Nope; there are: TaintToleration"):
+        balance([recorded(points=POINTS)], {"Nope": 1}, since_us=0, until_us=1, complete=True)
+
+
+def test_nothing_placed_is_no_division_by_zero() -> None:
+    document = balance([], {}, since_us=0, until_us=1, complete=True)
+    assert (document["headline"], document["nodes"]) == ("No pod was placed.", [])
