@@ -47,7 +47,7 @@ class Cache:
         self.columns.set_node(node)
 
     def refresh_node(self, node: Node) -> None:
-        """A node changed in nothing that scheduling reads: extenders are still sent it as it is."""
+        """A node changed in nothing but what extenders are sent and annotations."""
         self.columns.refresh_node(node)
 
     def remove_node(self, name: str) -> None:

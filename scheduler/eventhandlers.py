@@ -49,8 +49,12 @@ class EventHandlers:
         kinds: Mapping[str, type[Object]],
         scheduler_names: Collection[str],
         in_flight: Mapping[str, InFlight],
+        annotations: frozenset[str] = frozenset(),
     ) -> None:
-        """`kinds`: what is watched into `shared.objects`, besides nodes and pods. `in_flight`: by pod UID."""
+        """`kinds`: what is watched into `shared.objects`, besides nodes and pods. `in_flight`: by pod UID.
+
+        `annotations`: of a node, those that some plugin reads. No others are kept: they may be 256 kB a node.
+        """
         self.cache = shared.cache
         self.queue = queue
         self.objects = shared.objects
@@ -59,6 +63,7 @@ class EventHandlers:
         self._kinds = kinds
         self._scheduler_names = scheduler_names
         self._in_flight = in_flight
+        self._annotations = annotations
         self._listed_once: set[str] = set()
 
     @property
@@ -129,9 +134,10 @@ class EventHandlers:
             self._node(node)
 
     def _node(self, node: Node) -> None:
+        node = _with_annotations(node, self._annotations)
         old = self.cache.node(node.metadata.name)
         events = node_events(old, node)
-        if old is None or events or _differ(old, node):
+        if old is None or any(e is not Event.NODE_ANNOTATION for e in events) or _differ(old, node):
             self.cache.set_node(node)
         else:
             self.cache.refresh_node(node)
@@ -220,6 +226,15 @@ class EventHandlers:
     def _nomination_ended(self, pod: PodInfo) -> None:
         """Pods that had to leave room for this one need not any longer."""
         self.queue.wake(Event.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority)
+
+
+def _with_annotations(node: Node, keys: frozenset[str]) -> Node:
+    """The node with these annotations alone."""
+    has = node.metadata.annotations
+    if not has:
+        return node
+    kept = {key: has[key] for key in keys if key in has} or None
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=kept))
 
 
 def _key(obj: Object) -> tuple[str, str]:

@@ -109,7 +109,8 @@ class Loop:
             initial_backoff_s,
             max_backoff_s,
         )
-        self._handlers = EventHandlers(shared, self.queue, kinds, frameworks.keys(), self._in_flight)
+        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
+        self._handlers = EventHandlers(shared, self.queue, kinds, frameworks.keys(), self._in_flight, annotations)
         self._preemptions = Preemptions(shared, self._in_flight, writes, recorder, self.binder.aside, self.inbox.put)
         self._cycles = BindingCycles(
             shared,

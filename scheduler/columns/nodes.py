@@ -66,6 +66,7 @@ class NodeColumns:
         self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
         self._features: DictionaryColumn[frozenset[str]] = DictionaryColumn(frozenset(), self._capacity)
         self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        self._annotations: dict[str, DictionaryColumn[str | None]] = {}
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._pod_rows: PodRows | None = None
         self._touched: set[int] = set()
@@ -121,6 +122,16 @@ class NodeColumns:
                     column.set(slot, (node.metadata.labels or {}).get(key))
         return column
 
+    def annotation(self, key: str) -> DictionaryColumn[str | None]:
+        """The values of a node annotation that a plugin says it reads, likewise."""
+        column = self._annotations.get(key)
+        if column is None:
+            column = self._annotations[key] = DictionaryColumn(None, self._capacity)
+            for slot, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(slot, (node.metadata.annotations or {}).get(key))
+        return column
+
     def ports_taken(self, wanted: HostPort) -> Iterable[int]:
         """The slots where a host port is taken."""
         holders = self._ports.get((wanted.protocol, wanted.port), {})
@@ -172,6 +183,7 @@ class NodeColumns:
         labels = node.metadata.labels or {}
         for key, column in self._labels.items():
             column.set(slot, labels.get(key))
+        self._annotate(slot, node)
         self.images.set(slot, node)
         self.order.set(slot, node)
         self.node_generation += 1
@@ -179,8 +191,12 @@ class NodeColumns:
         return slot
 
     def refresh_node(self, node: Node) -> None:
-        """A newer version of a known node that differs in nothing that columns hold. No row changes."""
-        self.nodes[self.index[node.metadata.name]] = node
+        """A newer version of a known node that differs in nothing that columns hold but annotations. No row changes."""
+        slot = self.index[node.metadata.name]
+        self.nodes[slot] = node
+        if self._annotations:
+            self._annotate(slot, node)
+            self.revision += 1
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its slot stays while pods are still counted on it."""
@@ -193,7 +209,7 @@ class NodeColumns:
         self._allocatable[:, slot] = 0
         self._taints.set(slot, ())
         self._features.set(slot, frozenset())
-        for column in self._labels.values():
+        for column in (*self._labels.values(), *self._annotations.values()):
             column.set(slot, None)
         self.images.set(slot, None)
         self.order.remove(slot)
@@ -288,7 +304,7 @@ class NodeColumns:
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
         self._taints.grow(self._capacity)
         self._features.grow(self._capacity)
-        for column in self._labels.values():
+        for column in (*self._labels.values(), *self._annotations.values()):
             column.grow(self._capacity)
 
     def _intern(self, resources: Iterable[str]) -> None:
@@ -300,6 +316,11 @@ class NodeColumns:
             self._allocatable, self._requested = (
                 np.pad(m, ((0, more), (0, 0))) for m in (self._allocatable, self._requested)
             )
+
+    def _annotate(self, slot: int, node: Node) -> None:
+        annotations = node.metadata.annotations or {}
+        for key, column in self._annotations.items():
+            column.set(slot, annotations.get(key))
 
     def _put(self, slot: int, pod: PodInfo) -> None:
         self.pods[slot][pod.uid] = pod
@@ -356,6 +377,9 @@ class _Rows(NodeColumns):
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
         return self._whole.label(key).rows(self._chosen)
+
+    def annotation(self, key: str) -> DictionaryColumn[str | None]:
+        return self._whole.annotation(key).rows(self._chosen)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a change of a node or pod may mean to waiting pods: one event for each aspect that scheduling reads.
 
-Source: pkg/scheduler/framework/events.go v1.36 (PodSchedulingPropertiesChange, NodeSchedulingPropertiesChange). A
-node's conditions and annotations, and claims generated for a pod, are not read and make no events.
+Source: pkg/scheduler/framework/events.go v1.36 (PodSchedulingPropertiesChange, NodeSchedulingPropertiesChange). Of a
+node's annotations those count that some plugin reads; its conditions, and claims generated for a pod, are not read and make no events.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def node_events(old: Node | None, new: Node) -> list[Event]:
         events.append(Event.NODE_LABEL)
     if old.spec.taints != new.spec.taints or (old.spec.unschedulable and not new.spec.unschedulable):
         events.append(Event.NODE_TAINT)
+    if old.metadata.annotations != new.metadata.annotations:
+        events.append(Event.NODE_ANNOTATION)
     if old.status.declared_features != new.status.declared_features:
         events.append(Event.NODE_FEATURE)
     return events

@@ -47,6 +47,7 @@ class Action(Flag):
     UPDATE_NODE_ALLOCATABLE = auto()
     UPDATE_NODE_LABEL = auto()
     UPDATE_NODE_TAINT = auto()  # or uncordoned
+    UPDATE_NODE_ANNOTATION = auto()  # of those that some plugin reads
     UPDATE_NODE_DECLARED_FEATURE = auto()
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()  # it requests less than before
@@ -56,6 +57,7 @@ class Action(Flag):
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
         | UPDATE_NODE_TAINT
+        | UPDATE_NODE_ANNOTATION
         | UPDATE_NODE_DECLARED_FEATURE
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
@@ -78,6 +80,7 @@ class Event(Enum):
     NODE_ALLOCATABLE = (Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
     NODE_LABEL = (Resource.NODE, Action.UPDATE_NODE_LABEL)
     NODE_TAINT = (Resource.NODE, Action.UPDATE_NODE_TAINT)
+    NODE_ANNOTATION = (Resource.NODE, Action.UPDATE_NODE_ANNOTATION)
     NODE_FEATURE = (Resource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE)
     POD_ADD = (Resource.ASSIGNED_POD, Action.ADD)
     POD_DELETE = (Resource.ASSIGNED_POD, Action.DELETE)

@@ -97,6 +97,10 @@ class InTreePlugin:
     # points that kube-scheduler's plugin of this name extends and ours needs not: a file may name it there
     idle_at: ClassVar[frozenset[str]] = frozenset()
 
+    # keys of the node annotations that it reads (`NodeColumns.annotation`): no others are kept, and a change of these
+    # makes an event. Whoever reads some follows ANYTHING: rows stay as they are when annotations change
+    annotations: frozenset[str] = frozenset()
+
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle

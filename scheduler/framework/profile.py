@@ -33,6 +33,12 @@ class Profile:
     post_bind: tuple[interface.PostBind, ...] = ()
 
     @cached_property
+    def annotations(self) -> frozenset[str]:
+        """Keys of the node annotations that some plugin reads."""
+        points = (self.pre_filter, self.filter, self.pre_score, self.score)
+        return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
+
+    @cached_property
     def hints(self) -> QueueingHints:
         """What may change the minds of the plugins that can reject a pod."""
         rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)

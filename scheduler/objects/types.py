@@ -357,6 +357,12 @@ class Pod(Object, frozen=True):
     status: PodStatus = PodStatus()
 
 
+class NodeMetadata(Metadata, frozen=True):
+    """ObjectMeta of a node, with its annotations: of a live cluster those alone that some plugin reads are kept."""
+
+    annotations: Labels | None = None
+
+
 class NodeSpec(Struct, frozen=True):
     """node.spec."""
 
@@ -382,6 +388,7 @@ class NodeStatus(Struct, frozen=True):
 class Node(Object, frozen=True):
     """v1.Node."""
 
+    metadata: NodeMetadata = NodeMetadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
