@@ -66,7 +66,7 @@ ROUTES = {
     f"{API}/namespaces/<namespace>/pendingpods": Row(f"{SHOP}/pendingpods", ("list", "pendingpods", "shop")),
     f"{API}/pendingpods": Row(f"{API}/pendingpods", ("list", "pendingpods", "")),
     f"{API}/namespaces/<namespace>/workloadplacements/<workload>": Row(
-        f"{SHOP}/workloadplacements/checkout", ("get", "workloadplacements", "shop")
+        f"{SHOP}/workloadplacements/replicaset.checkout", ("get", "workloadplacements", "shop")
     ),
     f"{API}/balances": Row(f"{API}/balances", ("list", "balances", "")),
     f"{API}/nodehistories": Row(f"{API}/nodehistories", ("list", "nodehistories", "")),

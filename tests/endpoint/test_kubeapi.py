@@ -1,0 +1,305 @@
+"""Decisions as kubectl takes them: tables, selectors, pages, watches, discovery."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from herodotus_endpoint.kubeapi.forms import age
+from herodotus_endpoint.kubeapi.selectors import field_conditions
+from herodotus_endpoint.kubeapi.watching import TOLD_AGAIN_S, Watch, events
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, a_service, envelope, rows
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
+AS_TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+FIRST = a_decision(pod="web-1", sequence=1)
+SECOND = a_decision(pod="web-2", sequence=3, rejected=FULL)
+THIRD = a_decision(pod="job-1", namespace="ci", sequence=4)
+
+
+@pytest.fixture
+def stored(service: Service) -> Service:
+    service.stored(rows(TABLE), FIRST, bound(FIRST, TABLE, sequence=2), SECOND, THIRD)
+    service.clock.now_s += 2 * TOLD_AGAIN_S
+    return service
+
+
+def pods(document: Any) -> list[str]:
+    return [item["spec"]["pod"]["name"] for item in document["items"]]
+
+
+def test_a_list_is_printed_by_the_server(stored: Service) -> None:
+    table = stored.client.get(f"{API}/decisions", headers=AS_TABLE).get_json()
+    assert (table["kind"], table["apiVersion"], table["metadata"]) == (
+        "Table",
+        "meta.k8s.io/v1",
+        {"resourceVersion": "3"},
+    )
+    shown = [c["name"] for c in table["columnDefinitions"] if not c["priority"]]
+    wide = [c["name"] for c in table["columnDefinitions"] if c["priority"]]
+    assert (shown, wide) == (
+        ["Name", "Pod", "Attempt", "State", "Node", "Feasible", "Age"],
+        ["Profile", "Path", "Evaluated", "Message"],
+    )
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    unplaced = [SECOND.id, "web-2", 1, "Unschedulable", "<none>", "0/3", "60m"]
+    assert [row["cells"] for row in table["rows"]] == [
+        [THIRD.id, "job-1", 1, "Binding", "worker-1", "3/3", "60m", "herodotus-scheduler", "scored", 3, ""],
+        [*unplaced, "herodotus-scheduler", "no-feasible-node", 3, message],
+        [FIRST.id, "web-1", 1, "Bound", "worker-1", "3/3", "60m", "herodotus-scheduler", "scored", 3, ""],
+    ]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+@pytest.mark.parametrize(
+    ("include", "kind"), [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "Decision")]
+)
+def test_a_row_goes_with_the_object_that_is_asked_for(stored: Service, include: str, kind: str | None) -> None:
+    path = f"{API}/namespaces/shop/decisions/web-1?includeObject={include}"
+    (row,) = stored.client.get(path, headers=AS_TABLE).get_json()["rows"]
+    assert (row["object"] or {}).get("kind") == kind
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "DecisionList"),
+        ("*/*", "DecisionList"),
+        ("application/vnd.kubernetes.protobuf,application/json", "DecisionList"),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", "DecisionList"),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "PartialObjectMetadataList"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io", "Table"),
+    ],
+)
+def test_the_first_form_that_we_have_is_given(stored: Service, accept: str, kind: str) -> None:
+    headers = {"Accept": accept} if accept else {}
+    assert stored.client.get(f"{API}/decisions", headers=headers).get_json()["kind"] == kind
+
+
+@pytest.mark.parametrize("accept", ["application/vnd.kubernetes.protobuf", "text/html", "application/json;q=0"])
+def test_a_client_that_takes_no_json_is_refused(stored: Service, accept: str) -> None:
+    answer = stored.client.get(f"{API}/decisions", headers={"Accept": accept})
+    assert envelope(answer)["reason"] == "NotAcceptable"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["job-1", "web-2", "web-1"]),
+        ({"fieldSelector": "metadata.namespace=ci"}, ["job-1"]),
+        ({"fieldSelector": "spec.pod=web-1"}, ["web-1"]),
+        ({"fieldSelector": "spec.pod==web-1,status.state=Bound"}, ["web-1"]),
+        ({"fieldSelector": "status.node!=worker-1"}, ["web-2"]),
+        ({"fieldSelector": "status.node="}, ["web-2"]),
+        ({"labelSelector": "herodotus.dev/state=Unschedulable"}, ["web-2"]),
+        ({"labelSelector": "herodotus.dev/state in (Bound,Binding)"}, ["job-1", "web-1"]),
+        ({"labelSelector": "herodotus.dev/state notin (Bound, Binding)"}, ["web-2"]),
+        ({"labelSelector": "herodotus.dev/node"}, ["job-1", "web-1"]),
+        ({"labelSelector": "!herodotus.dev/node"}, ["web-2"]),
+        ({"labelSelector": "herodotus.dev/node!=worker-1"}, ["web-2"]),
+        ({"labelSelector": "tier"}, []),
+        ({"labelSelector": "tier!=web,!app"}, ["job-1", "web-2", "web-1"]),
+        ({"labelSelector": "herodotus.dev/pod=web-1", "fieldSelector": "status.state=Error"}, []),
+        ({"limit": 5000}, ["job-1", "web-2", "web-1"]),
+        ({"limit": 0, "resourceVersion": "0", "pretty": "true"}, ["job-1", "web-2", "web-1"]),
+    ],
+    ids=str,
+)
+def test_decisions_are_selected(stored: Service, query: dict[str, Any], found: list[str]) -> None:
+    assert pods(stored.get(f"{API}/decisions", **query)) == found
+
+
+def test_an_objects_labels_are_what_selects_it(stored: Service) -> None:
+    for item in stored.get(f"{API}/decisions")["items"]:
+        selector = ",".join(f"{k}={v}" for k, v in item["metadata"]["labels"].items())
+        assert pods(stored.get(f"{API}/decisions", labelSelector=selector)) == [item["spec"]["pod"]["name"]]
+
+
+def test_nodes_are_listed_by_name_with_the_counts_of_their_histories(stored: Service) -> None:
+    first = stored.get(f"{API}/nodehistories", limit=2)
+    second = stored.get(f"{API}/nodehistories", limit=2, **{"continue": first["metadata"]["continue"]})
+    items = first["items"] + second["items"]
+    assert [item["metadata"]["name"] for item in items] == ["worker-1", "worker-2", "worker-3"]
+    for item in items:
+        whole = stored.history(item["metadata"]["name"])
+        assert item == {key: whole[key] for key in item}
+
+
+def test_discovery_names_every_resource_in_both_forms(service: Service) -> None:
+    resources = service.get(API)["resources"]
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+    whole = service.client.get("/apis", headers={"Accept": accept}).get_json()
+    (version,) = whole["items"][0]["versions"]
+    assert [r["name"] for r in resources] == [r["resource"] for r in version["resources"]]
+    assert {verb for r in resources for verb in r["verbs"]} == {"get", "list", "watch"}
+    assert service.get("/apis")["groups"][0]["preferredVersion"]["groupVersion"] == "herodotus.dev/v1alpha1"
+    assert service.get("/apis/herodotus.dev")["kind"] == "APIGroup"
+
+
+# --- watches
+
+
+def lines(answer: TestResponse, count: int) -> list[dict[str, Any]]:
+    """So many events of a watch, and its end."""
+    with closing(answer):
+        read = answer.iter_encoded()
+        return [json.loads(next(read)) for _ in range(count)]
+
+
+def watch(service: Service, **query: Any) -> TestResponse:
+    answer = service.client.get(f"{API}/decisions", query_string={"watch": "true", "timeoutSeconds": 1} | query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def seen(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(e["type"], e["object"]["spec"]["pod"]["name"], e["object"]["status"]["state"]) for e in found]
+
+
+def test_a_watch_tells_what_comes_and_what_becomes_of_it(stored: Service) -> None:
+    followed = Watch(stored.store.listing, [], 3)
+    assert told(followed.begin(now_us(stored))) == []
+    stored.stored(a_decision(pod="late", sequence=5))
+    assert told(followed.poll()) == [("ADDED", "late")]
+    stored.stored(bound(THIRD, TABLE, sequence=6))
+    assert told(followed.poll()) == [("MODIFIED", "job-1")]
+    assert (told(followed.poll()), followed.version) == ([], 4)
+
+
+def told(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
+    return [(kind, row.pod) for kind, row in found]
+
+
+def now_us(service: Service) -> int:
+    return int(service.clock.now_s * 1e6)
+
+
+def test_a_watch_goes_on_from_a_list(stored: Service) -> None:
+    version = stored.get(f"{API}/decisions")["metadata"]["resourceVersion"]
+    stored.stored(a_decision(pod="late", sequence=5))
+    assert seen(lines(watch(stored, resourceVersion=version), 1)) == [("ADDED", "late", "Binding")]
+
+
+def test_a_watch_without_a_version_begins_with_what_is_there(stored: Service) -> None:
+    assert seen(lines(watch(stored), 3)) == [
+        ("ADDED", "web-1", "Bound"),
+        ("ADDED", "web-2", "Unschedulable"),
+        ("ADDED", "job-1", "Binding"),
+    ]
+
+
+def test_a_watch_ends_when_its_time_is_over(stored: Service) -> None:
+    with closing(watch(stored, resourceVersion="3")) as answer:
+        assert list(answer.iter_encoded()) == []
+
+
+def test_a_result_that_came_between_list_and_watch_is_told(stored: Service) -> None:
+    stored.stored(bound(THIRD, TABLE, sequence=6))
+    assert seen(lines(watch(stored, resourceVersion="3"), 1)) == [("MODIFIED", "job-1", "Bound")]
+
+
+def test_a_selector_begins_and_ceases_to_select_by_the_result(stored: Service) -> None:
+    watches = [Watch(stored.store.listing, field_conditions(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
+    assert [told(w.begin(now_us(stored))) for w in watches] == [[], []]
+    stored.stored(bound(THIRD, TABLE, sequence=6))
+    assert [told(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
+
+
+def test_tables_are_watched_as_tables(stored: Service) -> None:
+    answer = stored.client.get(f"{API}/decisions?watch=1&timeoutSeconds=1", headers=AS_TABLE)
+    (first,) = lines(answer, 1)
+    assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
+    assert first["object"]["rows"][0]["cells"][1] == "web-1"
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [("0", 200), ("3", 200), ("4", 410), ("99999999", 410), ("abc", 400), ("-1", 400)]
+)
+def test_a_version_that_is_not_of_this_store_is_refused(stored: Service, version: str, code: int) -> None:
+    answer = stored.client.get(f"{API}/decisions?watch=1&timeoutSeconds=1&resourceVersion={version}")
+    assert answer.status_code == code
+    answer.close()
+
+
+def test_a_version_behind_which_something_was_pruned_is_expired(service: Service) -> None:
+    service.stored(rows(TABLE), *(a_decision(pod=f"p-{i}", sequence=i + 1) for i in range(4)))
+    with service.store.writer.transaction() as connection:
+        connection.exec_driver_sql("DELETE FROM decisions WHERE id <= 2")
+    codes = {}
+    for version in ("1", "2"):
+        answer = service.client.get(f"{API}/decisions?watch=1&timeoutSeconds=1&resourceVersion={version}")
+        codes[version] = answer.status_code
+        answer.close()
+    assert codes == {"1": 410, "2": 200}
+
+
+def test_watches_have_a_limit_of_each_user_and_in_all(tmp_path: Path) -> None:
+    service = a_service(tmp_path, max_watches=3, max_watches_per_user=2)
+    running = [watch(service), watch(service)]
+    refused = service.client.get(f"{API}/decisions?watch=1")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+    assert service.metric("herodotus_watches") == 2
+    running.pop().close()
+    assert service.metric("herodotus_watches") == 1
+    running.append(watch(service))
+    for answer in running:
+        answer.close()
+    assert (service.metric("herodotus_watches"), service.metric("herodotus_watches_refused_total")) == (0, 1)
+    service.store.close()
+
+
+def test_a_watch_says_now_and_then_how_far_it_is(stored: Service) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> bool:
+        now[0] += seconds
+        return False
+
+    followed = Watch(stored.store.listing, [], 3)
+    assert list(events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
+
+
+def test_every_watch_ends_with_the_process(stored: Service) -> None:
+    stopping = threading.Event()
+    stopping.set()
+    assert list(events(Watch(stored.store.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
+
+
+def test_each_decision_is_added_once_under_load(stored: Service) -> None:
+    """While batches come, whoever watches sees each in the order of ingest."""
+
+    def load() -> None:
+        for i in range(20):
+            stored.stored(*(a_decision(pod=f"l-{i * 10 + j}", sequence=100 + i * 10 + j) for j in range(10)))
+
+    sender = threading.Thread(target=load)
+    sender.start()
+    answer = watch(stored, resourceVersion="3", timeoutSeconds=30, fieldSelector="metadata.namespace=shop")
+    read: Iterator[bytes] = answer.iter_encoded()
+    added: list[str] = []
+    while len(added) < 200:
+        event = json.loads(next(read))
+        added += [event["object"]["spec"]["pod"]["name"]] * (event["type"] == "ADDED")
+    sender.join()
+    answer.close()
+    assert added == [f"l-{i}" for i in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *[(0, "0s"), (119, "119s"), (120, "2m"), (185, "3m5s"), (3599, "59m"), (10_800, "3h"), (11_100, "3h5m")],
+        *[(86_400, "24h"), (172_800, "2d"), (176_400, "2d1h"), (800_000, "9d")],
+    ],
+)
+def test_ages_are_in_kubectls_words(seconds: int, words: str) -> None:
+    assert age("2026-03-01T12:00:00Z", 1_772_366_400 + seconds) == words

@@ -1,0 +1,103 @@
+"""What a reader may not see is in nothing that is written down for them; who may see all is shown all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus_endpoint import documents, history
+from herodotus_endpoint.masking import HIDDEN, Sight, masked, namespaces_in
+from herodotus_endpoint.store import Involved, NodeFacts, Stored
+from herodotus_record.model import Candidate, Code, Decision, Outcome, PluginVerdict, Preemption, Reason, Verdict
+from tests.builders import a_decision, a_table, bound
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+SHOP = Sight(frozenset({"shop"}))
+ALL = Sight(everything=True)
+
+
+def in_the_way(pod: str) -> Verdict:
+    return Verdict(Code.UNSCHEDULABLE, (Reason("existing-anti-affinity", {"key": "zone", "pod": pod}),))
+
+
+def a_record(*pods: str, namespace: str = "shop") -> Decision:
+    """A decision that names these pods wherever a record may name one."""
+    rejected = {"worker-3": {"NodeAffinity": in_the_way(pods[0])}}
+    text = Reason("text", {"text": f"{pods[0]} is in the way, {pods[-1]}2 is not"})
+    return replace(
+        a_decision(namespace=namespace, rejected=rejected),
+        pre_filters=(PluginVerdict("InterPodAffinity", in_the_way(pods[0])),),
+        post_filters=(PluginVerdict("Own", Verdict(Code.UNSCHEDULABLE, (text,))),),
+        preemption=Preemption("worker-3", (Candidate("worker-3", pods, 0),), evicted=True),
+        message=f"0/3 nodes are available: {pods[0]} is in the way.",
+    )
+
+
+def stored(decision: Decision, message: str = "") -> Stored:
+    outcome: Outcome = replace(bound(decision, TABLE), message=message)
+    return Stored(decision, (outcome,), TABLE, 1, 1, 0, False)
+
+
+def written(value: Stored) -> str:
+    """Every document that is made of a decision."""
+    made = [documents.record(value), documents.explanation(value, every_node=True)]
+    return msgspec.json.encode(made).decode()
+
+
+def test_pods_of_other_namespaces_are_hidden_and_counted() -> None:
+    seen = masked(stored(a_record("ci/job-1", "shop/web-0"), "ci/job-1 evicted"), SHOP)
+    assert seen.decision.preemption == Preemption("worker-3", (Candidate("worker-3", (HIDDEN, "shop/web-0"), 0),), True)
+    assert seen.outcomes[0].message == f"{HIDDEN} evicted"
+    assert seen.decision.message == f"0/3 nodes are available: {HIDDEN} is in the way."
+    assert "ci/job-1" not in written(seen)
+    assert "a pod in the same zone must not be near this pod" in written(seen)
+
+
+def test_a_name_that_begins_as_a_hidden_one_does_is_another_name() -> None:
+    record = stored(a_record("ci/job-1", "shop/web-0"), "ci/job-10 and ci/job-1.x stay, ci/job-1 goes")
+    assert masked(record, SHOP).outcomes[0].message == f"ci/job-10 and ci/job-1.x stay, {HIDDEN} goes"
+
+
+@pytest.mark.parametrize("sight", [ALL, Sight(frozenset({"shop", "ci"}))], ids=["everything", "all that is named"])
+def test_who_may_see_it_is_shown_the_value_itself(sight: Sight) -> None:
+    value = stored(a_record("ci/job-1"), "ci/job-1 evicted")
+    assert masked(value, sight) is value
+
+
+def test_a_nodes_history_counts_what_it_hides() -> None:
+    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), None)
+    assert namespaces_in(facts) == {"shop", "ci", "dev"}
+    assert masked(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
+
+
+def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
+    decision = a_record("shop/web-0", namespace="ci")
+    involved = masked(Involved(decision, (), 2), SHOP)
+    document = msgspec.json.encode(history._recent(involved)).decode()
+    assert decision.pod.name not in document
+    assert decision.id not in document
+    assert (involved.decision.pod.labels, involved.decision.message) == ({}, "")
+    assert '"rejectedBy":"NodeAffinity"' in document
+
+
+names = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+pods = st.lists(st.tuples(names, names).map("/".join), min_size=1, max_size=4).map(tuple)
+
+
+@given(pods=pods, seen=st.sets(names, max_size=3), message=st.text(max_size=20))
+def test_no_hidden_name_is_in_any_document(pods: tuple[str, ...], seen: set[str], message: str) -> None:
+    sight = Sight(frozenset({"shop", *seen}))
+    shown = masked(stored(a_record(*pods), f"{message} {pods[0]} evicted"), sight)
+    hidden = {pod for pod in pods if not sight.sees(pod.partition("/")[0])}
+    victims = shown.decision.preemption.candidates[0].victims if shown.decision.preemption else ()
+    assert [v for v in victims if v != HIDDEN] == [pod for pod in pods if pod not in hidden]
+    assert len(victims) == len(pods)
+    text = written(shown).replace(
+        f"{pods[-1]}2", ""
+    )  # what a plugin of one's own wrote of a pod that nothing else names
+    assert not [pod for pod in hidden if f"{pod} " in text or f'{pod}"' in text]
