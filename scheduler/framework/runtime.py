@@ -233,14 +233,14 @@ class Framework:
         with _Blaming("running Normalize on Score plugins"):
             normalized = self._normalized(scorer.name, state, pod, raw, feasible)
         weight = self.profile.weights[scorer.name]
-        return ScoreRun(scorer.name, weight, raw, normalized), normalized * weight
+        return ScoreRun(scorer.name, weight, raw, normalized), normalized * weight if weight != 1 else normalized
 
     def _normalized(self, name: str, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         normalizer, points = self._normalizers.get(name), raw
         if normalizer is not None:
-            points = np.where(feasible, normalizer.normalize(state, pod, raw, feasible), 0)
-        low, high = int(points.min(initial=0)), int(points.max(initial=0))
-        if low < 0 or high > MAX_NODE_SCORE:
+            points = _points(normalizer.normalize(state, pod, raw, feasible), feasible)
+        if (points.view(np.uint64) > MAX_NODE_SCORE).any():  # seen as unsigned, what is negative is large
+            low, high = int(points.min()), int(points.max())
             wrong = low if low < 0 else high
             raise PluginError(
                 f'plugin "{name}" returns an invalid score {wrong},'
@@ -441,4 +441,4 @@ def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
 
 def _points(given: Scores, feasible: Mask) -> Scores:
     """A plugin's points, 0 where the node is not feasible. TypeError when they are no integers."""
-    return np.where(feasible, given, 0).astype(np.int64, casting="same_kind")
+    return np.where(feasible, given, 0).astype(np.int64, casting="same_kind", copy=False)

@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.objects import requests
 from scheduler.objects.disks import Disk, disks_of
+from scheduler.objects.requests import Asked
 from scheduler.objects.types import Container, Pod
 
 
@@ -81,17 +82,21 @@ class PodInfo:
     @cached_property
     def requests(self) -> Mapping[str, int]:
         """Effective requests in base units."""
-        return requests.pod_requests(self.pod, running=self.running)
+        return self._asked.requests if self._asked else requests.pod_requests(self.pod, running=self.running)
 
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
         """(cpu, memory) with defaults for containers that name none, as a node counts the pod."""
-        return requests.scoring_requests(self.pod, running=self.running)
+        return self._asked.scoring if self._asked else requests.scoring_requests(self.pod, running=self.running)
 
     @cached_property
     def incoming_scoring_requests(self) -> tuple[int, int]:
         """The same without pod-level resources: how NodeResourcesFit scores the incoming pod."""
-        return requests.scoring_requests(self.pod, pod_level=False)
+        return self._asked.incoming_scoring if self._asked else requests.scoring_requests(self.pod, pod_level=False)
+
+    @cached_property
+    def _asked(self) -> Asked | None:
+        return None if self.running and requests.status_counts(self.pod) else requests.asked(self.pod)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

@@ -7,9 +7,13 @@ summed exactly and rounded up once a pod and resource: two containers of 0.5m cp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
 
 from scheduler.objects import quantity
-from scheduler.objects.types import Amounts, Container, ContainerStatus, Pod
+from scheduler.objects.types import Amounts, Container, ContainerStatus, Pod, PodSpec, Resources
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 INT64_MAX = (1 << 63) - 1  # amounts are Go int64; larger quantities are cut to it there too
@@ -19,6 +23,7 @@ DEFAULT_MEMORY = 200 << 20  # and of one that requests no memory
 _DEFAULTS = {CPU: DEFAULT_MILLI_CPU * 10**6, MEMORY: DEFAULT_MEMORY * quantity.NANO}
 
 Nanos = dict[str, int]
+_Parts = tuple[list[Container] | None, list[Container] | None, Amounts | None, Resources | None]
 
 
 def counted(resource: str) -> bool:
@@ -61,6 +66,34 @@ def scoring_requests(pod: Pod, *, running: bool = False, pod_level: bool = True)
         defaults = {r: amount for r, amount in _DEFAULTS.items() if r not in named}
     total = _total(pod, defaults=defaults, pod_level=pod_level, running=running)
     return _cut(quantity.milli(total.get(CPU, 0))), _cut(quantity.value(total.get(MEMORY, 0)))
+
+
+class Asked(NamedTuple):
+    """What a pod asks for, as long as nothing in its status counts."""
+
+    requests: Mapping[str, int]
+    scoring: tuple[int, int]
+    incoming_scoring: tuple[int, int]  # without pod-level resources
+
+
+def asked(pod: Pod) -> Asked:
+    """The three amounts by the spec alone, computed once for all pods that ask for the same. ValueError as for one."""
+    spec = pod.spec
+    return _asked(msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead, spec.resources)))
+
+
+def status_counts(pod: Pod) -> bool:
+    """Whether the status of a running pod may say something of its resources."""
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses or status.resources)
+
+
+@lru_cache(4096)  # some kilobytes each; more distinct specs than a large cluster has templates
+def _asked(encoded: bytes) -> Asked:
+    containers, init_containers, overhead, resources = msgspec.msgpack.decode(encoded, type=_Parts)
+    spec = PodSpec(containers=containers, init_containers=init_containers, overhead=overhead, resources=resources)
+    pod = Pod(spec=spec)
+    return Asked(pod_requests(pod), scoring_requests(pod), scoring_requests(pod, pod_level=False))
 
 
 def base_units(amounts: Amounts | None) -> dict[str, int]:
