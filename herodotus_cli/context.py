@@ -42,7 +42,7 @@ class Surroundings:
         """The document behind a question. Rich is imported while kubectl works."""
         from herodotus_cli.transport import connect
 
-        if self._on_terminal(output):
+        if self.on_terminal(output):
             threading.Thread(target=_import_terminal, daemon=True).start()
         return connect(connection, self.environ).get(path)
 
@@ -57,6 +57,33 @@ class Surroundings:
             raise CliError(f"error: kubeconfig: namespace {default!r} is not a valid name")
         return given or default
 
+    def answer(
+        self,
+        ask: Callable[[], None],
+        connection: Connection,
+        output: Output,
+        namespace: str = "",
+        selector: str = "",
+    ) -> None:
+        """Asks and prints, with --watch again whenever decisions come."""
+        if not output.watch:
+            ask()
+            return
+        from herodotus_cli import following
+        from herodotus_cli.transport import connect
+
+        first = True
+
+        def again() -> None:
+            nonlocal first
+            if not first and output.format in SCREENS:
+                self.out.write("\n")
+            first = False
+            ask()
+            self.out.flush()
+
+        following.anew(connect(connection, self.environ), namespace, selector, again)
+
     def show(self, document: Json, output: Output, screen: Screen) -> None:
         """Prints a document as it is, or the screen that is made of it."""
         if output.format not in SCREENS:
@@ -66,20 +93,21 @@ class Surroundings:
             return
         from herodotus_cli.render.blocks import View
 
-        on_terminal = self._on_terminal(output)
+        on_terminal = self.on_terminal(output)
         view = View(
             now=self.now(),
             width=max(LEAST_WIDTH, self.width()) if on_terminal else None,
             wide=output.format == "wide",
             headers=output.headers,
         )
-        self.out.write(_drawn(_blocks(screen, view), view, color=self._color(output)))
+        self.out.write(_drawn(_blocks(screen, view), view, color=self.color(output)))
 
-    def _on_terminal(self, output: Output) -> bool:
+    def on_terminal(self, output: Output) -> bool:
         """Whether the screen is drawn for people: on a terminal, or where colour is demanded."""
         return output.format in SCREENS and (self.out.isatty() or output.color == "always")
 
-    def _color(self, output: Output) -> bool:
+    def color(self, output: Output) -> bool:
+        """Whether colour is wanted."""
         if output.color != "auto":
             return output.color == "always"
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"

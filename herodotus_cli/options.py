@@ -57,6 +57,8 @@ class Connection:
     endpoint: str
     service: Service
     request_timeout_s: float
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Output:
     format: str
     headers: bool
     color: str  # auto, always, never
+    watch: bool = False
 
 
 class Duration(click.ParamType[float]):
@@ -126,6 +129,8 @@ class ServiceName(click.ParamType[Service]):
 _CONNECTION = (
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
     click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config."),
+    click.option("--as", "as_user", metavar="USER", help="Impersonate this user, as kubectl does."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="With --as: and this group."),
     click.option(
         "--endpoint",
         type=Endpoint(),
@@ -162,7 +167,7 @@ _OUTPUT = (
         help="auto: on a terminal, unless NO_COLOR is set [auto].",
     ),
 )
-_CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_timeout")
+_CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_timeout", "as_user", "as_groups")
 
 
 def connection_options(command: Command) -> Command:
@@ -192,14 +197,20 @@ def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
         "service": _from(environ, "HERODOTUS_SERVICE", ServiceName(), SERVICE),
         "request_timeout": REQUEST_TIMEOUT_S,
     }
-    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) is not None}
-    chosen |= given(ctx).options | own
+    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, ())}
+    chosen |= {name: value for name, value in given(ctx).options.items() if value != ()} | own
+    if chosen.get("as_groups") and not chosen.get("as_user"):
+        raise click.UsageError("--as-group needs --as")
+    if chosen.get("as_user") and chosen["endpoint"]:
+        raise click.UsageError("--as needs the API server: leave out --endpoint")
     return Connection(
         context=chosen.get("context", ""),
         kubeconfig=chosen.get("kubeconfig", ""),
         endpoint=chosen["endpoint"],
         service=chosen["service"],
         request_timeout_s=chosen["request_timeout"],
+        as_user=chosen.get("as_user", ""),
+        as_groups=chosen.get("as_groups", ()),
     )
 
 
@@ -217,6 +228,11 @@ def namespace(ctx: click.Context) -> str:
     return _checked("namespace", name) if name else ""
 
 
+def watch_option(command: Command) -> Command:
+    """Adds -w; to commands whose answer changes as decisions come."""
+    return _add(command, (click.option("-w", "--watch", is_flag=True, help="Print anew whenever decisions come."),))
+
+
 def every_namespace(ctx: click.Context) -> bool:
     """Whether -A was given; a usage error where a namespace was given beside it."""
     if ctx.params["all_namespaces"] and ctx.params["namespace"]:
@@ -226,7 +242,8 @@ def every_namespace(ctx: click.Context) -> bool:
 
 def output(ctx: click.Context) -> Output:
     """How a command is to print."""
-    return Output(ctx.params["format_"] or "", headers=not ctx.params["no_headers"], color=ctx.params["color"])
+    format_, headers = ctx.params["format_"] or "", not ctx.params["no_headers"]
+    return Output(format_, headers, ctx.params["color"], watch=ctx.params.get("watch", False))
 
 
 def name_of(kind: str, given: str) -> str:

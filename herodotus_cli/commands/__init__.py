@@ -6,6 +6,7 @@ from herodotus_cli.commands.node import node
 from herodotus_cli.commands.pending import pending
 from herodotus_cli.commands.pod import pod
 from herodotus_cli.commands.version import version
+from herodotus_cli.commands.watch import watch
 from herodotus_cli.commands.workload import workload
 
-COMMANDS = (pod, pending, compare, workload, node, balance, version)
+COMMANDS = (pod, pending, compare, workload, node, balance, watch, version)

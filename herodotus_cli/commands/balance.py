@@ -49,6 +49,7 @@ class BalanceQuestion:
     "--decisions", type=click.IntRange(1, 1000), default=None, metavar="N", help="The newest N placements [200]."
 )
 @click.option("--profile", default="", metavar="NAME", help="Only of this profile (a pod's spec.schedulerName).")
+@options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -75,6 +76,10 @@ def run(question: BalanceQuestion, connection: Connection, output: Output, aroun
     path = questions.balance(
         since_s=question.since_s, weights=question.weights, profile=question.profile, decisions=question.decisions
     )
+    around.answer(lambda: _once(path, connection, output, around), connection, output)
+
+
+def _once(path: str, connection: Connection, output: Output, around: Surroundings) -> None:
     answer = around.ask(connection, path, output)
     from herodotus_cli.render import balance as balance_screen
 

@@ -29,6 +29,7 @@ class NodeQuestion:
 @click.option(
     "--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
 )
+@options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -51,6 +52,10 @@ def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> No
 
 def run(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
+    around.answer(lambda: _once(question, connection, output, around), connection, output)
+
+
+def _once(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     try:
         answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output)
     except ServerError as e:

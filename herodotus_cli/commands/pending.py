@@ -17,6 +17,7 @@ from herodotus_cli.transport import questions
 
 @click.command(short_help="Pending pods by their dominant reason, and when each is tried again.")
 @options.namespaces_options
+@options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -38,6 +39,10 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
 def run(given_namespace: str, every: bool, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints; where nothing waits, says so as kubectl does."""
     namespace = "" if every else around.namespace(given_namespace, connection)
+    around.answer(lambda: _once(namespace, connection, output, around), connection, output, namespace)
+
+
+def _once(namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
     answer = around.ask(connection, questions.pending(namespace), output)
     from herodotus_cli.render import pending as pending_screen
 

@@ -6,6 +6,7 @@ Owns: its options, the question they make up, what helps when there is no answer
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
@@ -39,6 +40,7 @@ class PodQuestion:
 @click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
 @click.option("--node", "node", metavar="NODE", default="", help="Why (not) this node, and what would have to change.")
+@options.watch_option
 @options.output_options
 @click.option("--full", is_flag=True, help="With -o json or yaml: the whole record instead of the answer.")
 @options.connection_options
@@ -60,6 +62,8 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
         raise click.UsageError("--full needs -o json or -o yaml")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
         raise click.UsageError("--full is the whole record: leave out --all and --node")
+    if output.watch and ctx.params["attempt"]:
+        raise click.UsageError("--watch is about what comes: leave out --attempt")
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts stands alone: leave out --attempt, --all, --node and --full")
@@ -79,6 +83,12 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
 def run(question: PodQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
+    selector = f"spec.pod={question.name}"
+    once = partial(_once, question, namespace, connection, output, around)
+    around.answer(once, connection, output, namespace, selector)
+
+
+def _once(question: PodQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
     if question.history:
         path = questions.pod_history(namespace, question.name)
     elif question.full:

@@ -30,6 +30,7 @@ class WorkloadQuestion:
 @click.argument("workload", metavar="KIND/NAME")
 @options.namespace_option
 @options.SINCE
+@options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -51,6 +52,12 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
 def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
+    around.answer(lambda: _once(question, namespace, connection, output, around), connection, output, namespace)
+
+
+def _once(
+    question: WorkloadQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings
+) -> None:
     path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s)
     try:
         answer = around.ask(connection, path, output)

@@ -5,7 +5,7 @@ Owns: the interface and the choice. Does not own: either way (`kubectl`, `http`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from herodotus_cli.options import Connection
@@ -16,6 +16,10 @@ class Transport(Protocol):
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path with its query. `CliError` for everything else."""
+        ...
+
+    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+        """The documents that come, one a line, until the service ends the answer. Close it to end it before."""
         ...
 
 

@@ -8,6 +8,7 @@ Invariant: follows no redirect, and sends no credentials.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,6 +55,18 @@ class HttpTransport:
         code = response.status_code
         status = "" if code == httpx.codes.OK else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
         return document(response.content, self.endpoint, status)
+
+    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+        """The documents that come, one a line. Only connecting has a time limit: nothing happening is no failure."""
+        patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=None)}
+        try:
+            with httpx.Client(**patient) as client, client.stream("GET", self.endpoint + path) as response:
+                if response.status_code != httpx.codes.OK:
+                    document(response.read(), self.endpoint, f"{response.status_code} {response.reason_phrase}".strip())
+                for line in response.iter_lines():
+                    yield document(line.encode(), self.endpoint)
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints()) from None
 
     def _hints(self) -> list[str]:
         return [f"is it running there?  curl {self.endpoint}/livez"]

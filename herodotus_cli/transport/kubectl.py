@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from herodotus_cli.errors import CliError, Json, ServerError, unreachable
@@ -52,13 +52,28 @@ class KubectlTransport:
             failure.details = _logged_details(self._run(proxied, _LOG_BODIES).stderr.decode("utf-8", "replace"))
         raise failure
 
+    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+        """The documents that come, one a line. Without a time limit: nothing happening is no failure."""
+        self._require_kubectl()
+        command = self._command(self._connection.service.proxy_path + path)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stderr
+            try:
+                for line in process.stdout:
+                    yield document(line, "the decisions service")
+                said = process.stderr.read().decode("utf-8", "replace").strip()
+            finally:
+                process.kill()
+        if process.returncode and said:
+            raise self._failure(said)
+
     def live_pod(self, namespace: str, pod: str) -> LivePod:
         """The question whether that pod is another one by now, under way."""
         return LivePod(self._command(questions.live_pod(namespace, pod)) if self._kubectl else ())
 
     def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
-        if not self._kubectl:
-            raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
+        self._require_kubectl()
         c = self._connection
         command = self._command(path, *more)
         try:
@@ -71,10 +86,16 @@ class KubectlTransport:
         except OSError as e:
             raise CliError(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
 
+    def _require_kubectl(self) -> None:
+        if not self._kubectl:
+            raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
+
     def _command(self, path: str, *more: str) -> list[str]:
         c = self._connection
         command = [self._kubectl or "", "get", "--raw", path, *more]
         command += [f"--context={c.context}"] * bool(c.context)
+        command += [f"--as={c.as_user}"] * bool(c.as_user)
+        command += [f"--as-group={group}" for group in c.as_groups]
         return command + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
 
     def _failure(self, said: str) -> CliError:

@@ -62,6 +62,17 @@ def balance(*, since_s: float, weights: str, profile: str, decisions: int | None
     return f"{_API}/balances{_query(query)}"
 
 
+def decisions(namespace: str, *, selector: str = "", limit: int) -> str:
+    """The newest decisions; of every namespace where `namespace` is empty. `selector`: of fields."""
+    return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, 'fieldSelector': selector or None})}"
+
+
+def watched(namespace: str, version: str, *, selector: str = "") -> str:
+    """What comes and changes behind a version of `decisions`, as a stream."""
+    query = {"watch": "true", "resourceVersion": version, "fieldSelector": selector or None}
+    return f"{_API}/{_within(namespace)}decisions{_query(query)}"
+
+
 def live_pod(namespace: str, pod: str) -> str:
     """The pod itself, of the API server and not of the decisions service."""
     return f"/api/v1/namespaces/{_part(namespace)}/pods/{_part(pod)}"

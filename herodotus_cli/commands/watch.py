@@ -1,0 +1,83 @@
+"""`kubectl herodotus watch`: decisions as they come, a line each.
+
+Owns: its options and the lines. Does not own: the stream (`following`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import click
+
+from herodotus_cli import following, options
+from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.options import Connection, Output
+from herodotus_cli.transport import connect
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is asked. `namespace` empty: the context's, unless `every`."""
+
+    namespace: str
+    every: bool
+    node: str
+    last: int
+    binding: bool
+
+
+@click.command(short_help="Decisions as they come.")
+@options.namespaces_options
+@click.option("--node", default="", metavar="NODE", help="Only pods that went to this node.")
+@click.option(
+    "--last", type=click.IntRange(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
+)
+@click.option("--binding", is_flag=True, help="Also decisions that are not bound yet; each is told again when it is.")
+@options.output_options
+@options.connection_options
+@click.pass_context
+def watch(ctx: click.Context, /, **_given: object) -> None:
+    """Decisions as they come, a line each, until you end it.
+
+    \b
+    kubectl herodotus watch -A
+    kubectl herodotus watch -n shop --node worker-3 -o json
+    """
+    around, chosen = given(ctx).around, ctx.params
+    node = options.name_of("node", chosen["node"]) if chosen["node"] else ""
+    every = options.every_namespace(ctx)
+    question = Watching(options.namespace(ctx), every, node, chosen["last"], chosen["binding"])
+    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+
+
+def run(question: Watching, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Prints decisions until it is interrupted."""
+    namespace = "" if question.every else around.namespace(question.namespace, connection)
+    selector = f"status.node={question.node}" if question.node else ""
+    transport = connect(connection, around.environ)
+    from herodotus_cli.render.stream import Lines
+
+    lines = Lines(terminal=around.width() if around.on_terminal(output) else None, color=around.color(output))
+    if not output.format and output.headers:
+        around.out.write(lines.header())
+    found = following.decisions(transport, namespace, selector, question.last, binding=question.binding)
+    for decision in found:
+        around.out.write(_written(decision, output, lines))
+        around.out.flush()
+
+
+def _written(decision: Json, output: Output, lines: object) -> str:
+    from herodotus_cli.render.stream import Lines
+
+    assert isinstance(lines, Lines)
+    if output.format == "json":
+        return json.dumps(decision, ensure_ascii=False) + "\n"
+    if output.format == "yaml":
+        from herodotus_cli.render import documents
+
+        return "---\n" + documents.text(decision, "yaml")
+    if output.format == "name":
+        return f"pod/{decision['spec']['pod']['name']}\n"
+    return lines.line(decision, datetime.now(timezone.utc).astimezone().tzinfo)
