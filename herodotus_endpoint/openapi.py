@@ -116,7 +116,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"{PREFIX}/nodehistories": Operation(
         "listNodeHistories", "Nodes and their counts.", "NodeHistoryList", ("since", *_LIST, *_WATCH), (), HISTORY,
-        "list", _READ,
+        "list", (*_READ, 405),
     ),
     f"{PREFIX}/nodehistories/{{node}}": Operation(
         "getNodeHistory", "How a node fared.", "NodeHistory", ("since", "cluster", *_GET), (), HISTORY, "get",

@@ -200,6 +200,9 @@ _HISTORY: Final = {
     "workloadsOmitted": integer("Workloads that are left out."),
     "recent": array("The last decisions that had it in their table.", anything("A decision.")),
     "recentOf": integer("Decisions that were looked at for those."),
+    "share": anything("Its part of what was chosen, and of all nodes."),
+    "keepsGetting": array("Workloads that it gets more of than others do.", anything("A workload.")),
+    "keepsGettingOf": integer("Decisions that were looked at for those."),
 }
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
@@ -221,6 +224,19 @@ SCHEMAS: Final[Json] = {
             ranking=array("The best nodes.", anything("A node.")),
             rejections=array("The other nodes, by the reason.", anything("A reason.")),
             nextSteps=array("What would help.", string("A step.")),
+            tie=nullable(anything("The nodes that shared the best total.")),
+            margin=nullable(anything("How far the best node is ahead of the next.")),
+            preFilters=array("PreFilter plugins that did not succeed.", anything("A plugin.")),
+            narrowedBy=array("PreFilter plugins that named the nodes to look at.", string("A plugin.")),
+            filters=array("How many nodes each filter passed and rejected.", anything("A filter.")),
+            scorePlugins=array("The score plugins and their weights.", anything("A plugin.")),
+            rankingOmitted=integer("Nodes that are left out."),
+            preemption=nullable(anything("Where eviction would make room.")),
+            postFilters=array("What PostFilter plugins said.", anything("A plugin.")),
+            marks=array("What the record does not know.", string("A mark.")),
+            perNode=array(
+                "Each node on its own, where there are few, or where they are asked for.", anything("A node.")
+            ),
         ),
         "Incarnation": _top(
             "Incarnation",

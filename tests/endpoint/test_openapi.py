@@ -1,0 +1,99 @@
+"""The OpenAPI document and the service say the same: routes, parameters, answers."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from herodotus_endpoint import openapi
+from herodotus_endpoint.kubeapi.resources import KINDS
+from herodotus_endpoint.schemas import NAME, SCHEMAS
+from herodotus_record.model import Owner
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, a_service, rows
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
+EXAMPLES = int(os.environ.get("OPENAPI_EXAMPLES", "12"))  # of each operation: seconds in all
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Service]:
+    with tempfile.TemporaryDirectory() as folder:
+        service = a_service(Path(folder))
+        owner = Owner("ReplicaSet", "web")
+        first = a_decision(pod="web-1", sequence=1, owner=owner)
+        service.stored(rows(TABLE), first, bound(first, TABLE, sequence=2))
+        service.stored(a_decision(pod="web-2", sequence=3, rejected=FULL, owner=owner))
+        yield service
+        service.store.close()
+
+
+def test_every_route_is_in_the_document_and_nothing_else_is(shared: Service) -> None:
+    rules = (re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in shared.client.application.url_map.iter_rules())
+    assert set(rules) == openapi.document()["paths"].keys()
+
+
+def test_the_group_s_document_holds_its_routes_and_every_kind(shared: Service) -> None:
+    document = shared.get(f"/openapi/v3{API}")
+    assert document["paths"].keys() == {path for path in openapi.document()["paths"] if path.startswith(f"{API}/")}
+    kinds = {
+        kind["kind"]
+        for s in document["components"]["schemas"].values()
+        for kind in s.get("x-kubernetes-group-version-kind", ())
+    }
+    assert {kind.kind for kind in KINDS} == kinds
+    index = shared.get("/openapi/v3")["paths"]
+    assert index == {API.lstrip("/"): {"serverRelativeURL": f"/openapi/v3{API}"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Decision", f"{API}/namespaces/shop/decisions/web-2"),
+        ("PodExplanation", f"{API}/namespaces/shop/podexplanations/web-2"),
+        ("NodeHistory", f"{API}/nodehistories/worker-1"),
+    ],
+)
+def test_every_field_of_a_document_is_explained(shared: Service, kind: str, path: str) -> None:
+    """Of those that the schema goes into: none is left out of `kubectl explain`."""
+    assert unknown(shared.get(path), SCHEMAS[f"{NAME}.{kind}"]) == []
+
+
+def unknown(value: Any, explained: Any, path: str = "") -> list[str]:
+    """Paths of fields that the schema does not name, where it names any."""
+    fields = explained.get("properties")
+    if not isinstance(value, dict) or not fields:
+        return []
+    missing = [f"{path}.{key}" for key in value if key not in fields]
+    return missing + [m for key in value if key in fields for m in unknown(value[key], fields[key], f"{path}.{key}")]
+
+
+@pytest.mark.parametrize("path", sorted(openapi.OPERATIONS))
+def test_whatever_the_document_allows_is_answered_as_it_says(shared: Service, path: str) -> None:
+    """No 500, no status, content type or shape that is not documented."""
+    operation = schemathesis.openapi.from_wsgi("/openapi.json", shared.client.application)[path]["GET"]
+
+    @given(case=operation.as_strategy())
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    def answered(case: Any) -> None:
+        if case.query.get("watch") == "true":
+            case.query["resourceVersion"] = "99999999"  # a watch that goes on is no answer to look at
+        case.call_and_validate(checks=CHECKS)
+
+    answered()
