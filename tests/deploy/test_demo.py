@@ -157,7 +157,9 @@ def test_killing_the_scheduler_loses_no_decision(demo: Demo, after: int) -> None
     demo.create_pods(f"{base}-later", 5)
     demo.run("restart", "scheduler")
     eventually(lambda: bound(demo, base) == 20, "all of them to be bound", 20.0)
-    eventually(lambda: all(d["status"]["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0)
+    eventually(
+        lambda: all(d["status"]["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0
+    )
     each_bound_pod_is_stored_once(demo)
 
 

@@ -68,7 +68,10 @@ def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
     cluster.patch(f"{pods}/low-b", {"metadata": {"finalizers": None}})
     eventually(lambda: "high" in cluster.bound(namespace), "the preemptor to be bound")
     assert {name: p["spec"]["nodeName"] for name, p in cluster.bound(namespace).items()} == {"low-a": "a", "high": "b"}
-    eventually(lambda: any(d["spec"]["pod"]["name"] == "high" for d in herodotus.decisions(namespace)), "the preemptor's record")
+    eventually(
+        lambda: any(d["spec"]["pod"]["name"] == "high" for d in herodotus.decisions(namespace)),
+        "the preemptor's record",
+    )
     first = eventually(lambda: herodotus.explanation(namespace, "high", attempt="1"), "the first attempt's record")
     assert first["preemption"]["nominatedNode"] == "b"
     assert [p["message"] for p in first["outcome"]["phases"]] == [f"{namespace}/low-b evicted"]

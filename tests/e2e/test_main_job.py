@@ -24,7 +24,9 @@ def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, hero
 
     decisions = herodotus.decisions(namespace)
     chosen = placements(decisions)
-    assert {uid: [d["status"]["node"] for d in found] for uid, found in chosen.items()} == {u: [n] for u, n in bound.items()}
+    assert {uid: [d["status"]["node"] for d in found] for uid, found in chosen.items()} == {
+        u: [n] for u, n in bound.items()
+    }
     assert set(attempts(decisions).values()) == {1}
     per_node = [list(bound.values()).count(f"n{i}") for i in range(50)]
     assert max(per_node) <= 13  # 13 x 300m fit into 4 cpus
@@ -114,7 +116,9 @@ def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodo
     """`kubectl herodotus pod` and `node`, run as a user runs them."""
     cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(3)])
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("shown", cpu="1"))
-    eventually(lambda: [d for d in herodotus.decisions(namespace) if d["status"]["state"] == "Bound"] or None, "the decision")
+    eventually(
+        lambda: [d for d in herodotus.decisions(namespace) if d["status"]["state"] == "Bound"] or None, "the decision"
+    )
     where = cluster.bound(namespace)["shown"]["spec"]["nodeName"]
 
     def plugin(*arguments: str) -> str:
@@ -137,4 +141,6 @@ def test_a_recreated_pod_is_a_new_pod(cluster: Cluster, namespace: str, herodotu
         cluster.delete(f"{pods}/same")
         eventually(lambda: not cluster.items(pods), "the pod to be gone")
     eventually(lambda: len(herodotus.decisions(namespace)) == 2, "both decisions")
-    assert sorted((d["spec"]["pod"]["uid"], d["spec"]["key"]["attempt"]) for d in herodotus.decisions(namespace)) == sorted((u, 1) for u in uids)
+    assert sorted(
+        (d["spec"]["pod"]["uid"], d["spec"]["key"]["attempt"]) for d in herodotus.decisions(namespace)
+    ) == sorted((u, 1) for u in uids)
