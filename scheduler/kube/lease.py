@@ -25,6 +25,7 @@ from scheduler.kube.writes import micro_time
 # How often a standby looks, in retry periods. It sees a renewal at most one look late, and its end at most another: the
 # cluster is without a leader for the lease's duration and two retry periods at most. client-go looks half as often.
 LOOKS: Final = (0.6, 0.9)
+RELEASE_PAUSE: Final = 0.25  # retry periods between two tries to give the Lease back: others wait for it
 _GIVEN_BACK: Final[Json] = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
@@ -85,18 +86,28 @@ class LeaderElection:
         return self._clock() - self._renewed if self.leading else None
 
     def release(self) -> None:
-        """Give the Lease back, so that the next leader need not wait for it to expire."""
+        """Give the Lease back, so that the next leader need not wait for it to expire.
+
+        Tried again until the deadline of a renewal; then it is left to expire.
+        """
         self._stop.set()
         if self._thread is None:
             return
         self._thread.join(self._settings.retry_period_s * 2)
         self._thread = None
+        while not self._give_back() and self._clock() < self._renewed + self._settings.renew_deadline_s:
+            time.sleep(self._settings.retry_period_s * RELEASE_PAUSE)
+
+    def _give_back(self) -> bool:
+        """Whether the Lease is not ours any more."""
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
                 self._api.put(self._path, self._changed(lease, _GIVEN_BACK | {"renewTime": micro_time()}))
         except ApiError as e:
             klog.error(e, "Failed to release lease", lock=self._path_name)
+            return False
+        return True
 
     @property
     def _path_name(self) -> str:
@@ -133,8 +144,8 @@ class LeaderElection:
                 return True
             spec = lease.get("spec") or {}
             ours = spec.get("holderIdentity") == self._identity
-            if not ours and spec.get("holderIdentity") and not self._expired(spec):
-                return False
+            if not ours and (self._stop.is_set() or (spec.get("holderIdentity") and not self._expired(spec))):
+                return False  # a renewal that was slow must not take back what was given back meanwhile
             if not ours:  # before the request, whose answer may be lost
                 self.inherited = dict(lease["metadata"].get("annotations") or {})
             self._api.put(self._path, self._taken(lease, ours=ours))

@@ -259,10 +259,40 @@ def test_waiting_ends_with_the_process() -> None:
     assert server.holder == "other"
 
 
+@pytest.mark.parametrize(
+    "answer", [status(409, "Conflict"), status(429), status(500), httpx.ReadTimeout("slow")], ids=repr
+)
+def test_giving_it_back_is_tried_again(answer: httpx.Response | Exception) -> None:
+    server, refusals = Server(), iter([True, True])
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if mine._stop.is_set() and request.method == "PUT" and next(refusals, False):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return server(request)
+
+    mine = LeaderElection(api_of(handler), "me", SETTINGS, Clock())
+    mine.acquire(threading.Event())
+    mine.release()
+    assert server.holder == ""
+    assert next(refusals, None) is None
+
+
+def test_a_renewal_that_was_slow_does_not_take_back_what_was_given_back() -> None:
+    server = Server(held_by(""))
+    mine = election(server)
+    mine._stop.set()
+    assert not mine._try()
+    assert server.holder == ""
+
+
 def test_release_twice_or_without_a_server_is_no_failure() -> None:
     server = Server()
-    mine = election(server)
-    mine.acquire(threading.Event())
+    clock = iter(range(0, 1000, 4))
+    mine = LeaderElection(api_of(server), "me", SETTINGS, lambda: float(next(clock)))
+    assert mine.acquire(threading.Event())
+    mine._stop.set()  # nothing else looks at the clock
     server.down = True
     mine.release()
     mine.release()
