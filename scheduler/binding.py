@@ -131,7 +131,7 @@ class Binder:
                 self._done(ended)
                 return
             failure = ended or self._to_the_node(assumed)
-        except Exception as e:  # whatever it is: a pod whose binding nobody ends would count for ever
+        except (Exception, SystemExit) as e:  # whatever it is: a pod whose binding nobody ends would count for ever
             klog.error(e, "Binding failed", pod=assumed.pod.full_name)
             failure = str(e)
         self._done(Bound(assumed.pod.uid, failure))

@@ -9,6 +9,7 @@ Source: pkg/scheduler/backend/cache/debugger v1.36. Ours also names pods that th
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
@@ -87,7 +88,7 @@ class CacheDebugger:
         self._api = api
         self._ours = ours
         self._pod_params = pod_params
-        self._woken = threading.Event()
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="cache-debugger", daemon=True)
 
     def start(self) -> None:
@@ -95,12 +96,12 @@ class CacheDebugger:
         self._thread.start()
 
     def wake(self, *_: Any) -> None:
-        """Dump and compare, soon; a signal handler."""
-        self._woken.set()
+        """Dump and compare, soon; a signal handler, which may interrupt itself: it must not wait for a lock."""
+        self._woken.put(None)
 
     def _run(self) -> None:
-        while self._woken.wait():
-            self._woken.clear()
+        while True:
+            self._woken.get()
             try:
                 self.dump_and_compare()
             except (ApiError, msgspec.MsgspecError) as e:

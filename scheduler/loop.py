@@ -39,7 +39,7 @@ from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
 from scheduler.shared import Shared
 
-IDLE_S: Final = 0.5  # the longest the loop sleeps without looking at its stop flag
+IDLE_S: Final = 0.5  # the longest the loop sleeps, so that its heartbeat goes on
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,16 @@ class Loop:
 
     def run(self, stop: threading.Event) -> None:
         """Schedule until `stop`; then wait for the bindings under way."""
+        threading.Thread(target=self._wake_on, args=(stop,), name="stop", daemon=True).start()
         while not stop.is_set():
             self.step(IDLE_S)
         self.binder.close()
         self._receive(0.0)
+
+    def _wake_on(self, stop: threading.Event) -> None:
+        """An idle loop sleeps on its inbox; a successor must not wait for that."""
+        stop.wait()
+        self.inbox.put(Asked(lambda: None))
 
     @property
     def synced(self) -> bool:

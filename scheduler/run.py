@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import queue
 import random
 import signal
 import socket
@@ -300,14 +301,24 @@ def _bind_timeout_s(config: Configuration) -> float:
 
 
 def _stop_on_signals() -> threading.Event:
-    """Set on SIGTERM or SIGINT; a second one ends the process at once."""
-    stop = threading.Event()
+    """Set on SIGTERM or SIGINT; a second one ends the process at once.
+
+    Not by the handler itself: it may interrupt this very thread within the event, whose lock it would wait for.
+    """
+    stop, told = threading.Event(), queue.SimpleQueue[int]()
+    numbers: list[int] = []
 
     def on_signal(number: int, _: object) -> None:
-        if stop.is_set():
+        if numbers:
             os._exit(128 + number)
+        numbers.append(number)
+        told.put(number)
+
+    def pass_on() -> None:
+        told.get()
         stop.set()
 
+    threading.Thread(target=pass_on, name="signals", daemon=True).start()
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until there is a cache to dump: it would end us
