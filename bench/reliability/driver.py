@@ -102,11 +102,12 @@ def _operate(system: System, settings: Settings, journal: Journal, api: Client, 
 
 
 def dealt(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
-    """Like cards: none comes twice as often as its share before the others have come."""
+    """Like cards: one of each first, so that a short run has them all; then each as often as its weight says."""
+    deck = list(disturbances)
     while True:
-        deck = [d for d in disturbances for _ in range(d.weight)]
         draw.shuffle(deck)
         yield from deck
+        deck = [d for d in disturbances for _ in range(d.weight)]
 
 
 def _quieten(system: System, journal: Journal, api: Client, settings: Settings) -> None:

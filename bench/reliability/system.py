@@ -199,6 +199,7 @@ class System:
             if not process.running:
                 if not replica.asked and not replica.lost_lease:
                     self.crashes.append(f"{replica.logs[-1].name} ended by itself:\n{process.output()[-3000:]}")
+                process.stop()
                 replica.start()
 
     def leader(self) -> Replica | None:
@@ -246,8 +247,7 @@ class System:
     def stop(self) -> None:
         """End the replicas, then the decisions service."""
         for replica in self.replicas:
-            if replica.running.running:
-                replica.stop()
+            replica.stop()
         self.endpoint.stop()
         self._http.close()
 

@@ -13,9 +13,10 @@ from bench.reliability.system import Election
 from herodotus_sim.plan import FAULTS, read
 
 
-def test_disturbances_come_in_rounds_in_which_each_has_its_share() -> None:
+def test_disturbances_come_once_each_and_then_in_rounds_in_which_each_has_its_share() -> None:
     share = {d.name: d.weight for d in DISTURBANCES}
     cards = dealt(random.Random(1), list(DISTURBANCES))
+    assert sorted(d.name for d in islice(cards, len(share))) == sorted(share)
     rounds = [[d.name for d in islice(cards, sum(share.values()))] for _ in range(3)]
     assert [dict(Counter(names)) for names in rounds] == [share] * 3
     assert rounds[0] != rounds[1]

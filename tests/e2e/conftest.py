@@ -56,8 +56,12 @@ def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def cluster(api_server: Cluster) -> Iterator[Cluster]:
-    """The API server without nodes and without pods of earlier tests."""
+    """The API server without nodes, pods and Leases of earlier tests: a Lease tells of records stored elsewhere."""
     yield api_server
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    for lease in api_server.items(leases):
+        if "herodotus" in lease["metadata"]["name"]:
+            api_server.delete(f"{leases}/{lease['metadata']['name']}")
     for ns in api_server.items("/api/v1/namespaces"):
         if ns["metadata"]["name"].startswith("e2e-"):
             for pod in api_server.items(f"/api/v1/namespaces/{ns['metadata']['name']}/pods"):
