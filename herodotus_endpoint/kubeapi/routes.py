@@ -154,6 +154,7 @@ class Objects:
         wait = _waiter(request.environ.get("gunicorn.socket"), self._stopping)
 
         def lines() -> Iterator[bytes]:
+            yield b""  # the headers go now: the client waits for them, whenever the first event comes
             for kind, row in before:
                 yield self._event(kind, row, watch.version, form, include)
             for kind, row in watching.events(watch, timeout_s, bookmarks, time.monotonic, wait):
