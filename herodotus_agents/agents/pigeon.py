@@ -26,10 +26,6 @@ from scheduler.formulas.packing import Demand, Floats
 
 _log: Final = logging.getLogger(__name__)
 
-MI, GI = 1 << 20, 1 << 30
-LEAST_CPU_MILLI: Final = 10  # counted of a pod that requests none
-LEAST_MEMORY_MI: Final = 16
-
 
 class Objective(str, Enum):
     """What is striven for."""
@@ -113,26 +109,20 @@ class Pigeon:
     def _demand(self, pod: Pod, resource: str) -> float:
         if resource == "pods":
             return 1.0
-        amount = _scaled(resource, pod.running_demand(self._name(resource)))
-        least = {"cpu": LEAST_CPU_MILLI, "memory": LEAST_MEMORY_MI}.get(resource, 0)
-        return float(amount or least)
+        amount = packing.scaled(resource, pod.running_demand(self._name(resource)))
+        return float(amount or packing.LEAST.get(resource, 0))
 
     def _capacity(self, node: Node, resource: str) -> float:
-        return float(_scaled(resource, node.allocatable(self._name(resource))))
+        return float(packing.scaled(resource, node.allocatable(self._name(resource))))
 
     def _usage(self, node: Node, resource: str) -> float:
         if measurements.age_s("allocation", node.annotations, self._clock()) > self._settings.max_age_s:
             return 0.0
         requested = measurements.number(node.annotations.get(measurements.REQUESTED[resource]))
-        return 0.0 if np.isnan(requested) else float(_scaled(resource, int(requested)))
+        return 0.0 if np.isnan(requested) else float(packing.scaled(resource, int(requested)))
 
     def _name(self, resource: str) -> str:
         return self._settings.gpu_resource if resource == "gpu" else resource
-
-
-def _scaled(resource: str, amount: int) -> int:
-    """cpu in milli, memory in MiB, storage in GiB, counts."""
-    return amount // {"memory": MI, "ephemeral-storage": GI}.get(resource, 1)
 
 
 def _restored(file: Path | None, resources: int) -> Demand:

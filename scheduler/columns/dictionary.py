@@ -25,6 +25,7 @@ class DictionaryColumn(Generic[T]):
     """Slots' values by number. `values[0]` is what a slot holds before it is set."""
 
     def __init__(self, default: T, capacity: int) -> None:
+        self.version = 0  # goes up when a slot's value may have changed
         self.values: list[T] = [default]
         self._numbers: dict[T, int] = {default: 0}
         self._ids: Ids = np.zeros(capacity, np.int32)
@@ -35,6 +36,7 @@ class DictionaryColumn(Generic[T]):
 
     def fill(self, values: Iterable[T]) -> None:
         """Put the values of the first slots, faster than one by one."""
+        self.version += 1
         values = list(values)
         self.values = list(dict.fromkeys([*self.values, *values]))
         self._numbers = {value: number for number, value in enumerate(self.values)}
@@ -42,6 +44,7 @@ class DictionaryColumn(Generic[T]):
 
     def set(self, slot: int, value: T) -> None:
         """Put a slot's value."""
+        self.version += 1
         number = self._numbers.get(value)
         if number is None:
             if len(self.values) > 2 * len(self._ids) + _SPARE:
@@ -61,6 +64,7 @@ class DictionaryColumn(Generic[T]):
     def rows(self, chosen: NDArray[np.intp]) -> DictionaryColumn[T]:
         """These slots as a column of their own, with the same numbers; not to be changed."""
         column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
+        column.version = self.version
         column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
         return column
 

@@ -8,6 +8,7 @@ older than the reader's limit is ignored, as if it were absent; without that ann
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -33,34 +34,33 @@ MEASURED: Final = {
 }
 DEFAULT_LIMIT_S: Final = 300.0  # five rounds of an annotator
 
-NO_LIMIT: Final = float("inf")
-
 
 def number(text: str | None) -> float:
     """A value as a number; NaN where it is absent or none (`N/A`), or not finite."""
     try:
-        value = float(text) if text else float("nan")
+        value = float(text) if text else math.nan
     except ValueError:
-        return float("nan")
-    return value if abs(value) != float("inf") else float("nan")
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def moment(measured_at: str | None) -> float:
+    """When values are from, in seconds since 1970; NaN where they do not say.
+
+    A time that cannot be read is before all others: somebody broke it.
+    """
+    if measured_at is None:
+        return math.nan
+    try:
+        return datetime.fromisoformat(measured_at).timestamp()
+    except ValueError:
+        return -math.inf
 
 
 def age_s(group: str, annotations: Mapping[str, str], now_s: float) -> float:
-    """How old a group's values are, in seconds since the epoch's clock; 0 where they do not say when they are from.
-
-    A time that cannot be read is infinitely old: somebody broke it.
-    """
-    return age_of(annotations.get(MEASURED[group]), now_s)
-
-
-def age_of(measured_at: str | None, now_s: float) -> float:
-    """The same of the annotation's text."""
-    if measured_at is None:
-        return 0.0
-    try:
-        return max(now_s - datetime.fromisoformat(measured_at).timestamp(), 0.0)
-    except ValueError:
-        return float("inf")
+    """How old a group's values are, in seconds; 0 where they do not say when they are from."""
+    at = moment(annotations.get(MEASURED[group]))
+    return 0.0 if math.isnan(at) else max(now_s - at, 0.0)
 
 
 def rewards_key(labels: Mapping[str, str], name: str) -> str:

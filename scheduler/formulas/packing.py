@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Points = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Amount = TypeVar("Amount", int, NDArray[np.int64])
 
 MAX_POINTS = 10
+LEAST: Final = {"cpu": 10, "memory": 16}  # counted of a pod that requests none: milli, MiB
 WINDOW: Final = 100  # pods that the average goes over; then each new one counts a hundredth
+_SHIFTS: Final = {"memory": 20, "ephemeral-storage": 30}
 _SAME: Final = 1e-9  # values closer than this differ by rounding alone
 
 
@@ -108,6 +111,11 @@ def points(values: Floats) -> Points:
         return np.where(known, MAX_POINTS, 0).astype(np.int64)
     scaled = np.floor(1 + (MAX_POINTS - 1) * (high - np.where(known, values, high)) / (high - low) + 0.5)
     return np.where(known, np.clip(scaled, 0, MAX_POINTS), 0).astype(np.int64)
+
+
+def scaled(resource: str, amount: Amount) -> Amount:
+    """An amount in base units as objectives count it: cpu in milli, memory in MiB, storage in GiB, counts; cut."""
+    return amount >> _SHIFTS.get(resource, 0)
 
 
 def _row(values: Floats) -> tuple[float, ...]:

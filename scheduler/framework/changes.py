@@ -1,7 +1,8 @@
 """What a change of a node or pod may mean to waiting pods: one event for each aspect that scheduling reads.
 
 Source: pkg/scheduler/framework/events.go v1.36 (PodSchedulingPropertiesChange, NodeSchedulingPropertiesChange). Of a
-node's annotations those count that some plugin reads; its conditions, and claims generated for a pod, are not read and make no events.
+node's annotations those count that some plugin reads; its conditions, and claims generated for a pod, are not read and
+make no events.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class PreScore(Plugin, Protocol):
     """Looks at the feasible nodes once, before they are scored."""
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Success, or Skip: the plugin gives no points for this pod."""
+        """Success, or Skip: the plugin gives no points for this pod. Reasons with either are a mark in the record."""
 
 
 @runtime_checkable

@@ -91,6 +91,7 @@ class PerNodeFilter:
 
     def __init__(self, plugin: Any) -> None:
         self.name: str = plugin.name
+        self.annotations = plugin.annotations
         self._plugin = plugin
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
@@ -116,6 +117,7 @@ class PerNodeScore:
 
     def __init__(self, plugin: Any) -> None:
         self.name: str = plugin.name
+        self.annotations = plugin.annotations
         self._plugin = plugin
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

@@ -202,6 +202,8 @@ class Framework:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
                     raise PluginError(f'running PreScore plugin "{plugin.name}": {message_of(verdict)}')
+                if verdict.reasons:
+                    trace.marks.append(f"{plugin.name}: {message_of(verdict)}")
         recall = self._recollection.of(pod, nodes)
         feasible = recall.same(feasible)
         totals = np.zeros(trace.slots, np.int64)

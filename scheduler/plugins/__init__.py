@@ -7,11 +7,14 @@ test, and its row in docs/parity.md.
 from __future__ import annotations
 
 from scheduler.framework.plugin import InTreePlugin
+from scheduler.plugins.best_price import BestPrice
+from scheduler.plugins.congestion import Congestion
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler.plugins.network_traffic import NetworkTraffic
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
@@ -20,8 +23,12 @@ from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBa
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from scheduler.plugins.pigeon import Pigeon
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.reward import Reward
+from scheduler.plugins.safe_balance import SafeBalance
+from scheduler.plugins.safe_overload import SafeOverload
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.plugins.volume_binding import VolumeBinding
@@ -49,6 +56,14 @@ _ALL: tuple[type[InTreePlugin], ...] = (
     DefaultPreemption,
     DefaultBinder,
     NodeDeclaredFeatures,
+    # known to Herodotus alone, and never enabled by default
+    SafeOverload,
+    SafeBalance,
+    Congestion,
+    Pigeon,
+    Reward,
+    BestPrice,
+    NetworkTraffic,
 )
 
 IN_TREE: dict[str, type[InTreePlugin]] = {plugin.name: plugin for plugin in _ALL}

@@ -222,6 +222,10 @@ class NodeBuilder:
         self.json["status"]["allocatable"] |= {**(amounts or {}), **more}
         return self
 
+    def annotation(self, key: str, value: str) -> NodeBuilder:
+        self.json["metadata"].setdefault("annotations", {})[key] = value
+        return self
+
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeBuilder:
         self.json["spec"].setdefault("taints", []).append({"key": key, "value": value, "effect": effect})
         return self

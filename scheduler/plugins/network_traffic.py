@@ -1,0 +1,119 @@
+"""NetworkTraffic: prefers nodes whose network carries little, as Prometheus' node exporter measures it.
+
+Known to Herodotus alone. One query for all nodes, asked in the background: a cycle reads the newest answer and never
+waits. A node is found by `nodename` of `node_uname_info`. Source: cylonchau's customScheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from scheduler.columns import NodeColumns
+from scheduler.formulas import traffic
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, invalid, not_supported, required
+from scheduler.prometheus import BackgroundQuery
+
+RATE: Final = "rate"
+SUM_OVER_TIME: Final = "sum_over_time"  # what the original asks: the counter's readings added up
+FUNCTIONS: Final = (RATE, SUM_OVER_TIME)
+MISSING: Final = {"neutral": 50, "worst": 0}  # the score of a node without a sample
+UNKNOWN: Final = -1
+
+
+class NetworkTrafficArgs(Args, frozen=True):
+    """`ip`: the base URL of Prometheus. `device_name`: the interface. `time_range`: of the average, in minutes.
+
+    `function`: of the counter of received bytes. `missing`: what a node without a sample is worth. An answer older than
+    `max_age_seconds` is none.
+    """
+
+    ip: str = ""
+    device_name: str = "eth0"
+    time_range: int = 5
+    function: str = RATE
+    missing: str = "neutral"
+    refresh_seconds: float = 15.0
+    timeout_seconds: float = 5.0
+    max_age_seconds: float = 120.0
+
+    def problems(self) -> Iterator[Problem]:
+        """What is missing or out of range."""
+        if not self.ip:
+            yield required("ip", "the base URL of Prometheus, such as http://10.0.0.4:9090")
+        elif not self.ip.startswith(("http://", "https://")):
+            yield invalid("ip", self.ip, "must be a URL, such as http://10.0.0.4:9090")
+        if not self.device_name:
+            yield required("deviceName")
+        if self.time_range <= 0:
+            yield invalid("timeRange", self.time_range, "must be a positive number of minutes")
+        if self.function not in FUNCTIONS:
+            yield not_supported("function", self.function, FUNCTIONS)
+        if self.missing not in MISSING:
+            yield not_supported("missing", self.missing, tuple(MISSING))
+        for path, seconds in (
+            ("refreshSeconds", self.refresh_seconds),
+            ("timeoutSeconds", self.timeout_seconds),
+            ("maxAgeSeconds", self.max_age_seconds),
+        ):
+            if seconds <= 0:
+                yield invalid(path, seconds, "must be positive")
+
+
+class NetworkTraffic(InTreePlugin):
+    """Without a recent answer it gives no points, and the record says why."""
+
+    name = "NetworkTraffic"
+    args_type = NetworkTrafficArgs
+
+    def __init__(self, args: Any, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(args, handle)
+        self._clock = clock
+        self.source = BackgroundQuery(
+            args.ip, query(args), "nodename", every_s=args.refresh_seconds, timeout_s=args.timeout_seconds
+        )
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Have the first answer asked for."""
+        self.source.latest()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Success while there is an answer to go by."""
+        answer = self.source.latest()
+        if answer.at_s is None:
+            return _skip(f"no answer of Prometheus: {answer.error}")
+        age_s = self._clock() - answer.at_s
+        if age_s > self.args.max_age_seconds:
+            return _skip(f"the last answer of Prometheus is {age_s:.0f} s old: {answer.error}")
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Bytes a second (or the sum of readings); -1 of a node without a sample."""
+        values = self.source.latest().values
+        found = np.array([values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
+        usable = (found >= 0) & (found < 2.0**62)
+        return np.where(usable, np.where(usable, found, 0), UNKNOWN).astype(np.int64)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """0 for the busiest feasible node."""
+        known = raw != UNKNOWN
+        return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
+
+
+def query(args: NetworkTrafficArgs) -> str:
+    """PromQL for all nodes at once."""
+    counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
+    return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
+
+
+def _skip(why: str) -> Verdict:
+    return Verdict(Code.SKIP, (Reason("text", {"text": why}),))

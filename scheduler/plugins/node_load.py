@@ -1,0 +1,103 @@
+"""The load of nodes as SafeOverload and SafeBalance see it: used shares with the pod, and the risk of overload.
+
+Source of the model: IBM's kube-safe-scheduler, agent `safe`; the arithmetic is `formulas.risk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Verdict
+from scheduler.columns import NodeColumns
+from scheduler.formulas import measurements, risk
+from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.framework.interface import Mask, Scores
+from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.state import CycleState
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.problems import Problem, invalid
+from scheduler.objects.requests import CPU, MEMORY
+from scheduler.plugins.measured import Floats, Measured
+
+RESOURCES: Final = (CPU, MEMORY)
+SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
+
+
+class LoadArgs(Args, frozen=True):
+    """`forecast_weight`: how many per cent a forecast counts against the mean. Older statistics are ignored."""
+
+    forecast_weight: int = 20
+    max_age_seconds: float = measurements.DEFAULT_LIMIT_S
+
+    def problems(self) -> Iterator[Problem]:
+        """Ranges."""
+        yield from percent("forecastWeight", self.forecast_weight)
+        if self.max_age_seconds <= 0:
+            yield invalid("maxAgeSeconds", self.max_age_seconds, "must be positive")
+
+
+def percent(path: str, value: int) -> Iterator[Problem]:
+    """The problem of a share that is none."""
+    if not 0 <= value <= 100:
+        yield invalid(path, value, "must be from 0 to 100")
+
+
+@dataclass(frozen=True)
+class Load:
+    """Of one resource on every slot: mean and deviation of the used share. NaN: nothing is known."""
+
+    resource: str
+    mean: Floats
+    deviation: Floats
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where there are statistics."""
+        known: NDArray[np.bool_] = ~np.isnan(self.mean)
+        return known
+
+
+class LoadPlugin(InTreePlugin):
+    """Base of both: reads the statistics and turns points into scores."""
+
+    args_type: ClassVar[type[Args]] = LoadArgs
+    annotations = frozenset(
+        {
+            measurements.MEASURED["usage"],
+            *MEAN_FREE.values(),
+            *DEVIATION_FREE.values(),
+            *(key for keys in FORECAST_FREE.values() for key in keys),
+        }
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._measured = Measured("usage", args.max_age_seconds)
+
+    def loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[Load]:
+        """Each resource, with the pod on every node."""
+        for resource in RESOURCES:
+            mean = self._measured.of(nodes, MEAN_FREE[resource])
+            forecast = self._measured.of(nodes, *FORECAST_FREE[resource])
+            deviation = np.nan_to_num(self._measured.of(nodes, DEVIATION_FREE[resource]))
+            free = risk.expected_free(mean, forecast, self.args.forecast_weight / 100)
+            demand = pod.requests.get(resource, 0)
+            yield Load(resource, *risk.utilization(nodes.allocatable(resource), free, deviation, demand))
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Notes what is too old."""
+        return self._measured.note(nodes, feasible)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """Ten times the points."""
+        return raw * SCALE
+
+
+def least(loads: Iterable[Load], points: Iterable[Scores]) -> Scores:
+    """The worse of the resources of which something is known; 0 where nothing is."""
+    return risk.least_known(list(points), [load.known for load in loads])
