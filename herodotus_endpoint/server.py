@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -128,7 +129,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             files = {"certfile": str(where.tls.certificate), "keyfile": str(where.tls.key)}
             self._options |= files | {"ssl_context": self._context}
         if where.workers > 1:
-            self._options["child_exit"] = _forget_worker
+            self._options |= {"child_exit": _forget_worker, "on_exit": _forget_metrics}
             os.environ[SHARED_METRICS] = tempfile.mkdtemp(prefix="herodotus-metrics-")
         super().__init__()
 
@@ -189,6 +190,10 @@ def _forget_worker(_arbiter: object, worker: Any) -> None:
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def _forget_metrics(_arbiter: object) -> None:
+    shutil.rmtree(os.environ[SHARED_METRICS], ignore_errors=True)
 
 
 def _die_with_parent(arbiter: Any, _worker: object) -> None:

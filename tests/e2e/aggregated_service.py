@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--client-ca", type=Path)
     parser.add_argument("--sender", action="append", default=[])
     parser.add_argument("--max-watches", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     senders = dict(s.partition("=")[::2] for s in given.sender)
@@ -36,6 +37,7 @@ def main() -> None:
             [Address(given.host, given.port)],
             probes=[Address("127.0.0.1", 0)],
             threads=4,
+            workers=given.workers,
             tls=TlsFiles(given.cert, given.key, given.client_ca),
         ),
         resolved(Delegation(given.kubeconfig, True, senders, bool(given.client_ca), "herodotus-endpoint")),

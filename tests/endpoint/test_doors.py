@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import shutil
 import ssl
 import time
@@ -26,6 +27,7 @@ from tests.scheduler.serving.authorities import Authority
 
 FRONT_PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 ADA = {"X-Remote-User": "ada"}
+METRICS = ("get", "/metrics", "")
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -91,7 +93,7 @@ class Doors:
 def reviewer() -> Reviewer:
     return Reviewer(
         tokens={"ada's": ("ada", ""), "sender's": (SENDER, "herodotus-endpoint")},
-        allowed={("ada", verb, "decisions", "shop") for verb in ("get", "list", "watch")},
+        allowed={("ada", verb, "decisions", "shop") for verb in ("get", "list", "watch")} | {("ada", *METRICS)},
     )
 
 
@@ -234,6 +236,30 @@ def test_a_changed_certificate_is_served_without_a_restart(start: Callable[..., 
     shutil.copy(new_key, key)
     shutil.copy(new_cert, cert)
     eventually(lambda: served() != before, "the new certificate", 10.0, every_s=0.2)
+
+
+def test_any_worker_answers_for_the_metrics_of_all(start: Callable[..., Doors]) -> None:
+    shared = start("shared", "--workers", "2")
+    for _ in range(40):
+        assert shared.get("/version") == 200
+    assert shared.get(SHOP, ADA, shared.proxies.client("front-proxy")) == 200
+    workers = eventually(
+        lambda: children(shared.process.pid) if len(children(shared.process.pid)) == 2 else None, "both"
+    )
+    found = []
+    for _ in range(6):
+        connection = shared.connect()
+        connection.request("GET", "/metrics", headers={"Authorization": "Bearer ada's"})
+        text = connection.getresponse().read().decode()
+        connection.close()
+        found.append(re.findall(r'herodotus_request_seconds_count\{.*route="/version".*\} (\S+)', text))
+        assert 'herodotus_stored{kind="decisions"} 0.0' in text
+    assert found == [["40.0"]] * 6
+    assert len(workers) == 2
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_watches_end_with_the_process(start: Callable[..., Doors]) -> None:
