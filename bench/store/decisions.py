@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from bench.workloads import WORKLOADS, node
 from herodotus_record import codec
 from herodotus_record.model import Code, Times
 from scheduler.cache import Cache
@@ -37,6 +36,8 @@ UNSCHEDULABLE: Final = 0.05
 NODE_EVERY: Final = 500
 BEFORE_PER_NODE: Final = 4  # pods of other templates that are there already
 
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
 Json = dict[str, Any]
 
 
@@ -54,7 +55,7 @@ def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Pa
 def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None:
     cache, alive, fresh = Cache(), [], nodes
     for i in range(nodes):
-        cache.set_node(msgspec.convert(node(i), Node))
+        cache.set_node(msgspec.convert(_node(i), Node))
         alive.append(f"node-{i:05}")
     for i in range(nodes * BEFORE_PER_NODE):
         cache.assume(_pod(f"before-{i}", rng.randrange(TEMPLATES)), alive[i % nodes])
@@ -65,7 +66,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         if i % NODE_EVERY == NODE_EVERY - 1:
             if (i // NODE_EVERY) % 2:
                 alive.append(f"node-{fresh:05}")
-                cache.set_node(msgspec.convert(node(fresh), Node))
+                cache.set_node(msgspec.convert(_node(fresh), Node))
                 fresh += 1
             else:
                 cache.remove_node(alive.pop(rng.randrange(len(alive))))
@@ -94,42 +95,49 @@ def _batches(spool: Path) -> Iterator[bytes]:
             incarnation.acknowledge(batch, len(batch.frames))
 
 
+def _node(i: int) -> Json:
+    labels = {HOST: f"node-{i:05}", ZONE: f"zone-{i % 3}"}
+    uid = f"00000000-0000-4000-8000-{i:012}"
+    allocatable = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    return {
+        "metadata": {"name": f"node-{i:05}", "uid": uid, "labels": labels},
+        "status": {"allocatable": allocatable},
+    }
+
+
 def _pod(name: str, template: int) -> PodInfo:
     """A replica of a template: -1 asks for more than any node has."""
-    workload = WORKLOADS[template % len(WORKLOADS)]
     requests = {"cpu": f"{50 + 25 * (template % 5)}m", "memory": f"{128 << template % 3}Mi"}
     if template < 0:
         requests = {"cpu": "64", "memory": "512Mi"}
-    container = {"name": "app", "image": f"registry.example/app-{template}:1", "resources": {"requests": requests}}
     app = f"app-{template}"
+    container = {"name": "app", "image": f"registry.example/{app}:1", "resources": {"requests": requests}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template + 1:05}", "uid": app}
     metadata = {
         "name": name,
         "namespace": f"team-{template % 4}",
-        "uid": f"10000000-0000-4000-8000-{abs(hash_of(name)):012}",
+        "uid": f"uid-{name}",
         "labels": {"app": app, "pod-template-hash": f"{template + 1:05}"},
-        "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template + 1:05}", "uid": app}
-        ],
+        "ownerReferences": [owner | {"controller": True}],
     }
-    metadata["ownerReferences"][0]["controller"] = True  # type: ignore[index]
-    spec = _relabelled(workload.pod(0), app)
-    return PodInfo(
-        msgspec.convert(
-            {"metadata": metadata, "spec": {"schedulerName": "bench", "containers": [container], **spec}}, Pod
-        )
-    )
+    spec = {"schedulerName": "bench", "containers": [container], **_shape(template, {"matchLabels": {"app": app}})}
+    return PodInfo(msgspec.convert({"metadata": metadata, "spec": spec}, Pod))
 
 
-def hash_of(name: str) -> int:
-    """A number that is the same in every run."""
-    kind, _, number = name.rpartition("-")
-    return int(number) + (10**9 if kind == "before" else 0)
-
-
-def _relabelled(spec: Json, app: str) -> Json:
-    """The workload's spec with its selectors on the template's own pods."""
-    text = (
-        msgspec.json.encode(spec).decode().replace('"matchLabels":{"color":"blue"}', f'"matchLabels":{{"app":"{app}"}}')
-    )
-    relabelled: Json = msgspec.json.decode(text)
-    return relabelled
+def _shape(template: int, own: Json) -> Json:
+    """One of eight, as scheduler_perf's families: what a template wants of nodes and of its own pods."""
+    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+    zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}]}
+    spread = {"maxSkew": 5, "topologyKey": ZONE, "labelSelector": own}
+    near, here = {"topologyKey": ZONE, "labelSelector": own}, {"topologyKey": HOST, "labelSelector": own}
+    weighted = [{"weight": 1, "podAffinityTerm": here}]
+    return (
+        {},
+        {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [zones]}}}},
+        {"topologySpreadConstraints": [spread | {"whenUnsatisfiable": "DoNotSchedule"}]},
+        {"topologySpreadConstraints": [spread | {"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": {"podAffinity": {required: [near]}}},
+        {"affinity": {"podAntiAffinity": {required: [here]}}},
+        {"affinity": {"podAffinity": {preferred: weighted}}},
+        {"affinity": {"podAntiAffinity": {preferred: weighted}}},
+    )[template % 8]

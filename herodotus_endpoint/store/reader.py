@@ -21,7 +21,7 @@ from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
 from herodotus_endpoint.store.noderows import slot_at
-from herodotus_endpoint.store.rollups import Rollup
+from herodotus_endpoint.store.rollups import WHOLE, of_node, part_of
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -127,20 +127,22 @@ class Reader:
             ids = [n.id for n in self._nodes(connection, node, cluster) if n.considered]
             if not ids:
                 return None
-            statement = sa.select(ROLLUPS.c.bucket, ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket)
+            statement = sa.select(ROLLUPS.c.bucket, ROLLUPS.c.counters)
+            parts = {WHOLE, *map(part_of, ids)}
+            statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)
             counters: Counter[Name] = Counter()
             workloads: Counter[str] = Counter()
             first: int | None = None
             for row in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
-                rollup = Rollup.unpack(row.counters)
                 for node_id in ids:
-                    more, more_workloads = rollup.of(node_id)
+                    more, more_workloads = of_node(row.counters, node_id)
                     first = row.bucket if first is None and more else first
                     for name, value in more.items():
                         counters[name] += value
-                    workloads += more_workloads
+                    for workload, times in more_workloads.items():
+                        workloads[workload] += times
         return NodeFacts(counters, workloads, first)
 
     def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:

@@ -1,4 +1,4 @@
-"""Node histories at rest: one blob of counter columns for a cluster, a profile and an hour.
+"""Node histories at rest: a blob of counter columns for a cluster, a profile, an hour and some hundred nodes.
 
 Owns: the blob's layout, adding to it, reading one node out of it. Does not own: what is counted (`counters`), SQL.
 
@@ -10,7 +10,7 @@ Invariant: a column has one entry a node of `nodes`; a node's entries are the su
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,8 @@ from herodotus_endpoint.store.counters import OTHER, Counted, Ints, Name
 from herodotus_record import codec
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
+PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, read in a tenth of a second
+WHOLE: Final = -1  # the part with all nodes, stored before there were parts
 MAX_COUNTERS: Final = 2_000  # a hundred plugins with a score of counters each; more is a plugin that makes names up
 MAX_WORKLOADS: Final = 1_000  # a bucket's workloads that are counted by name; the rest is counted as "other"
 MAX_BYTES: Final = 1 << 30  # unpacked; 20,000 nodes with every counter in its widest type are 320 MB
@@ -59,14 +61,6 @@ class Rollup:
                 nodes = self.workloads.setdefault(workload, {})
                 nodes[int(node_ids[slot])] = nodes.get(int(node_ids[slot]), 0) + count
 
-    def of(self, node_id: int) -> tuple[Counter[Name], Counter[str]]:
-        """One node's counters and workloads; empty when the bucket does not have it."""
-        place = np.flatnonzero(self.nodes == node_id)
-        if not len(place):
-            return Counter(), Counter()
-        counters = Counter({name: int(column[place[0]]) for name, column in self.columns.items()})
-        return counters, Counter({w: n[node_id] for w, n in self.workloads.items() if node_id in n})
-
     def pack(self) -> bytes:
         """The bucket as a blob."""
         missing = {name: len(self.nodes) - len(values) for name, values in self.columns.items()}
@@ -77,7 +71,7 @@ class Rollup:
     @classmethod
     def unpack(cls, blob: bytes) -> Rollup:
         """The bucket in a blob that `pack` made."""
-        packed = msgspec.msgpack.decode(codec.decompress(blob, MAX_BYTES), type=Packed)
+        packed = _packed(blob)
         columns: dict[Name, NDArray[Any]] = {
             Name(counter, plugin, detail): np.frombuffer(raw, np.dtype(code))
             for counter, plugin, detail, code, raw in packed.counters
@@ -106,6 +100,38 @@ class Rollup:
         return column
 
 
+def of_node(blob: bytes, node_id: int) -> tuple[dict[Name, int], dict[str, int]]:
+    """One node's counters and workloads in a blob; empty when it does not have the node. Nothing else is unpacked."""
+    packed = _packed(blob)
+    (place,) = np.flatnonzero(np.frombuffer(packed.nodes, np.int32) == node_id)[:1].tolist() or (None,)
+    if place is None:
+        return {}, {}
+    counters = {}
+    for counter, plugin, detail, code, raw in packed.counters:
+        width = len(raw) * 4 // len(packed.nodes)
+        entry = raw[place * width : (place + 1) * width]
+        counters[Name(counter, plugin, detail)] = int.from_bytes(entry, sys.byteorder, signed=code.islower())
+    return counters, {w: n[node_id] for w, n in packed.workloads.items() if node_id in n}
+
+
+def part_of(node_id: int) -> int:
+    """The part of a bucket that counts a node."""
+    return node_id // PART_NODES
+
+
+def _packed(blob: bytes) -> Packed:
+    return _decoder.decode(codec.decompress(blob, MAX_BYTES))
+
+
+def split(node_ids: Ints) -> dict[int, Ints]:
+    """An assignment of nodes to slots by parts: in each the nodes of other parts are left out."""
+    parts = node_ids // PART_NODES
+    return {int(part): np.where(parts == part, node_ids, 0) for part in np.unique(parts[node_ids > 0])}
+
+
 def bucket_of(started_us: int) -> int:
     """The bucket of a decision that started then."""
     return started_us // BUCKET_US
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Packed)

@@ -145,6 +145,8 @@ ROLLUPS: Final = sa.Table(
     sa.Column("bucket", sa.BigInteger, primary_key=True),  # hours since the epoch, of the decisions' start
     sa.Column("cluster", sa.String, primary_key=True),
     sa.Column("profile", sa.String, primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True),  # of the nodes; -1: all, stored before there were parts
     sa.Column("ingested_us", sa.BigInteger, nullable=False),  # of the newest decision in it
     sa.Column("counters", sa.LargeBinary, nullable=False),
+    sa.Index("rollups_by_part", "part", "bucket"),  # a node's history
 )

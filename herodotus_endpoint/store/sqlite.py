@@ -27,6 +27,7 @@ _TRIAL: Final = {
     "bucket": -1,
     "cluster": "",
     "profile": "",
+    "part": 0,
     "ingested_us": 0,
     "counters": sa.func.zeroblob(TRIAL_BYTES),
 }

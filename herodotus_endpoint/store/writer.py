@@ -25,7 +25,7 @@ from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
-from herodotus_endpoint.store.rollups import Rollup, bucket_of
+from herodotus_endpoint.store.rollups import Rollup, bucket_of, split
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_record.explain import ended, state
@@ -279,18 +279,23 @@ class Writer:
         for share in batch.shares.values():
             shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
         for (bucket, cluster, profile), parts in shares.items():
-            at = sa.and_(ROLLUPS.c.bucket == bucket, ROLLUPS.c.cluster == cluster, ROLLUPS.c.profile == profile)
-            blob = connection.scalar(sa.select(ROLLUPS.c.counters).where(at))
-            rollup = Rollup() if blob is None else Rollup.unpack(blob)
-            for part in parts:
-                part.counted.finish()
-                rollup.add(part.counted, part.node_ids)
-                self._mark_considered(connection, part)
-            values = {"ingested_us": batch.now_us, "counters": rollup.pack()}
-            if blob is None:
-                connection.execute(ROLLUPS.insert().values(bucket=bucket, cluster=cluster, profile=profile, **values))
-            else:
-                connection.execute(ROLLUPS.update().where(at).values(**values))
+            at = {"bucket": bucket, "cluster": cluster, "profile": profile}
+            key = sa.and_(*(ROLLUPS.c[name] == value for name, value in at.items()))
+            blobs = connection.execute(sa.select(ROLLUPS.c.part, ROLLUPS.c.counters).where(key, ROLLUPS.c.part >= 0))
+            rollups = {row.part: Rollup.unpack(row.counters) for row in blobs}
+            stored = set(rollups)
+            for share in parts:
+                share.counted.finish()
+                for part, node_ids in split(share.node_ids).items():
+                    rollups.setdefault(part, Rollup()).add(share.counted, node_ids)
+                self._mark_considered(connection, share)
+            rows = {part: {"ingested_us": batch.now_us, "counters": r.pack()} for part, r in rollups.items()}
+            fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
+            if fresh:
+                connection.execute(ROLLUPS.insert(), fresh)
+            if stored:
+                update = ROLLUPS.update().where(key, ROLLUPS.c.part == sa.bindparam("of"))
+                connection.execute(update, [{"of": part} | row for part, row in rows.items() if part in stored])
 
     def _mark_considered(self, connection: sa.Connection, share: _Share) -> None:
         seen = share.counted.columns[Name("considered")] > 0

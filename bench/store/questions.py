@@ -1,0 +1,153 @@
+"""`python -m bench.store.questions`: how long answers take over a million stored decisions of 5,000 nodes each.
+
+python -m bench.store.questions [--copies 125] [--keep DIR]
+
+8,000 real decisions are stored by the service's own writer and then copied inside the database with SQL: each copy is
+an incarnation of its own with its own node table, pods and ids, an hour and a half earlier than the one before; the
+histories are copied into each hour of 30 days. The deltas and their key frames are real; what is not is that every copy
+decides alike. Then a service is asked over HTTP, each question about another pod or node, its caches cold for most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bench.algorithm import calibration_ms
+from bench.store.decisions import generate
+from bench.store.replay import Service
+from herodotus_endpoint.store import Store, sqlite_url
+from herodotus_endpoint.store.rollups import BUCKET_US
+from herodotus_record import codec
+
+API: Final = "/apis/herodotus.dev/v1alpha1"
+APART_US: Final = 90 * 60 * 1_000_000  # from one copy to the next: 125 are 8 days
+HOURS: Final = 30 * 24
+HISTORIES: Final = 50
+ASKED: Final = 300  # questions of each kind: the 99th percentile is the third worst
+
+
+def main() -> int:
+    """Store, copy, ask, print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.store.questions", description="Answers over many decisions.")
+    parser.add_argument("--copies", type=int, default=125, help="of 8,000 decisions; 125 make a million")
+    parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.keep or Path(temporary)
+        files = sorted(folder.glob("*.batch")) or generate(folder, 8000, 5000)
+        with tempfile.TemporaryDirectory(dir=folder) as data:
+            file = Path(data) / "herodotus.db"
+            _store(file, files)
+            _copy(file, arguments.copies)
+            _ask(Path(data), file)
+    return 0
+
+
+def _store(file: Path, files: list[Path]) -> None:
+    store = Store(sqlite_url(file))
+    for batch in files:
+        body = codec.decompress(batch.read_bytes(), 1 << 30)
+        store.writer.store((codec.decode(raw), raw) for _, raw in codec.split(body))
+    store.close()
+
+
+def _copy(file: Path, copies: int) -> None:
+    """With SQL alone: no blob is touched."""
+    began = time.perf_counter()
+    connection = sqlite3.connect(file)
+    columns = {t: _columns(connection, t) for t in ("incarnations", "decisions", "outcomes", "node_rows")}
+    for copy in range(1, copies):
+        late = copy * APART_US
+        changed = {
+            "incarnations": {"id": f"id + {copy}", "incarnation": f"incarnation || '-{copy}'"},
+            "decisions": {
+                "incarnation_id": f"incarnation_id + {copy}",
+                "decision_id": f"decision_id || '-{copy}'",
+                "pod": f"pod || '-{copy}'",
+                "pod_uid": f"pod_uid || '-{copy}'",
+                "started_us": f"started_us - {late}",
+                "ingested_us": f"ingested_us - {late}",
+            },
+            "outcomes": {"incarnation_id": f"incarnation_id + {copy}"},
+            "node_rows": {"incarnation_id": f"incarnation_id + {copy}"},
+        }
+        for table, changes in changed.items():
+            names = [c for c in columns[table] if (table, c) != ("decisions", "id")]
+            into, values = ", ".join(names), ", ".join(changes.get(c, c) for c in names)
+            own = "id" if table == "incarnations" else "incarnation_id"
+            connection.execute(f"INSERT INTO {table} ({into}) SELECT {values} FROM {table} WHERE {own} = 1")
+        connection.commit()
+    connection.executemany(
+        "INSERT INTO rollups SELECT bucket - ?, cluster, profile, part, ingested_us, counters FROM rollups"
+        " WHERE bucket = (SELECT max(bucket) FROM rollups)",
+        [(hour,) for hour in range(1, HOURS)],
+    )
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (stored,) = connection.execute("SELECT count(*) FROM decisions").fetchone()
+    connection.close()
+    size = file.stat().st_size
+    took = time.perf_counter() - began
+    print(f"calibration {calibration_ms():.1f} ms; {stored} decisions, {size / 2**30:.2f} GiB, copied in {took:.0f} s")
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def _ask(folder: Path, file: Path) -> None:
+    rng = random.Random(1)
+    connection = sqlite3.connect(file)
+    (last,) = connection.execute("SELECT max(id) FROM decisions").fetchone()
+    ids = [rng.randrange(1, last + 1) for _ in range(2 * ASKED)]
+    found = "SELECT namespace, pod FROM decisions WHERE id >= ? ORDER BY id LIMIT 1"
+    pods = [connection.execute(found, (i,)).fetchone() for i in ids]
+    nodes = [name for (name,) in connection.execute("SELECT name FROM nodes WHERE considered ORDER BY id LIMIT 4000")]
+    connection.close()
+    month = HOURS * BUCKET_US // 1_000_000
+    service = Service(folder, ("--database-url", sqlite_url(file), "--max-bytes", "1Ti", "--max-age", "999d"))
+    try:
+        print(f"{'QUESTION':32}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}")
+        questions = {
+            "latest of a pod": (f"/namespaces/{n}/podexplanations/{p}" for n, p in pods[:ASKED]),
+            "why not node X": (
+                f"/namespaces/{n}/podexplanations/{p}?node={rng.choice(nodes)}" for n, p in pods[ASKED:]
+            ),
+            "a node's history of 30 days": (
+                f"/nodehistories/{name}?since={month}" for name in rng.sample(nodes, HISTORIES)
+            ),
+        }
+        for name, paths in questions.items():
+            times = list(_timed(service.port, paths))
+            p50, p99 = np.percentile(times, [50, 99])
+            print(f"{name:32}{p50:>8.1f}{p99:>8.1f}{max(times):>8.1f}")
+    finally:
+        service.stop()
+
+
+def _timed(port: int, paths: Iterator[str]) -> Iterator[float]:
+    """Milliseconds of each, as the client sees them."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    for path in paths:
+        began = time.perf_counter()
+        connection.request("GET", API + path)
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status not in (200, 404):
+            raise RuntimeError(f"{path}: {answer.status} {text[:300]!r}")
+        yield (time.perf_counter() - began) * 1000
+    connection.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
