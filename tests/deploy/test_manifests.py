@@ -203,6 +203,7 @@ def test_the_endpoint_s_arguments_are_its_own() -> None:
     ports = {p["name"]: p["containerPort"] for p in container("herodotus-endpoint")["ports"]}
     assert [a.port for a in arguments.bind] == [ports["queries"]]
     assert [a.port for a in arguments.ingest_bind] == [ports["ingest"]]
+    assert [a.port for a in arguments.probe_bind] == [ports["probes"]]
     (claim,) = (o for o in MANIFEST if o["kind"] == "PersistentVolumeClaim")
     assert bytes_of(claim["spec"]["resources"]["requests"]["storage"]) >= 1.25 * arguments.max_bytes
 
@@ -270,6 +271,7 @@ def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
     by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
     scheduler = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "herodotus-scheduler"}}}
     assert by_port == {"queries": None, "ingest": [scheduler]}
+    assert [p["port"] for p in policy["ingress"][0]["ports"]] == ["queries", "probes"]
 
 
 @pytest.mark.parametrize("path", TEST_PODS, ids=lambda p: p.stem)

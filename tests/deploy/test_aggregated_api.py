@@ -1,0 +1,130 @@
+"""deploy/aggregated-api: built with kustomize, it says what the programs take, and grants no more than is asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from herodotus_endpoint import options, shapes
+from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION
+from scheduler import app
+from scheduler.recorder import endpoint
+from tests.processes import ROOT
+
+DEPLOY = ROOT / "deploy"
+METRICS = [
+    ROOT / "scheduler" / "vitals.py",
+    ROOT / "scheduler" / "metrics.py",
+    ROOT / "herodotus_endpoint" / "metrics.py",
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    program = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
+    folder = tmp_path_factory.mktemp("built") / "deploy"
+    shutil.copytree(DEPLOY, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    root = folder / "kustomization.yaml"
+    lines = root.read_text()
+    root.write_text(lines.replace("#components:\n#- aggregated-api", "components:\n- aggregated-api"))
+    assert root.read_text() != lines
+    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def named(built: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = (o for o in built if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def pod(built: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return dict(named(built, "Deployment", name)["spec"]["template"]["spec"])
+
+
+def test_the_service_s_flags_are_its_own_and_make_a_shape(built: list[dict[str, Any]]) -> None:
+    spec = pod(built, "herodotus-endpoint")
+    (container,) = spec["containers"]
+    arguments = options.parser().parse_args(container["args"])
+    where = options.listening(arguments)
+    shapes.check(options.shape(arguments, where, "postgresql://host/database"))
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    served = {"queries": where.queries, "ingest": where.ingest, "probes": where.probes}
+    assert {name: [a.port for a in addresses] for name, addresses in served.items()} == {
+        n: [p] for n, p in ports.items()
+    }
+    assert where.tls is not None
+    mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+    assert str(where.tls.certificate.parent) == mounts["tls"]
+    assert {v["name"] for v in spec["volumes"]} == mounts.keys() == {"tls", "tmp"}
+    assert named(built, "Deployment", "herodotus-endpoint")["spec"]["replicas"] >= 2
+
+
+def test_the_scheduler_shows_the_token_that_the_service_asks_for(built: list[dict[str, Any]]) -> None:
+    spec = pod(built, "herodotus-scheduler")
+    (container,) = spec["containers"]
+    delivery = endpoint.of(app._parser().parse_args(container["args"]))
+    service = options.parser().parse_args(pod(built, "herodotus-endpoint")["containers"][0]["args"])
+    assert delivery is not None
+    assert delivery.url == f"https://{named(built, 'Certificate', 'herodotus-endpoint')['spec']['dnsNames'][0]}:8001"
+    (sources,) = (v["projected"]["sources"] for v in spec["volumes"] if v["name"] == "endpoint")
+    token, authority = sources[0]["serviceAccountToken"], sources[1]["secret"]
+    (mount,) = (m["mountPath"] for m in container["volumeMounts"] if m["name"] == "endpoint")
+    assert (token["audience"], f"{mount}/{token['path']}") == (service.ingest_audience, str(delivery.token_file))
+    assert f"{mount}/{authority['items'][0]['path']}" == str(delivery.ca_file)
+    assert [user for user, _ in service.ingest_sender] == [
+        f"system:serviceaccount:herodotus:{spec['serviceAccountName']}"
+    ]
+
+
+def test_the_api_service_is_of_the_group_that_is_served(built: list[dict[str, Any]]) -> None:
+    found = named(built, "APIService", f"{VERSION}.{GROUP}")["spec"]
+    assert (found["group"], found["version"]) == (GROUP, VERSION)
+    service = named(built, "Service", found["service"]["name"])
+    assert found["service"]["port"] in [p["port"] for p in service["spec"]["ports"]]
+
+
+def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: list[dict[str, Any]]) -> None:
+    def granted(role: str) -> set[tuple[str, str]]:
+        rules = named(built, "ClusterRole", role)["rules"]
+        return {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]}
+
+    view, nodes = granted("herodotus-view"), granted("herodotus-nodes")
+    assert view == {(k.plural, v) for k in KINDS if k.namespaced for v in k.verbs}
+    assert nodes == {(k.plural, v) for k in KINDS if not k.namespaced for v in k.verbs}
+    labels = named(built, "ClusterRole", "herodotus-view")["metadata"]["labels"]
+    assert labels == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+
+
+def test_probes_have_a_port_of_their_own(built: list[dict[str, Any]]) -> None:
+    (container,) = pod(built, "herodotus-endpoint")["containers"]
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert {(p["port"], p.get("scheme", "HTTP")) for p in probes} == {("probes", "HTTP")}
+    assert {p["path"] for p in probes} == {"/livez", "/readyz"}
+
+
+def test_a_disruption_leaves_one_replica(built: list[dict[str, Any]]) -> None:
+    budget = named(built, "PodDisruptionBudget", "herodotus-endpoint")["spec"]
+    deployment = named(built, "Deployment", "herodotus-endpoint")["spec"]
+    assert budget["maxUnavailable"] < deployment["replicas"]
+    assert budget["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
+
+
+def test_alerts_are_about_metrics_that_there_are() -> None:
+    (rule,) = yaml.safe_load_all((DEPLOY / "alerts.yaml").read_text())
+    alerts = rule["spec"]["groups"][0]["rules"]
+    asked = {name for alert in alerts for name in re.findall(r"\bherodotus_\w+", alert["expr"])}
+    source = "".join(path.read_text() for path in METRICS)
+    there = set(re.findall(r'"(herodotus_\w+)"', source))
+    assert {name.removesuffix("_total") for name in asked} <= {name.removesuffix("_total") for name in there}
+    assert all({"summary", "description"} <= alert["annotations"].keys() for alert in alerts)
+    assert all(alert["labels"]["severity"] in ("info", "warning", "critical") for alert in alerts)
