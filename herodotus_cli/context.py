@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -99,6 +99,7 @@ class Surroundings:
             width=max(LEAST_WIDTH, self.width()) if on_terminal else None,
             wide=output.format == "wide",
             headers=output.headers,
+            utc=output.utc,
         )
         self.out.write(_drawn(_blocks(screen, view), view, color=self.color(output)))
 
@@ -115,10 +116,9 @@ class Surroundings:
 
 @dataclass
 class Given:
-    """What a command finds in click's context: the process around it, and the options before its name."""
+    """What a command finds in click's context."""
 
     around: Surroundings
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 def given(ctx: click.Context) -> Given:

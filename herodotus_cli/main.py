@@ -18,8 +18,8 @@ from io import StringIO
 import click
 
 from herodotus_cli import options
-from herodotus_cli.commands import COMMANDS
-from herodotus_cli.context import Given, Surroundings, given, surroundings
+from herodotus_cli.commands import COMMANDS, command
+from herodotus_cli.context import Given, Surroundings, surroundings
 from herodotus_cli.errors import CliError, printable
 
 PROG = "kubectl herodotus"
@@ -32,24 +32,22 @@ class InOrder(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands' names."""
-        return [command.name or "" for command in COMMANDS]
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name; None for another word."""
+        return command(cmd_name) if cmd_name in COMMANDS else None
 
 
 @click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @options.namespace_option
 @options.connection_options
-@click.pass_context
-def cli(ctx: click.Context, /, **before: object) -> None:
+def cli(**_before: object) -> None:
     """Explains scheduling: why a pod is on its node, why it is Pending, how a node fares.
 
     Asks the decisions service that records every decision of the Herodotus scheduler: through the API server with your
     kubeconfig, or directly with --endpoint.
     """
-    given(ctx).options.update({name: value for name, value in before.items() if value is not None})
-
-
-for _command in COMMANDS:
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from herodotus_cli.context import given
+from herodotus_cli import live
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -69,6 +69,7 @@ class Output:
     headers: bool
     color: str  # auto, always, never
     watch: bool = False
+    utc: bool = False
 
 
 class Duration(click.ParamType[float]):
@@ -128,7 +129,12 @@ class ServiceName(click.ParamType[Service]):
 
 _CONNECTION = (
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
-    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config."),
+    click.option(
+        "--kubeconfig",
+        type=click.Path(),
+        metavar="FILE",
+        help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config.",
+    ),
     click.option("--as", "as_user", metavar="USER", help="Impersonate this user, as kubectl does."),
     click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="With --as: and this group."),
     click.option(
@@ -147,7 +153,9 @@ _CONNECTION = (
         "--request-timeout", type=Duration(), metavar="DURATION", help="Give up after this long; 0: never [30s]."
     ),
 )
-_NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of the pod [the context's].")
+_NAMESPACE = click.option(
+    "-n", "--namespace", metavar="NAME", shell_complete=live.namespaces, help="Namespace of the pod [the context's]."
+)
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
 SINCE = click.option("--since", type=Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
 _OUTPUT = (
@@ -159,6 +167,7 @@ _OUTPUT = (
         default=None,
         help="wide: more columns; json, yaml: the answer as a document; name: KIND/NAME.",
     ),
+    click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
     click.option("--no-headers", is_flag=True, help="Leave out the header rows of tables."),
     click.option(
         "--color",
@@ -198,7 +207,7 @@ def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
         "request_timeout": REQUEST_TIMEOUT_S,
     }
     own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, ())}
-    chosen |= {name: value for name, value in given(ctx).options.items() if value != ()} | own
+    chosen |= {name: value for name, value in _before(ctx).items() if value != ()} | own
     if chosen.get("as_groups") and not chosen.get("as_user"):
         raise click.UsageError("--as-group needs --as")
     if chosen.get("as_user") and chosen["endpoint"]:
@@ -214,6 +223,11 @@ def connection(ctx: click.Context, environ: Mapping[str, str]) -> Connection:
     )
 
 
+def _before(ctx: click.Context) -> dict[str, Any]:
+    """The options before the command's name."""
+    return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
+
+
 def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: str) -> Any:
     """A variable of the environment as an option's value; what is wrong with it names the variable."""
     try:
@@ -224,7 +238,7 @@ def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], de
 
 def namespace(ctx: click.Context) -> str:
     """The namespace given before or after the command; empty where none was."""
-    name = str(ctx.params.get("namespace") or given(ctx).options.get("namespace") or "")
+    name = str(ctx.params.get("namespace") or _before(ctx).get("namespace") or "")
     return _checked("namespace", name) if name else ""
 
 
@@ -243,7 +257,7 @@ def every_namespace(ctx: click.Context) -> bool:
 def output(ctx: click.Context) -> Output:
     """How a command is to print."""
     format_, headers = ctx.params["format_"] or "", not ctx.params["no_headers"]
-    return Output(format_, headers, ctx.params["color"], watch=ctx.params.get("watch", False))
+    return Output(format_, headers, ctx.params["color"], watch=ctx.params.get("watch", False), utc=ctx.params["utc"])
 
 
 def name_of(kind: str, given: str) -> str:

@@ -1,12 +1,20 @@
-"""The commands, in the order in which the help lists them."""
+"""The commands, in the order in which the help lists them.
 
-from herodotus_cli.commands.balance import balance
-from herodotus_cli.commands.compare import compare
-from herodotus_cli.commands.node import node
-from herodotus_cli.commands.pending import pending
-from herodotus_cli.commands.pod import pod
-from herodotus_cli.commands.version import version
-from herodotus_cli.commands.watch import watch
-from herodotus_cli.commands.workload import workload
+Each is a module of its name, with the command as a function of that name; only the one that is called is imported.
+"""
 
-COMMANDS = (pod, pending, compare, workload, node, balance, watch, version)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+
+COMMANDS = ("pod", "pending", "compare", "workload", "node", "balance", "watch", "version")
+
+
+def command(name: str) -> click.Command:
+    """A command of COMMANDS."""
+    found: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+    return found

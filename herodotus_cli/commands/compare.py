@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from herodotus_cli import missing, options
+from herodotus_cli import live, missing, options
 from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
@@ -29,9 +29,11 @@ class Comparison:
 
 
 @click.command(short_help="Two pods side by side, or two nodes for one pod.")
-@click.argument("names", metavar="pod A [B]", nargs=-1)
+@click.argument("names", metavar="pod A [B]", nargs=-1, shell_complete=live.pods)
 @options.namespace_option
-@click.option("--nodes", nargs=2, metavar="X Y", help="Two nodes for one pod, instead of two pods.")
+@click.option(
+    "--nodes", nargs=2, metavar="X Y", shell_complete=live.nodes, help="Two nodes for one pod, instead of two pods."
+)
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="With --nodes: the pod's Nth attempt [last].")
 @options.output_options
 @options.connection_options

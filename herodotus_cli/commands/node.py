@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from herodotus_cli import missing, options
+from herodotus_cli import live, missing, options
 from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
@@ -25,7 +25,7 @@ class NodeQuestion:
 
 
 @click.command(short_help="What a node was considered for, and how it fared.")
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=live.nodes)
 @click.option(
     "--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
 )

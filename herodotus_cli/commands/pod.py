@@ -10,7 +10,7 @@ from functools import partial
 
 import click
 
-from herodotus_cli import missing, options
+from herodotus_cli import live, missing, options
 from herodotus_cli.context import SCREENS, Json, Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
@@ -34,12 +34,19 @@ class PodQuestion:
 
 
 @click.command(short_help="Why a pod is on its node, or Pending.")
-@click.argument("name", metavar="POD")
+@click.argument("name", metavar="POD", shell_complete=live.pods)
 @options.namespace_option
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="The pod's Nth attempt [the last one].")
 @click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
-@click.option("--node", "node", metavar="NODE", default="", help="Why (not) this node, and what would have to change.")
+@click.option(
+    "--node",
+    "node",
+    metavar="NODE",
+    default="",
+    shell_complete=live.nodes,
+    help="Why (not) this node, and what would have to change.",
+)
 @options.watch_option
 @options.output_options
 @click.option("--full", is_flag=True, help="With -o json or yaml: the whole record instead of the answer.")

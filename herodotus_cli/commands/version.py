@@ -5,6 +5,9 @@ Owns: its output. Does not own: where the versions come from.
 
 from __future__ import annotations
 
+import re
+import sys
+
 import click
 
 from herodotus_cli import __version__, options
@@ -34,7 +37,22 @@ def run(client: bool, connection: Connection, output: Output, around: Surroundin
         versions["serverVersion"] = around.ask(connection, questions.version(), output).get("version", "unknown")
         if not output.format:
             around.out.write(f"Server Version: {versions['serverVersion']}\n")
+            around.out.flush()
+            if skew := _skew(str(versions["serverVersion"])):
+                print(skew, file=sys.stderr)
     if output.format:
         from herodotus_cli.render import documents
 
         around.out.write(documents.text(versions, output.format))
+
+
+def _skew(server: str) -> str:
+    """A warning where client and server are further apart than one minor version; "" where they are not."""
+    ours, theirs = (re.match(r"(\d+)\.(\d+)", version) for version in (__version__, server))
+    if not ours or not theirs:
+        return ""
+    (major, minor), (their_major, their_minor) = (tuple(map(int, m.groups())) for m in (ours, theirs))
+    if major == their_major and abs(minor - their_minor) <= 1:
+        return ""
+    apart = f"client ({major}.{minor}) and server ({their_major}.{their_minor})"
+    return f"WARNING: version difference between {apart} exceeds the supported minor version skew of +/-1"

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 import click
 
-from herodotus_cli import following, options
+from herodotus_cli import following, live, options
 from herodotus_cli.context import Json, Surroundings, given
 from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import connect
@@ -30,7 +30,7 @@ class Watching:
 
 @click.command(short_help="Decisions as they come.")
 @options.namespaces_options
-@click.option("--node", default="", metavar="NODE", help="Only pods that went to this node.")
+@click.option("--node", default="", metavar="NODE", shell_complete=live.nodes, help="Only pods that went to this node.")
 @click.option(
     "--last", type=click.IntRange(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from herodotus_cli import missing, options
+from herodotus_cli import live, missing, options
 from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Connection, Output
@@ -27,7 +27,7 @@ class WorkloadQuestion:
 
 
 @click.command(short_help="Where a workload's pods went, and what decided it.")
-@click.argument("workload", metavar="KIND/NAME")
+@click.argument("workload", metavar="KIND/NAME", shell_complete=live.workloads)
 @options.namespace_option
 @options.SINCE
 @options.watch_option

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, spaced, table
-from herodotus_cli.render.words import age, count, span
+from herodotus_cli.render.words import count, span, when
 
 Json = dict[str, Any]
 STYLES: dict[str, Style] = {"Bound": "good", "Unschedulable": "bad", "Error": "bad", "Failed": "bad"}
@@ -40,7 +40,7 @@ def _table(attempts: list[Json], view: View) -> Block:
         said = _said(a, first=i == 0)
         fits = f"{a['nodes']['feasible']}/{a['nodes']['total']}"
         state = Cell(a["state"], STYLES.get(a["state"], ""))
-        facts: list[Cell | str] = [str(a["ordinal"]), age(a["startedAt"], view.now), state, a["node"] or "–", fits]
+        facts: list[Cell | str] = [str(a["ordinal"]), when(a["startedAt"], view), state, a["node"] or "–", fits]
         lines = ["; ".join(said)] if view.piped else said
         rows += [[*(facts if j == 0 else [""] * len(facts)), line] for j, line in enumerate(lines)]
     header = ("ATTEMPT", "AGE", "RESULT", "NODE", "FIT", "WHAT CHANGED")

@@ -25,6 +25,7 @@ class View:
     width: int | None = None
     wide: bool = False
     headers: bool = True
+    utc: bool = False
 
     @property
     def piped(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Style, View, facts, spaced, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import age, attempt, duration
+from herodotus_cli.render.words import ago, attempt, duration, when
 
 Json = dict[str, Any]
 _VERDICTS: dict[str, tuple[str, Style]] = {
@@ -38,7 +38,7 @@ def nodes(answer: Json, view: View) -> list[Block]:
     """Two nodes: filters that tell them apart (all of them when piped), points plugin by plugin, what would help."""
     meta, tried = answer["metadata"], answer["attempt"]
     a, b = answer["nodes"]
-    lead = f"{meta['name']}  namespace {meta['namespace']}  {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
+    lead = f"{meta['name']}  namespace {meta['namespace']}  {attempt(tried)}, {ago(tried['startedAt'], view)}"
     steps = [(f"TO MAKE {node['node']} FIT", "; and ".join(node["toMakeItFeasible"])) for node in (a, b)]
     sections: list[list[Block]] = [
         [Line(lead), Line(answer["headline"], "strong")],
@@ -55,9 +55,9 @@ def _facts_of_pods(sides: Sequence[Json], view: View) -> Block:
     for side in sides:
         fits = f"{side['nodes']['feasible']}/{side['nodes']['total']}"
         asked = ", ".join(f"{resource} {amount}" for resource, amount in side["requests"].items()) or "nothing"
-        when = age(side["attempt"]["startedAt"], view.now)
+        at = when(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
-        rows.append((side["name"], side["node"] or "–", side["state"], when, tried, fits, asked))
+        rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, asked))
     return table(header, rows, right=(4, 5))
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, facts, spaced, table
-from herodotus_cli.render.words import age, count, duration, listed, number, percent
+from herodotus_cli.render.words import count, duration, listed, number, percent, when
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
@@ -154,7 +154,7 @@ def _recent(answer: Json, view: View) -> list[Block]:
     narrow = view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
     for r in answer["recent"]:
-        row: list[Cell | str] = [age(r["startedAt"], view.now), f"{r['namespace']}/{r['pod']}"]
+        row: list[Cell | str] = [when(r["startedAt"], view), f"{r['namespace']}/{r['pod']}"]
         row.append(Cell(r["result"], _RESULTS.get(r["result"], "")))
         if not narrow:
             row += [str(r[key]) if r.get(key) is not None else "–" for key in ("attempt", "rank", "total")]

@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Table, View, facts, spaced, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import age, attempt, count, listed, short_names
+from herodotus_cli.render.words import ago, attempt, count, listed, short_names
 
 Json = dict[str, Any]
 _GAP = 2
@@ -23,7 +23,7 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
     """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{pod}  on {node['node']}, {attempt(tried)}, {age(tried['startedAt'], view.now)} ago"
+    lead = f"{pod}  on {node['node']}, {attempt(tried)}, {ago(tried['startedAt'], view)}"
     evaluated = node["passed"] or node["rejectedBy"]
     sections: list[list[Block]] = [
         [Line(lead), Line(node["headline"], "strong")],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, View, spaced, table
-from herodotus_cli.render.words import age, count, listed, until
+from herodotus_cli.render.words import count, listed, until, when
 
 Json = dict[str, Any]
 _PODS = 20  # on a terminal, one by one; every pod when piped
@@ -40,15 +40,15 @@ def _groups(groups: list[Json], view: View) -> Block:
         which = listed(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
         late = "not tried when it was due (deleted, or no scheduler runs); " if g["overdue"] else ""
         said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
-        rows.append((Cell(str(g["count"])), Cell(age(g["oldestAt"], view.now) or "–"), said))
+        rows.append((Cell(str(g["count"])), Cell(when(g["oldestAt"], view) or "–"), said))
     return table(("PODS", "OLDEST", "MOST NODES SAY"), rows, right=(0,))
 
 
 def _pods(pods: list[Json], view: View) -> Block:
     rows = []
     for p in pods:
-        tried = age(p["startedAt"], view.now)
-        cells = [f"{p['namespace']}/{p['pod']}", age(p["createdAt"], view.now) or "–", tried, str(p["attempt"])]
+        tried = when(p["startedAt"], view)
+        cells = [f"{p['namespace']}/{p['pod']}", when(p["createdAt"], view) or "–", tried, str(p["attempt"])]
         rows.append([*cells, p["queue"] or "–", next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
     header = ["POD", "AGE", "TRIED", "ATTEMPT", "QUEUE", "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
     return table(header, rows, right=(3,))

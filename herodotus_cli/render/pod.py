@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_cli.render import rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import age, count, listed, span
+from herodotus_cli.render.words import age, ago, count, listed, span
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -49,17 +49,17 @@ def _state(answer: Json, view: View) -> str:
     """What became of the pod and when, as far as the record knows."""
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
-    ago = age(at, view.now)
+    when = ago(at, view)
     if outcome.get("lost"):
-        said = f"decided {age(attempt['startedAt'], view.now)} ago, result not recorded"
+        said = f"decided {ago(attempt['startedAt'], view)}, result not recorded"
     else:
         said = {
-            "Bound": f"scheduled {ago} ago",
+            "Bound": f"scheduled {when}",
             "Binding": f"binding for {age(attempt['startedAt'], view.now)}",
-            "DryRun": f"decided in a dry run {ago} ago",
-            "Failed": f"binding failed {ago} ago",
-            "Error": f"failed {ago} ago",
-        }.get(outcome["state"], f"not scheduled, last tried {ago} ago")
+            "DryRun": f"decided in a dry run {when}",
+            "Failed": f"binding failed {when}",
+            "Error": f"failed {when}",
+        }.get(outcome["state"], f"not scheduled, last tried {when}")
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempt N)" if before else ""
     return f"{said}, {words.attempt(attempt)}{failed}"

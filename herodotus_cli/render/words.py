@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
+
+from herodotus_cli.render.blocks import View
 
 # Short names for narrow columns, as operators speak of these plugins. Others are cut.
 SHORT = {
@@ -64,6 +66,24 @@ def age(since: object, now: datetime) -> str:
         return duration((now - then).total_seconds())
     except (TypeError, ValueError):
         return ""
+
+
+def when(then: object, view: View) -> str:
+    """A timestamp in a table: its age, or with --utc itself, to the second."""
+    return _utc(then) if view.utc else age(then, view.now)
+
+
+def ago(then: object, view: View) -> str:
+    """A timestamp in a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
+    return f"at {_utc(then)}" if view.utc else f"{age(then, view.now)} ago"
+
+
+def _utc(then: object) -> str:
+    try:
+        moment = datetime.fromisoformat(str(then).replace("Z", "+00:00"))
+    except ValueError:
+        return ""
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def until(then: object, now: datetime) -> str:

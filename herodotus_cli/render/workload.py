@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, facts, spaced, table
-from herodotus_cli.render.words import age, count, listed, number, percent
+from herodotus_cli.render.words import age, count, listed, number, percent, when
 
 Json = dict[str, Any]
 _NODES = 20  # on a terminal; every node when piped or with -o wide
@@ -42,7 +42,7 @@ def _nodes(nodes: list[Json], view: View) -> Block:
             str(n["pods"]),
             percent(n["share"]),
             number(n["meanMargin"]),
-            age(n["lastAt"], view.now),
+            when(n["lastAt"], view),
             reasons(n["decidedBy"]),
         )
         for n in nodes
@@ -70,12 +70,12 @@ def _recent(recent: list[Json], view: View) -> Block:
     rows = []
     for p in recent:
         ahead = f" by {count(p['points'], 'point')}" if p["points"] else ""
-        rows.append((age(p["startedAt"], view.now), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
+        rows.append((when(p["startedAt"], view), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
     return table(("AGE", "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
 
 
 def _waiting(pending: list[Json], view: View) -> Block:
-    rows = [(Cell(p["pod"], "bad"), age(p["startedAt"], view.now), p["message"]) for p in pending]
+    rows = [(Cell(p["pod"], "bad"), when(p["startedAt"], view), p["message"]) for p in pending]
     return table(("PENDING", "TRIED", "EVENT"), rows)
 
 

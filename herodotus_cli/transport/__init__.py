@@ -6,9 +6,10 @@ Owns: the interface and the choice. Does not own: either way (`kubectl`, `http`)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from herodotus_cli.options import Connection
+if TYPE_CHECKING:
+    from herodotus_cli.options import Connection
 
 
 class Transport(Protocol):

@@ -52,6 +52,13 @@ class KubectlTransport:
             failure.details = _logged_details(self._run(proxied, _LOG_BODIES).stderr.decode("utf-8", "replace"))
         raise failure
 
+    def get_of_cluster(self, path: str) -> dict[str, Any]:
+        """A document of the API server's own, not of the decisions service."""
+        run = self._run(path)
+        if run.returncode:
+            raise self._failure(run.stderr.decode("utf-8", "replace").strip())
+        return document(run.stdout, "the API server")
+
     def stream(self, path: str) -> Iterator[dict[str, Any]]:
         """The documents that come, one a line. Without a time limit: nothing happening is no failure."""
         self._require_kubectl()

@@ -67,6 +67,16 @@ def decisions(namespace: str, *, selector: str = "", limit: int) -> str:
     return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, 'fieldSelector': selector or None})}"
 
 
+def nodes() -> str:
+    """Nodes that have a history."""
+    return f"{_API}/nodehistories?limit=500"
+
+
+def namespaces() -> str:
+    """Of the API server and not of the decisions service."""
+    return "/api/v1/namespaces"
+
+
 def watched(namespace: str, version: str, *, selector: str = "") -> str:
     """What comes and changes behind a version of `decisions`, as a stream."""
     query = {"watch": "true", "resourceVersion": version, "fieldSelector": selector or None}

@@ -194,6 +194,8 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
         ("pod", "a", "--full"),
         ("pod", "a", "--full", "-o", "json", "--all"),
         ("pod", "a", "-o", "xml"),
+        ("pod", "a", "--as", "u", "--endpoint", "http://127.0.0.1:1"),
+        ("pod", "a", "--as-group", "g"),
         ("pod", "a", "--attempt", "0"),
         ("pod", "a", "--attempts", "--node", "x"),
         ("pod", "a", "--attempts", "--full", "-o", "json"),
@@ -262,7 +264,7 @@ def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
     assert capsys.readouterr().err == "error: kubeconfig: namespace '..' is not a valid name\n"
 
 
-@pytest.mark.parametrize("name", ["", *(c.name for c in COMMANDS)])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for flag in ("-h", "--help"):
@@ -278,6 +280,22 @@ def test_version_of_both(service: Service) -> None:
     both = json.loads(command("version", "-o", "json", "--endpoint", service.url).out)
     assert both == {"clientVersion": __version__, "serverVersion": "9.9.9"}
     assert command("version", "--client").out == f"Client Version: {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("server", "warned"), [("0.1.9", False), ("0.2.0", False), ("0.3.0", True), ("1.1.0", True), ("unknown", False)]
+)
+def test_versions_too_far_apart_are_warned_about(
+    service: Service, capsys: pytest.CaptureFixture[str], server: str, warned: bool
+) -> None:
+    service.answer("/version", {"version": server})
+    assert command("version", "--endpoint", service.url).code == 0
+    assert capsys.readouterr().err.startswith("WARNING: version difference between client (0.1)") is warned
+
+
+def test_times_instead_of_ages(placed_pod: Service) -> None:
+    ran = command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, "--utc")
+    assert "scheduled at 2026-03-01T12:00:00Z, attempt 1" in ran.out
 
 
 def test_version_is_the_distributions() -> None:

@@ -49,10 +49,25 @@ def failed(capsys: pytest.CaptureFixture[str], environ: dict[str, str], *more: s
 
 def test_what_kubectl_is_told(fake: Fake) -> None:
     environ = fake(script=f'echo \'{{"kind": "PodExplanation", "metadata": {{"name": "{POD}"}}}}\'')
-    options = ("--context", "c1", "--kubeconfig", "k1", "--service", "ops/https:decisions:443", "--all")
+    options = (
+        "--as",
+        "u",
+        "--as-group",
+        "g",
+        "--as-group",
+        "h",
+        "--context",
+        "c1",
+        "--kubeconfig",
+        "k1",
+        "--service",
+        "ops/https:decisions:443",
+        "--all",
+    )
     assert command("pod", POD, "-n", "shop", "-o", "name", *options, environ=environ).out == f"pod/{POD}\n"
     path = f"/api/v1/namespaces/ops/services/https:decisions:443/proxy{EXPLANATION}?all=true"
-    assert said_by(environ) == ["get", "--raw", path, "--context=c1", "--kubeconfig=k1"]
+    as_whom = ["--as=u", "--as-group=g", "--as-group=h"]
+    assert said_by(environ) == ["get", "--raw", path, "--context=c1", *as_whom, "--kubeconfig=k1"]
 
 
 def test_the_service_may_come_from_the_environment(fake: Fake) -> None:

@@ -1,0 +1,99 @@
+"""Words for `kubectl herodotus …`: what kubectl is told, and with a real kubectl what the shell is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from herodotus_cli.commands import COMMANDS
+from herodotus_cli.completion import completed
+from herodotus_cli.context import Surroundings
+from tests.cli.scenes import NOW
+from tests.cli.service import API, Out, Service
+from tests.cli.test_kubectl_transport import KUBECTLS
+from tests.cli.test_watch import decision
+
+ROOT = Path(__file__).parents[2]
+
+
+def owned(number: int, kind: str, name: str) -> dict[str, object]:
+    found = decision(number, "Bound")
+    found["spec"]["pod"]["owner"] = {"kind": kind, "name": name}
+    return found
+
+
+@pytest.fixture
+def known(service: Service) -> Service:
+    items = [owned(8, "ReplicaSet", "web-5484d601e6"), owned(7, "StatefulSet", "db"), decision(6, "Bound")]
+    service.answer(f"{API}/namespaces/shop/decisions?limit=500", {"kind": "DecisionList", "items": items})
+    nodes = [{"metadata": {"name": f"worker-{i}"}} for i in (1, 2)]
+    service.answer(f"{API}/nodehistories?limit=500", {"kind": "NodeHistoryList", "items": nodes})
+    return service
+
+
+def words(service: Service, *typed: str) -> list[str]:
+    around = Surroundings({"HERODOTUS_ENDPOINT": service.url}, Out(False), lambda: NOW, lambda: 80)
+    return [line.partition("\t")[0] for line in completed(typed, around).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (("",), [*COMMANDS]),
+        (("pen",), ["pending"]),
+        (("pod", "-n", "shop", "pod-"), ["pod-6", "pod-7", "pod-8"]),
+        (("-n", "shop", "pod", "pod/pod-7"), ["pod/pod-7"]),
+        (("pod", "x", "--node", "wor"), ["worker-1", "worker-2"]),
+        (("node", ""), ["worker-1", "worker-2"]),
+        (("workload", "-n", "shop", ""), ["deploy/web", "rs/web-5484d601e6", "sts/db"]),
+        (("compare", ""), ["pod"]),
+        (("compare", "pod", "-n", "shop", "pod-8"), ["pod-8"]),
+        (("compare", "pod", "a", "--nodes", "worker-1", "w"), ["worker-1", "worker-2"]),
+        (("pod", "x", "-o", "y"), ["yaml"]),
+        (("pod", "--att"), ["--attempt", "--attempts"]),
+        (("pod", "-n", "elsewhere", ""), []),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_may_follow(known: Service, typed: tuple[str, ...], expected: list[str]) -> None:
+    assert words(known, *typed) == [*expected, ":4"]
+
+
+def test_a_file_is_the_shells_to_complete(known: Service) -> None:
+    assert words(known, "pod", "--kubeconfig", "") == [":0"]
+
+
+def test_a_service_that_is_away_is_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    away = Service(url="http://127.0.0.1:1")
+    assert words(away, "pod", "-n", "shop", "") == [":4"]
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture(params=KUBECTLS, ids=lambda k: Path(k).parent.parent.name)
+def shell(request: pytest.FixtureRequest, known: Service, tmp_path: Path) -> dict[str, str]:
+    """Both executables on PATH, as an installation has them."""
+    for name in ("kubectl-herodotus", "kubectl_complete-herodotus"):
+        script = tmp_path / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / name} "$@"\n')
+        script.chmod(0o755)
+    kubectl = Path(request.param).parent
+    path = os.pathsep.join(map(str, (tmp_path, kubectl, "/usr/bin", "/bin")))
+    return {"PATH": path, "HERODOTUS_ENDPOINT": known.url, "HOME": str(tmp_path), "KUBECTL": request.param}
+
+
+def test_kubectl_completes_live_names(shell: dict[str, str]) -> None:
+    asked = [shell["KUBECTL"], "__complete", "herodotus", "pod", "-n", "shop", "pod-"]
+    run = subprocess.run(asked, env=shell, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["pod-6", "pod-7", "pod-8", ":4"]
+
+
+def test_kubectl_lists_the_plugin_without_a_warning(shell: dict[str, str], tmp_path: Path) -> None:
+    only_ours = shell | {"PATH": str(tmp_path)}
+    run = subprocess.run(
+        [shell["KUBECTL"], "plugin", "list"], env=only_ours, capture_output=True, text=True, check=True
+    )
+    assert (str(tmp_path / "kubectl-herodotus") in run.stdout, run.stderr) == (True, "")
