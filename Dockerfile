@@ -10,6 +10,7 @@ COPY herodotus_cli herodotus_cli
 COPY herodotus_record herodotus_record
 COPY scheduler scheduler
 COPY herodotus_endpoint herodotus_endpoint
+COPY herodotus_agents herodotus_agents
 COPY herodotus_sim herodotus_sim
 COPY deploy/servers deploy/servers
 # versions are pinned in pyproject.toml and deploy/servers/pyproject.toml

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds both images for this machine's docker, tagged with the version in pyproject.toml.
+# Builds all images for this machine's docker, tagged with the version in pyproject.toml.
 #
 #   scripts/build-images.sh [ARGUMENT OF docker buildx build ...]
 #   REGISTRY=registry.example.com/team BASE=python:3.13-slim scripts/build-images.sh --no-cache
@@ -27,3 +27,4 @@ build() { # build NAME DOCKERFILE ARGUMENT...
 case " $* " in *" --push "*) ;; *) set -- --load "$@" ;; esac
 build herodotus-scheduler Dockerfile "$@"
 build herodotus-endpoint herodotus_endpoint/Dockerfile "$@"
+build herodotus-agents herodotus_agents/Dockerfile "$@"

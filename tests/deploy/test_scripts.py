@@ -44,20 +44,21 @@ def test_images_are_built_from_their_dockerfiles_under_this_version(docker: dict
         for file, name in (
             ("Dockerfile", "herodotus-scheduler"),
             ("herodotus_endpoint/Dockerfile", "herodotus-endpoint"),
+            ("herodotus_agents/Dockerfile", "herodotus-agents"),
         )
     ]
 
 
 def test_registry_base_and_platforms_can_be_chosen(docker: dict[str, str]) -> None:
     chosen = {"REGISTRY": "r.example.com/x", "BASE": "python:3.13-slim", "PLATFORMS": "linux/arm64"}
-    first, _ = run("push-images.sh", docker | chosen, "--no-cache")
+    first, *_ = run("push-images.sh", docker | chosen, "--no-cache")
     assert first == (
         "docker <buildx> <build> <--build-arg> <BASE=python:3.13-slim> <--file> <Dockerfile>"
         " <--tag> <r.example.com/x/herodotus-scheduler:0.1.0> <--platform> <linux/arm64> <--push> <--no-cache> <.>"
     )
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", "herodotus_endpoint/Dockerfile"])
+@pytest.mark.parametrize("file", ["Dockerfile", "herodotus_endpoint/Dockerfile", "herodotus_agents/Dockerfile"])
 def test_dockerfiles_copy_what_there_is_and_start_what_is_installed(file: str) -> None:
     lines = (ROOT / file).read_text().splitlines()
     copied = [
