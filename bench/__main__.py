@@ -1,43 +1,73 @@
-"""`python -m bench`: run workloads and print a table; `evaluate-NODESxPODS` times single pods on a full cluster.
+"""`python -m bench`: run workloads and print tables. Owns the command line, not what is measured.
 
-python -m bench [--nodes 5000] [--pods 200] [--rounds 3] [WORKLOAD ...]
+python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOAD ...]
+python -m bench control-plane [--nodes N] [--pods N] [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
+python -m bench evaluate [SIZE ...]
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from bench.algorithm import calibration_ms, run
+from bench import algorithm, comparison
 from bench.evaluation import SIZES, Measured, measure
-from bench.workloads import WORKLOADS
+from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
 
 def main() -> int:
-    """Run the named workloads, or all."""
-    names = [*(w.name for w in WORKLOADS), *SIZES]
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Cycle rates of the algorithm alone.")
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=200, help="pods scheduled in a round")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds with and without recording, in turn")
-    parser.add_argument(
-        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(names)}; default: all but evaluate-"
-    )
-    arguments = parser.parse_args()
-    unknown = set(arguments.workloads) - set(names)
+    """Run a rig; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the scheduler.")
+    rigs = parser.add_subparsers(metavar="RIG", required=True)
+    alone = _rig(rigs, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored")
+    alone.set_defaults(run=_algorithm)
+    real = _rig(rigs, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver")
+    real.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
+    real.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
+    real.set_defaults(run=lambda given: comparison.main(_chosen(given), given.rounds, given.json, given.keep))
+    evaluate = rigs.add_parser("evaluate", help="single pods on a full cluster")
+    evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
+    evaluate.set_defaults(run=_evaluate)
+    given = parser.parse_args()
+    code: int = given.run(given)
+    return code
+
+
+def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str) -> argparse.ArgumentParser:
+    rig = rigs.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    rig.add_argument("--nodes", type=int, help="default: the workload's own; pods that are there before follow")
+    rig.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
+    rig.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")
+    rig.add_argument("--short", action="store_true", help="the workloads' short sizes")
+    rig.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"default: all; known: {', '.join(BY_NAME)}")
+    rig.set_defaults(parser=rig)
+    return rig
+
+
+def _chosen(given: argparse.Namespace) -> list[tuple[Workload, Size]]:
+    unknown = set(given.workloads) - BY_NAME.keys()
     if unknown:
-        parser.error(f"unknown workload {', '.join(sorted(unknown))}; known: {', '.join(names)}")
-    print(f"calibration {calibration_ms():.1f} ms; {arguments.nodes} nodes, every one filtered and scored")
-    print(f"{'WORKLOAD':36}{'CYCLES/S':>10}{'P99 MS':>9}{'RECORDING':>11}{'BYTES':>8}")
-    for workload in WORKLOADS:
-        if not arguments.workloads or workload.name in arguments.workloads:
-            r = run(workload, arguments.nodes, arguments.pods, arguments.rounds)
-            print(
-                f"{r.workload:36}{r.cycles_per_s:>10.0f}{r.cycle_p99_ms:>9.2f}"
-                f"{r.recording_ratio:>11.2f}{r.bytes_per_decision:>8.0f}"
-            )
-    for name, (nodes, pods) in SIZES.items():
-        if name in arguments.workloads:
-            _print_evaluation(name, measure(nodes, pods))
+        given.parser.error(f"unknown workload {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
+    named = [w for w in WORKLOADS if not given.workloads or w.name in given.workloads]
+    return [(w, (w.short if given.short else w.full).scaled(given.nodes, given.pods)) for w in named]
+
+
+def _algorithm(given: argparse.Namespace) -> int:
+    print(f"calibration {algorithm.calibration_ms():.1f} ms; every node filtered and scored")
+    print(f"{'WORKLOAD':54}{'NODES':>6}{'CYCLES/S':>10}{'P99 MS':>9}{'RECORDING':>11}{'BYTES':>8}")
+    for workload, size in _chosen(given):
+        r = algorithm.run(workload, size, given.rounds)
+        print(
+            f"{r.workload:54}{r.nodes:>6}{r.cycles_per_s:>10.0f}{r.cycle_p99_ms:>9.2f}"
+            f"{r.recording_ratio:>11.2f}{r.bytes_per_decision:>8.0f}",
+            flush=True,
+        )
+    return 0
+
+
+def _evaluate(given: argparse.Namespace) -> int:
+    for name in given.sizes:
+        _print_evaluation(name, measure(*SIZES[name]))
     return 0
 
 

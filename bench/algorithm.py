@@ -1,7 +1,9 @@
 """The algorithm alone: no API server; a cycle, its record in the spool, and the pod assumed.
 
 Every node is filtered and scored. Each workload runs with recording on and off in turn, several times, so that the
-ratio is of one run and one machine; the medians are reported, and a fixed calibration kernel beside them.
+ratio is of one run and one machine; the medians are reported, and a fixed calibration kernel beside them. A cycle that
+would preempt counts as it is: nobody is evicted, so that each looks for victims anew. What goes on beside the measured
+pods (`Churn`) is left out.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench.workloads import Workload, node, pod
+from bench.workloads import Size, Workload
 from herodotus_record.model import Times
 from scheduler.cache import Cache
 from scheduler.config import Configuration, build_profile
 from scheduler.cycle import schedule
 from scheduler.evaluate import NoCluster
+from scheduler.evaluate.cluster import Manifest, load
 from scheduler.framework.runtime import Framework
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
@@ -41,7 +44,7 @@ class Result:
     bytes_per_decision: float
 
 
-def run(workload: Workload, nodes: int, pods: int, rounds: int) -> Result:
+def run(workload: Workload, size: Size, rounds: int) -> Result:
     """Measure one workload."""
     on: list[float] = []
     off: list[float] = []
@@ -49,14 +52,14 @@ def run(workload: Workload, nodes: int, pods: int, rounds: int) -> Result:
     sizes: list[float] = []
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
-            seconds, each, size = _round(workload, nodes, pods, recording=recording)
-            rates.append(pods / seconds)
+            each, spooled = round_of(workload, size, recording=recording)
+            rates.append(size.pods / sum(each))
             if recording:
                 latencies += each
-                sizes.append(size / pods)
+                sizes.append(spooled / size.pods)
     return Result(
         workload.name,
-        nodes,
+        size.nodes,
         statistics.median(on),
         float(np.percentile(latencies, 99)) * 1000,
         statistics.median(on) / statistics.median(off),
@@ -75,10 +78,10 @@ def calibration_ms() -> float:
     return statistics.median(times) * 1000
 
 
-def _round(workload: Workload, nodes: int, pods: int, *, recording: bool) -> tuple[float, list[float], int]:
-    """Seconds in all, seconds of each pod, bytes of the spool."""
-    cache, framework = _cluster(workload, nodes), _framework()
-    waiting = [_pod(f"pod-{i}", workload, i) for i in range(pods)]
+def round_of(workload: Workload, size: Size, *, recording: bool) -> tuple[list[float], int]:
+    """Seconds of each pod, bytes of the spool."""
+    cache, framework = _cluster(workload, size)
+    waiting = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)]
     each = []
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
@@ -89,27 +92,25 @@ def _round(workload: Workload, nodes: int, pods: int, *, recording: bool) -> tup
             if recording:
                 times = Times(0, 0, 0, dict(result.trace.phases_s), {})
                 recorder.decision(info, 1, "bench", snapshot, result, times, i, ())
-            if result.chosen is None:
+            if result.chosen is not None:
+                cache.assume(info, cache.columns.names[result.chosen])
+            elif not result.trace.post_filters:
                 raise RuntimeError(f"{workload.name}: pod {i} fits nowhere: {result.message}")
-            cache.assume(info, cache.columns.names[result.chosen])
             each.append(time.perf_counter() - start)
         recorder.close()
-        size = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
-    return sum(each), each, size
+        spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
+    return each, spooled
 
 
-def _framework() -> Framework:
-    return Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
-
-
-def _cluster(workload: Workload, nodes: int) -> Cache:
+def _cluster(workload: Workload, size: Size) -> tuple[Cache, Framework]:
+    others = [Manifest("bench", content) for _, content in workload.others(size)]
+    framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(load(others).objects)), time.monotonic)
     cache = Cache()
-    for i in range(nodes):
-        cache.set_node(msgspec.convert(node(i), Node))
-    for i in range(nodes * workload.before_per_node):
-        cache.assume(_pod(f"before-{i}", workload, i), f"node-{i % nodes:05}")
-    return cache
-
-
-def _pod(name: str, workload: Workload, i: int) -> PodInfo:
-    return PodInfo(msgspec.convert(pod(name, workload.pod(i)), Pod))
+    for node in workload.nodes(size):
+        cache.set_node(msgspec.convert(node, Node))
+    for manifest in workload.pods_before(size):
+        pod = msgspec.convert(manifest, Pod)
+        if pod.spec.node_name:
+            cache.assume(PodInfo(pod), pod.spec.node_name)
+    framework.prepare(cache.columns)
+    return cache, framework

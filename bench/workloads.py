@@ -1,79 +1,254 @@
-"""Workloads, named and shaped as kube-scheduler's scheduler_perf families (test/integration/scheduler_perf/templates).
+"""Workloads as data, named, shaped and sized as kube-scheduler's scheduler_perf families (v1.36).
 
-Owns: nodes and pods as manifests. Does not own: how they are run (`algorithm`).
+Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), how they are run
+(`algorithm`, `control_plane`). Invariant: a workload of a size is the same objects in every run and for every scheduler.
+
+Two differences from scheduler_perf, in all rigs: pods that it schedules before it measures are bound already, one node
+after the other; and the measured pods are there before the scheduler starts, so that no client is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench import manifests
+from bench.manifests import DEFAULT_REQUESTS, HOST, PRIORITY, URGENT, ZONE
 
 Json = dict[str, Any]
 
-ZONES = 3
-LABELS = {"color": "blue"}
+MEASURED: Final = "sched-1"
+BEFORE: Final = "sched-0"
+BOTH: Final = {"namespaces": [MEASURED, BEFORE]}
+DEVOPS: Final = {"team": "devops"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many: nodes, pods of each group that is there before, measured pods."""
+
+    nodes: int
+    before: int
+    pods: int
+
+    def scaled(self, nodes: int | None, pods: int | None) -> Size:
+        """Another size of the same shape: the pods that are there before follow the nodes."""
+        wanted = self.nodes if nodes is None else nodes
+        before = -(-self.before * wanted // self.nodes) if nodes is not None else self.before
+        return Size(wanted, before, self.pods if pods is None else pods)
+
+
+@dataclass(frozen=True)
+class Template:
+    """Pods that are alike. `claim`: each has a bound CSI volume of its own."""
+
+    name: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=lambda: DEFAULT_REQUESTS)
+    claim: bool = False
+
+    def pod(self, i: int, namespace: str) -> Json:
+        """The i-th."""
+        name = f"{self.name}-{i}"
+        volumes = manifests.volume_of(name) if self.claim else {}
+        return manifests.pod(name, namespace, self.labels, self.requests, {**self.spec, **volumes})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pods that are there before. Bound, one node after the other, or waiting; over so many namespaces."""
+
+    template: Template
+    bound: bool = True
+    namespaces: int = 1
+
+    def namespace(self, i: int) -> str:
+        """Where the i-th pod is."""
+        return BEFORE if self.namespaces == 1 else f"init-{i % self.namespaces}"
+
+
+@dataclass(frozen=True)
+class Churn:
+    """What goes on while it is measured: a pod every so often; with `replaced` it takes the last one's place.
+
+    A node and a service then come and go with it.
+    """
+
+    every_s: float
+    template: Template
+    replaced: bool = False
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`pod(i)`: the i-th pod's spec beyond its container. `before`: pods that are there already, per node."""
+    """A family. `zones`: the nodes' labels, in turn. `node_pods`: what a node takes."""
 
     name: str
-    pod: Callable[[int], Json]
-    before_per_node: int = 0
+    full: Size
+    short: Size
+    measured: Template
+    before: tuple[Group, ...] = ()
+    zones: tuple[str, ...] = ()
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    node_pods: int = 110
+    churn: Churn | None = None
+
+    def pods(self, size: Size) -> Iterator[Json]:
+        """The measured pods."""
+        return (self.measured.pod(i, MEASURED) for i in range(size.pods))
+
+    def pods_before(self, size: Size) -> Iterator[Json]:
+        """The others."""
+        for group in self.before:
+            for i in range(size.before):
+                pod = group.template.pod(i, group.namespace(i))
+                if group.bound:
+                    pod["spec"]["nodeName"] = f"node-{i % size.nodes:05}"
+                yield pod
+
+    def nodes(self, size: Size) -> Iterator[Json]:
+        """The nodes."""
+        return (manifests.node(i, self.zones, self.node_pods) for i in range(size.nodes))
+
+    def others(self, size: Size) -> Iterator[tuple[str, Json]]:
+        """Everything else with the path that it is created at: what must exist before the pods."""
+        names = {MEASURED, BEFORE} | {f"init-{i}" for group in self.before for i in range(group.namespaces)}
+        for name in sorted(names):
+            yield "/api/v1/namespaces", manifests.namespace(name, self.namespace_labels)
+        yield "/apis/scheduling.k8s.io/v1/priorityclasses", manifests.priority_class()
+        if self.measured.claim:
+            for i in range(size.nodes):
+                yield "/apis/storage.k8s.io/v1/csinodes", manifests.csi_node(i)
+        claims = [(self.measured, MEASURED, i) for i in range(size.pods)]
+        claims += [(group.template, group.namespace(i), i) for group in self.before for i in range(size.before)]
+        for template, namespace, i in claims:
+            if template.claim:
+                yield from manifests.bound_claim(f"{template.name}-{i}", namespace)
 
 
-def node(i: int) -> Json:
-    """scheduler_perf's node-default.yaml: 4 cpu, 32Gi, 110 pods; with a zone."""
-    return {
-        "metadata": {
-            "name": f"node-{i:05}",
-            "uid": f"00000000-0000-4000-8000-{i:012}",
-            "labels": {"kubernetes.io/hostname": f"node-{i:05}", "topology.kubernetes.io/zone": f"zone-{i % ZONES}"},
-        },
-        "status": {"allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"}},
-    }
+_BLUE, _GREEN, _RED, _YELLOW = ({"color": color} for color in ("blue", "green", "red", "yellow"))
+_URGENT: Final = {"priorityClassName": URGENT, "priority": PRIORITY}
+_MOON: Final = ("moon-1", "moon-2", "moon-3")
+_LARGE_NODE: Final = 90_000  # node-with-name: the pods of one node that takes them all
 
+DEFAULT = Template("pod")
+AFFINITY = Template("affinity", manifests.pod_affinity("podAffinity", ZONE, _BLUE, required=True, **BOTH), _BLUE)
+ANTI_AFFINITY = Template(
+    "anti-affinity", manifests.pod_affinity("podAntiAffinity", HOST, _GREEN, required=True, **BOTH), _GREEN
+)
+PREFERRED_AFFINITY = Template(
+    "preferred-affinity", manifests.pod_affinity("podAffinity", HOST, _RED, required=False, **BOTH), _RED
+)
+PREFERRED_ANTI_AFFINITY = Template(
+    "preferred-anti-affinity",
+    manifests.pod_affinity("podAntiAffinity", HOST, _YELLOW, required=False, **BOTH),
+    _YELLOW,
+)
+BY_NAMESPACE_LABEL = Template(
+    "anti-affinity-ns",
+    manifests.pod_affinity("podAntiAffinity", HOST, _GREEN, required=True, namespaceSelector={"matchLabels": DEVOPS}),
+    _GREEN,
+)
+NODE_AFFINITY = Template("node-affinity", manifests.node_affinity(key=ZONE, values=["zone1", "zone2"]))
+DAEMON = Template("daemon", manifests.node_affinity(field="metadata.name", values=["node-00000"]), requests={})
+HARD_SPREAD = Template("hard-spread", manifests.spread("DoNotSchedule", _BLUE), _BLUE)
+SOFT_SPREAD = Template("soft-spread", manifests.spread("ScheduleAnyway", _BLUE), _BLUE)
+SECRET = Template("secret", {"volumes": [{"name": "secret", "secret": {"secretName": "secret"}}]})
+CLAIM = Template("claim", claim=True)
+LOW = Template("low", requests={"cpu": "900m", "memory": "500Mi"})
+HIGH = Template("high", _URGENT, requests={"cpu": "3000m", "memory": "500Mi"})
+TOO_LARGE = Template("too-large", _URGENT, requests={"cpu": "9", "memory": "500Mi"})
+LABELLED = Template("labelled", labels={"app": "scheduler-perf"}, requests={})
+GATED = Template(
+    "gated",
+    {
+        **manifests.pod_affinity("podAffinity", HOST, {"app": "scheduler-perf"}, required=True),
+        "schedulingGates": [{"name": "scheduling-gate-1"}],
+    },
+    {"app": "scheduler-perf"},
+    requests={},
+)
 
-def pod(name: str, spec: Json) -> Json:
-    """scheduler_perf's pod-default.yaml: 100m cpu, 500Mi."""
-    requests = {"cpu": "100m", "memory": "500Mi"}
-    container = {"name": "pause", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
-    metadata = {"name": name, "namespace": "bench", "uid": name, "labels": LABELS}
-    return {"metadata": metadata, "spec": {"schedulerName": "bench", "containers": [container], **spec}}
+_SHORT: Final = Size(200, 200, 50)
 
-
-def _affinity(kind: str, required: bool, key: str) -> Json:
-    term = {"topologyKey": key, "labelSelector": {"matchLabels": LABELS}}
-    if required:
-        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-    weighted = {"weight": 1, "podAffinityTerm": term}
-    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}}
-
-
-def _spread(when: str) -> Json:
-    constraint = {"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": when}
-    return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": LABELS}}]}
-
-
-def _node_affinity() -> Json:
-    expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-0", "zone-1"]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
-
-
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-
-WORKLOADS: tuple[Workload, ...] = (
-    Workload("SchedulingBasic", lambda i: {}),
-    Workload("SchedulingNodeAffinity", lambda i: _node_affinity()),
-    Workload("TopologySpreading", lambda i: _spread("DoNotSchedule"), before_per_node=1),
-    Workload("PreferredTopologySpreading", lambda i: _spread("ScheduleAnyway"), before_per_node=1),
-    Workload("SchedulingPodAffinity", lambda i: _affinity("podAffinity", True, ZONE), before_per_node=1),
-    Workload("SchedulingPodAntiAffinity", lambda i: _affinity("podAntiAffinity", True, HOST)),
-    Workload("SchedulingPreferredPodAffinity", lambda i: _affinity("podAffinity", False, HOST), before_per_node=1),
+WORKLOADS: Final[tuple[Workload, ...]] = (
+    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (Group(DEFAULT),)),
     Workload(
-        "SchedulingPreferredPodAntiAffinity", lambda i: _affinity("podAntiAffinity", False, HOST), before_per_node=1
+        "SchedulingPodAntiAffinity", Size(5000, 1000, 2000), Size(200, 40, 50), ANTI_AFFINITY, (Group(ANTI_AFFINITY),)
+    ),
+    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (Group(AFFINITY),), ("zone1",)),
+    Workload(
+        "SchedulingPreferredPodAffinity",
+        Size(5000, 5000, 5000),
+        _SHORT,
+        PREFERRED_AFFINITY,
+        (Group(PREFERRED_AFFINITY),),
+    ),
+    Workload(
+        "SchedulingPreferredPodAntiAffinity",
+        Size(5000, 5000, 5000),
+        _SHORT,
+        PREFERRED_ANTI_AFFINITY,
+        (Group(PREFERRED_ANTI_AFFINITY),),
+    ),
+    Workload(
+        "SchedulingNodeAffinity", Size(5000, 5000, 10_000), _SHORT, NODE_AFFINITY, (Group(NODE_AFFINITY),), ("zone1",)
+    ),
+    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (Group(DEFAULT),), _MOON),
+    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (Group(DEFAULT),), _MOON),
+    Workload(
+        "MixedSchedulingBasePod",
+        Size(5000, 2000, 5000),
+        Size(200, 80, 50),
+        DEFAULT,
+        tuple(Group(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
+        ("zone1",),
+    ),
+    Workload(
+        "SchedulingRequiredPodAntiAffinityWithNSSelector",
+        Size(6000, 4000, 2000),
+        Size(200, 100, 50),
+        BY_NAMESPACE_LABEL,
+        (Group(BY_NAMESPACE_LABEL, namespaces=100),),
+        namespace_labels=DEVOPS,
+    ),
+    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (Group(LOW),)),
+    Workload(
+        "PreemptionAsync",
+        Size(5000, 20_000, 5000),
+        Size(50, 200, 20),
+        DEFAULT,
+        (Group(LOW),),
+        churn=Churn(0.2, HIGH),
+    ),
+    Workload(
+        "Unschedulable",
+        Size(5000, 100, 10_000),
+        Size(200, 10, 50),
+        DEFAULT,
+        (Group(DEFAULT),),
+        churn=Churn(0.2, TOO_LARGE),
+    ),
+    Workload(
+        "SchedulingWithMixedChurn",
+        Size(5000, 0, 10_000),
+        Size(200, 0, 50),
+        DEFAULT,
+        churn=Churn(1.0, TOO_LARGE, replaced=True),
+    ),
+    Workload("SchedulingDaemonset", Size(15_000, 0, 30_000), Size(200, 0, 50), DAEMON, node_pods=_LARGE_NODE),
+    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (Group(CLAIM),)),
+    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (Group(SECRET),)),
+    Workload(
+        "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
+        Size(1, 10_000, 20_000),
+        Size(1, 50, 50),
+        LABELLED,
+        (Group(GATED, bound=False),),
+        node_pods=_LARGE_NODE,
     ),
 )
+
+BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}

@@ -1,0 +1,117 @@
+"""Objects put into an API server, many at a time, before anything is measured; and what comes and goes meanwhile.
+
+Owns: the requests. Does not own: which objects (`workloads`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bench import manifests
+from bench.workloads import MEASURED, Churn, Size, Workload
+from tests.e2e.control_plane import TOKEN
+
+Json = dict[str, Any]
+
+CLIENTS: Final = 8  # more only wait for the API server on two cores
+PODS: Final = "/api/v1/namespaces/{}/pods"
+NODES: Final = "/api/v1/nodes"
+SERVICES: Final = f"/api/v1/namespaces/{MEASURED}/services"
+_HEADERS: Final = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+
+
+class Client:
+    """Requests as an administrator. Each thread keeps a connection."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        self._tls = ssl._create_unverified_context()  # a server of our own, with a certificate of its own
+        self._of_thread = threading.local()
+
+    def create(self, path: str, body: Json) -> None:
+        """POST. RuntimeError when it is refused."""
+        status, said = self._request("POST", path, msgspec.json.encode(body))
+        if status != 201:
+            raise RuntimeError(f"POST {path}: {status} {said[:500]!r}")
+
+    def delete(self, path: str) -> None:
+        """DELETE at once; what is gone already is no error."""
+        status, said = self._request("DELETE", path, b'{"gracePeriodSeconds":0}')
+        if status not in (200, 202, 404):
+            raise RuntimeError(f"DELETE {path}: {status} {said[:500]!r}")
+
+    def get(self, path: str) -> Any:
+        """GET, as JSON."""
+        status, said = self._request("GET", path, None)
+        if status != 200:
+            raise RuntimeError(f"GET {path}: {status} {said[:500]!r}")
+        return msgspec.json.decode(said)
+
+    def _request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        connection: http.client.HTTPSConnection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = http.client.HTTPSConnection(
+                self._host, timeout=60.0, context=self._tls
+            )
+        connection.request(method, path, body, _HEADERS)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def fill(client: Client, workload: Workload, size: Size) -> None:
+    """Everything of a workload: what pods need first, the measured pods last."""
+    for objects in (
+        workload.others(size),
+        ((NODES, node) for node in workload.nodes(size)),
+        _pods(workload.pods_before(size)),
+        _pods(workload.pods(size)),
+    ):
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            for _ in pool.map(lambda each: client.create(*each), objects):
+                pass
+
+
+@contextmanager
+def churning(client: Client, churn: Churn | None) -> Iterator[None]:
+    """While the block runs, in a thread. An error there is raised at its end."""
+    if churn is None:
+        yield
+        return
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(_churn, client, churn, over)
+        try:
+            yield
+        finally:
+            over.set()
+        work.result()
+
+
+def _churn(client: Client, churn: Churn, over: threading.Event) -> None:
+    number = 0
+    while not over.wait(churn.every_s):
+        made = [(PODS.format("sched-0"), churn.template.pod(number, "sched-0"))]
+        if churn.replaced:
+            made += [
+                (NODES, manifests.node(99_999, zones=())),
+                (SERVICES, manifests.service("churn", MEASURED)),
+            ]
+            for path, body in made if number else ():
+                name = body["metadata"]["name"]
+                client.delete(f"{path}/{name.replace(f'-{number}', f'-{number - 1}')}")
+        for path, body in made:
+            client.create(path, body)
+        number += 1
+
+
+def _pods(pods: Iterable[Json]) -> Iterator[tuple[str, Json]]:
+    return ((PODS.format(pod["metadata"]["namespace"]), pod) for pod in pods)

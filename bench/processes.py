@@ -1,0 +1,68 @@
+"""What the system says of a process (/proc), and what a scheduler says of itself (/metrics).
+
+Owns: reading both. Does not own: when (`control_plane`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+ATTEMPTS: Final = "scheduler_scheduling_attempt_duration_seconds"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time that a process has taken, its threads included, its children not."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_mib(pid: int) -> float:
+    """The largest resident memory that a process has had."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"no peak of process {pid}")
+
+
+def attempt_buckets(exposition: str) -> dict[float, float]:
+    """The histogram of attempts that ended in a binding: upper bound in seconds -> attempts up to it."""
+    buckets: dict[float, float] = {}
+    for family in text_string_to_metric_families(exposition):
+        if family.name == ATTEMPTS:
+            for sample in family.samples:
+                if sample.name.endswith("_bucket") and sample.labels["result"] == "scheduled":
+                    bound = float(sample.labels["le"])
+                    buckets[bound] = buckets.get(bound, 0.0) + sample.value
+    return buckets
+
+
+def counter(exposition: str, name: str) -> float:
+    """The sum of a counter's series. 0 when there is none."""
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if sample.name == name
+    )
+
+
+def quantile(buckets: Mapping[float, float], q: float) -> float:
+    """As Prometheus' histogram_quantile: linear within a bucket; the last finite bound when it lies beyond."""
+    bounds = sorted(buckets)
+    if not bounds or buckets[bounds[-1]] == 0:
+        return math.nan
+    rank, below, lower = q * buckets[bounds[-1]], 0.0, 0.0
+    for bound in bounds:
+        if buckets[bound] >= rank:
+            if math.isinf(bound):
+                return lower
+            return lower + (bound - lower) * (rank - below) / (buckets[bound] - below)
+        below, lower = buckets[bound], bound
+    return lower
