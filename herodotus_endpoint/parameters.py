@@ -37,6 +37,8 @@ def name(value: str, what: str) -> str:
     """A name from the path or the query. 400 when no Kubernetes object can have it."""
     if len(value) > MAX_NAME:
         raise ApiError(400, f"{what} is longer than {MAX_NAME} characters")
+    if "\0" in value:  # PostgreSQL has no such text
+        raise ApiError(400, f"{what} holds a NUL")
     return value
 
 

@@ -106,7 +106,7 @@ class Objects:
             raise ApiError(400, "nodehistories cannot be selected by labels or fields")
         over = history.asked(self._clock)
         limit = parameters.limit(DEFAULT_PAGE, MAX_PAGE)
-        after = _plain(request.args.get("continue", ""), r"v1n:(.{1,253})")
+        after = _plain(request.args.get("continue", ""), r"v1n:([^\0]{1,253})")
         found = self._questions.listing.nodes(after, limit + 1, bucket_of(over.from_us))
         more = _more(found[limit - 1].name, "v1n") if len(found) > limit else {}
         items = [objects.node_history(node, over) for node in found[:limit]]

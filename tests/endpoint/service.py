@@ -73,9 +73,10 @@ class Service:
         return self.metrics.registry.get_sample_value(name, labels)
 
 
-def a_service(folder: Path, **settings: Any) -> Service:
+def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
+    """`url`: of another database than a SQLite file in the folder."""
     clock, metrics = Clock(), Metrics()
-    store = Store(sqlite_url(folder / "data" / "herodotus.db"), clock)
+    store = Store(url or sqlite_url(folder / "data" / "herodotus.db"), clock)
     app = create_app(store, Settings(clock=clock, **settings), metrics)
     return Service(store, app.test_client(), clock, metrics)
 

@@ -43,7 +43,7 @@ LONG = "x" * 254
         ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=0", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/p?attempt=9223372036854775808", 400),
         ("GET", f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k?all=yes", 400),
-        ("GET", f"{API}/namespaces/shop/podexplanations/p%00q", 404),
+        ("GET", f"{API}/namespaces/shop/podexplanations/p%00q", 400),
         ("GET", f"{API}/nodehistories/worker-1?since=yesterday", 400),
         ("GET", f"{API}/nodehistories/worker-1?since=2026-03-01T12:00:00", 400),
         ("GET", f"{API}/nodehistories/{LONG}", 400),

@@ -1,0 +1,102 @@
+"""Lists and watches on either database."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_endpoint.kubeapi.watching import Watch
+from herodotus_record.model import Gap
+from tests import postgresql
+from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, a_service, rows
+
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
+FIRST = a_decision(pod="web-1", sequence=1)
+THIRD = a_decision(pod="job-1", namespace="ci", sequence=4)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgresql.Server | None]:
+    if not postgresql.BINARIES:
+        yield None
+        return
+    with postgresql.Server() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
+    url = ""
+    if request.param == "postgresql":
+        if server is None:
+            warnings.warn(f"lists are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
+            pytest.skip(postgresql.MISSING)
+        url = server.database()
+    opened = a_service(tmp_path, url=url)
+    second = a_decision(pod="web-2", sequence=3, rejected=FULL)
+    opened.stored(rows(TABLE), FIRST, bound(FIRST, TABLE, sequence=2), second, THIRD)
+    opened.clock.now_s += 60
+    yield opened
+    opened.store.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["job-1", "web-2", "web-1"]),
+        ({"fieldSelector": "status.node!=worker-1"}, ["web-2"]),
+        ({"fieldSelector": "status.node="}, ["web-2"]),
+        ({"labelSelector": "herodotus.dev/state in (Bound,Binding)"}, ["job-1", "web-1"]),
+        ({"labelSelector": "!herodotus.dev/node"}, ["web-2"]),
+        ({"labelSelector": "tier"}, []),
+    ],
+    ids=str,
+)
+def test_decisions_are_selected(service: Service, query: dict[str, Any], found: list[str]) -> None:
+    items = service.get(f"{API}/decisions", **query)["items"]
+    assert [item["spec"]["pod"]["name"] for item in items] == found
+
+
+def test_pages_go_on_where_they_ended(service: Service) -> None:
+    found, more = [], ""
+    while True:
+        page = service.get(f"{API}/decisions", limit=1, **({"continue": more} if more else {}))
+        found += [item["spec"]["pod"]["name"] for item in page["items"]]
+        more = page["metadata"].get("continue", "")
+        if not more:
+            break
+    assert found == ["job-1", "web-2", "web-1"]
+
+
+def test_a_watch_follows_ingest(service: Service) -> None:
+    followed = Watch(service.store.listing, [], service.store.listing.bounds()[1])
+    assert list(followed.begin(int(service.clock.now_s * 1e6))) == []
+    service.stored(a_decision(pod="late", sequence=5), bound(THIRD, TABLE, sequence=6))
+    assert [(kind, row.pod) for kind, row in followed.poll()] == [("MODIFIED", "job-1"), ("ADDED", "late")]
+    assert list(followed.poll()) == []
+
+
+def test_nodes_have_the_counts_of_their_histories(service: Service) -> None:
+    items = service.get(f"{API}/nodehistories")["items"]
+    assert [(i["metadata"]["name"], i["considered"], i["feasible"], i["chosen"]) for i in items] == [
+        ("worker-1", 3, 2, 2),
+        ("worker-2", 3, 2, 0),
+        ("worker-3", 3, 2, 0),
+    ]
+
+
+def test_an_incarnation_is_of_its_cluster(service: Service) -> None:
+    assert service.store.listing.clusters_of({INCARNATION, "unknown"}) == {CLUSTER}
+    service.stored(Gap("young", 1, 0, 0, "none yet", MONDAY_US))
+    assert service.store.listing.clusters_of({"young"}) == set()
+
+
+def test_no_text_of_a_request_is_one_that_the_database_cannot_hold(service: Service) -> None:
+    for path in ("namespaces/a%00b/decisions", "decisions?fieldSelector=spec.pod%3D%00", "decisions?continue=djFuOgA"):
+        assert service.client.get(f"{API}/{path}").status_code == 400, path
