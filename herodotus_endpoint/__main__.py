@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from herodotus_endpoint import options, shapes
+from herodotus_endpoint import maintenance, options, shapes
 from herodotus_endpoint.access.apiserver import CredentialsError
 from herodotus_endpoint.access.delegation import resolved
 from herodotus_endpoint.server import ListenError, serve
@@ -24,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for every start otherwise
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every review
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] in maintenance.COMMANDS:
+        return maintenance.main(argv)
     parser = options.parser()
     arguments = parser.parse_args(argv)
     url = options.database_url(arguments)

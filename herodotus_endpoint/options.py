@@ -198,7 +198,8 @@ def _senders(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _store(parser: argparse.ArgumentParser) -> None:
+def where(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where the database is."""
     store = parser.add_argument_group("store").add_mutually_exclusive_group()
     store.add_argument(
         "--data",
@@ -209,8 +210,13 @@ def _store(parser: argparse.ArgumentParser) -> None:
     store.add_argument(
         "--database-url",
         metavar="URL",
-        help="sqlite:///FILE instead of --data (default: the environment variable HERODOTUS_DATABASE_URL)",
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE instead of --data (default: the environment variable"
+        " HERODOTUS_DATABASE_URL, the place for a password)",
     )
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    where(parser)
     limits = parser.add_argument_group("retention (by time of ingest; what is over the limits goes within seconds)")
     limits.add_argument(
         "--max-age", type=_seconds, default="7d", metavar="TIME", help="of decisions: 12h, 7d (default %(default)s)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from sqlite3 import DatabaseError
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -108,6 +109,44 @@ class Sqlite:
         free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
         for _ in range(min(free, VACUUM_PAGES)):
             connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+
+    def back_up(self, to: Path) -> None:
+        """Write a copy of what is committed now; the database may be in use. StoreError when that is not possible."""
+        if not self.file.exists():
+            raise StoreError(f"cannot use {self.file}: there is no such file")
+        self._copy(self.file, to)
+
+    def restore(self, backup: Path) -> None:
+        """Make a copy the database, of an earlier version too. StoreError when it is none, or there is one already."""
+        if self.file.exists():
+            raise StoreError(f"cannot use {self.file}: there is a database; move it away first, with its -wal and -shm")
+        if not backup.exists():
+            raise StoreError(f"cannot use {backup}: there is no such file")
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._copy(backup, self.file)
+        self.prepare()
+
+    def _copy(self, source: Path, to: Path) -> None:
+        """VACUUM INTO reads one snapshot, and fails where the target is there."""
+        engine = Sqlite(source).reading_engine()
+        unnamed = to.with_name(f"{to.name}.part")
+        try:
+            if to.exists():
+                raise StoreError(f"cannot use {to}: the file is there already")
+            unnamed.unlink(missing_ok=True)
+            connection = engine.raw_connection()
+            connection.cursor().execute("PRAGMA query_only=OFF")  # it would refuse the copy too
+            os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # empty: taken as it is
+            connection.cursor().execute("VACUUM INTO ?", (str(unnamed),))
+            found = connection.cursor().execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
+            if found.fetchone() != (1,):
+                raise StoreError(f"cannot use {source}: it is not a database of this service")
+            unnamed.rename(to)
+        except (OSError, DatabaseError) as e:
+            raise StoreError(f"cannot copy {source} to {to}: {e}") from e
+        finally:
+            unnamed.unlink(missing_ok=True)
+            engine.dispose()
 
     def _engine(self, pragmas: tuple[str, ...], begin: str, connections: int) -> sa.Engine:
         engine = sa.create_engine(

@@ -1,0 +1,70 @@
+"""Commands on a database beside the service: purge, backup, restore. Exit codes as the service's.
+
+Owns: their command line and what they say. Does not own: what they do (`store`). They may run while the service does,
+but for `restore`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from herodotus_endpoint import options
+from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database
+from herodotus_endpoint.store.purge import Purge, purge
+from herodotus_endpoint.store.sqlite import Sqlite
+
+COMMANDS: Final = ("purge", "backup", "restore")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command that `argv` begins with; the exit code."""
+    arguments = _parser().parse_args(argv)
+    url = options.database_url(arguments)
+    try:
+        match arguments.command:
+            case "purge":
+                print(f"{_purge(url, arguments)} decisions deleted")
+            case "backup":
+                _file_database(url, "pg_dump").back_up(arguments.file)
+            case _:
+                _file_database(url, "pg_restore").restore(arguments.file)
+    except (StoreError, StoreUnavailableError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _purge(url: str, arguments: argparse.Namespace) -> int:
+    store = Store(url)
+    try:
+        return purge(store.writer, Purge(arguments.namespace, arguments.pod_uid, arguments.cluster))
+    finally:
+        store.close()
+
+
+def _file_database(url: str, otherwise: str) -> Sqlite:
+    found = database(url)
+    if not isinstance(found, Sqlite):
+        raise StoreError(f"{found.name} is no file: use PostgreSQL's own {otherwise}")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m herodotus_endpoint", description="Work on a database.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    purging = commands.add_parser("purge", help="delete every decision of a namespace or of a pod")
+    what = purging.add_mutually_exclusive_group(required=True)
+    what.add_argument("--namespace", default="", metavar="NAME")
+    what.add_argument("--pod-uid", default="", metavar="UID")
+    purging.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
+    saving = commands.add_parser("backup", help="write a consistent copy of the SQLite database, also while it is used")
+    loading = commands.add_parser("restore", help="make a copy the database, where there is none")
+    for command in (saving, loading):
+        command.add_argument("file", type=Path, metavar="FILE")
+    for command in (purging, saving, loading):
+        options.where(command)
+    return parser

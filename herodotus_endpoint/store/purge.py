@@ -1,0 +1,101 @@
+"""Deleting what must not be kept any longer: every decision of a namespace or of one pod, at once.
+
+Owns: finding them, what belonged to them, keeping what shared a chain with them readable. Does not own: limits
+(`retention`), the command line.
+
+Not touched are records of other pods that name the pod (victims of a preemption, messages), and numbers in histories:
+they hold no names but those of workloads, which go with their namespace.
+
+Invariant: a step is one transaction, after which everything that is left can be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.chains import Chains, unpack
+from herodotus_endpoint.store.rollups import Rollup
+from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.writer import Writer
+from herodotus_record import codec
+
+STEP: Final = 100  # decisions deleted in one transaction; at worst each leaves a chain of 31 to be stored anew
+ROLLUP_STEP: Final = 50
+
+
+@dataclass(frozen=True)
+class Purge:
+    """What goes: everything of a namespace, or of a pod's UID; of one cluster, where one is named."""
+
+    namespace: str = ""
+    pod_uid: str = ""
+    cluster: str = ""
+
+
+def purge(writer: Writer, what: Purge) -> int:
+    """Delete it; how many decisions went. StoreUnavailableError as for writing: what was deleted by then is gone."""
+    gone = 0
+    while step := _step(writer, what):
+        gone += step
+    if what.namespace:
+        _forget_workloads(writer, what)
+    return gone
+
+
+def _step(writer: Writer, what: Purge) -> int:
+    row = DECISIONS.c
+    wanted = {row.namespace: what.namespace, row.pod_uid: what.pod_uid, row.cluster: what.cluster}
+    matching = sa.and_(*(column == value for column, value in wanted.items() if value))
+    found = sa.select(row.id, row.incarnation_id, row.sequence, row.base).where(matching).order_by(row.id)
+    with writer.transaction() as connection:
+        going = connection.execute(found.limit(STEP)).all()
+        for d in going:
+            if d.base == d.sequence:
+                _keep_others(connection, d.incarnation_id, d.sequence, {g.id for g in going})
+            of_it = (OUTCOMES.c.incarnation_id == d.incarnation_id, OUTCOMES.c.decision_sequence == d.sequence)
+            connection.execute(OUTCOMES.delete().where(*of_it))
+        connection.execute(DECISIONS.delete().where(row.id.in_([d.id for d in going])))
+    return len(going)
+
+
+def _keep_others(connection: sa.Connection, incarnation_id: int, base: int, going: set[int]) -> None:
+    """What was stored against a key frame that goes is stored anew, as a chain of its own."""
+    row = DECISIONS.c
+    chain = sa.select(row.id, row.sequence, row.frame, row.ingested_us)
+    members = connection.execute(chain.where(row.incarnation_id == incarnation_id, row.base == base)).all()
+    key = next(m.frame for m in members if m.sequence == base)
+    chains = Chains()
+    for member in sorted(members, key=lambda m: m.sequence):
+        if member.id not in going:
+            decision = unpack(member.frame, lambda: key)
+            packed = chains.pack(incarnation_id, decision, codec.encode(decision), member.ingested_us)
+            values = dict(zip(("base", "frame"), packed, strict=True))
+            connection.execute(DECISIONS.update().where(row.id == member.id).values(values))
+
+
+def _forget_workloads(writer: Writer, what: Purge) -> None:
+    """Names of workloads in histories begin with their namespace."""
+    row = ROLLUPS.c
+    keys = (row.bucket, row.cluster, row.profile, row.part)
+    after: tuple[object, ...] = ()
+    while True:
+        statement = sa.select(*keys, row.counters).order_by(*keys).limit(ROLLUP_STEP)
+        if what.cluster:
+            statement = statement.where(row.cluster == what.cluster)
+        if after:
+            statement = statement.where(sa.tuple_(*keys) > sa.tuple_(*map(sa.literal, after)))
+        with writer.transaction() as connection:
+            blobs = connection.execute(statement).all()
+            for blob in blobs:
+                rollup = Rollup.unpack(blob.counters)
+                kept = {w: n for w, n in rollup.workloads.items() if not w.startswith(f"{what.namespace}/")}
+                if len(kept) < len(rollup.workloads):
+                    rollup.workloads = kept
+                    at = sa.tuple_(*keys) == sa.tuple_(*map(sa.literal, blob[:4]))
+                    connection.execute(ROLLUPS.update().where(at).values(counters=rollup.pack()))
+        if not blobs:
+            return
+        after = tuple(blobs[-1][:4])
