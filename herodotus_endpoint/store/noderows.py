@@ -170,16 +170,11 @@ def fill(connection: sa.Connection, incarnation_id: int, table: NodeTable, only:
         table.requested[slot] = {resource: pair[1] for resource, pair in pairs.items()}
 
 
-def sinces_at(connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> list[int]:
-    """Since when each slot is as it is at a generation: what tells its row; -1 where none is stored."""
-    if not slots:
-        return []
-    numbers, latest = _latest(incarnation_id, generation, slots)
-    sinces = connection.execute(sa.select(numbers.c.slot, latest)).all()
-    found = [-1] * slots
-    for slot, since in sinces:
-        found[slot] = -1 if since is None else since
-    return found
+def changed_between(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
+    """The slots with a row from between two generations; at most one more than `most` rows are looked at."""
+    rows = NODE_ROWS.c
+    between = (rows.incarnation_id == incarnation_id, rows.since > min(one, other), rows.since <= max(one, other))
+    return set(connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)))
 
 
 def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:

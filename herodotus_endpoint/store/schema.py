@@ -87,6 +87,7 @@ NODE_ROWS: Final = sa.Table(
     sa.Column("node_id", sa.Integer, nullable=True),  # null: the slot became free
     sa.Column("amounts", sa.LargeBinary, nullable=False),  # MessagePack: resource -> [allocatable, requested]
     sa.Index("node_rows_by_node", "incarnation_id", "node_id", "since"),
+    sa.Index("node_rows_by_since", "incarnation_id", "since"),  # what differs between two generations
     sqlite_with_rowid=False,
 )
 

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.noderows import fill, sinces_at, table_at
+from herodotus_endpoint.store.noderows import changed_between, fill, table_at
 from herodotus_record.model import NodeTable
 
 KEPT_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; at most 1 kB a slot, so 80 MB when none share rows
-MOST_CHANGED: Final = 500  # slots that are looked up one by one; beyond, a whole table is as fast
+MOST_CHANGED: Final = 500  # rows between two tables that are looked at; beyond, a whole table is as fast
 
 
 class _At(NamedTuple):
@@ -73,22 +73,20 @@ class Tables:
 
 
 def _from(base: NodeTable, connection: sa.Connection, at: _At) -> NodeTable | None:
-    """The table out of another one of its incarnation; None when too much differs.
-
-    Rows are known by `since`, so it does not matter which of the two is older.
-    """
-    sinces = sinces_at(connection, *at)
+    """The table out of another one of its incarnation, older or newer; None when too much may differ."""
+    changed = changed_between(connection, at.incarnation_id, base.generation, at.generation, MOST_CHANGED)
+    changed |= set(range(len(base.names), at.slots))
+    if len(changed) > MOST_CHANGED:
+        return None
     table = _copy(base)
     table.generation = at.generation
     _resize(table, at.slots)
-    changed = [slot for slot, (now, then) in enumerate(zip(sinces, table.since, strict=True)) if now != then]
-    if len(changed) > MOST_CHANGED:
-        return None
+    changed = {slot for slot in changed if slot < at.slots}
     for slot in changed:
         table.names[slot], table.uids[slot], table.since[slot] = "", "", -1
         table.allocatable[slot], table.requested[slot] = {}, {}
     if changed:
-        fill(connection, at.incarnation_id, table, changed)
+        fill(connection, at.incarnation_id, table, sorted(changed))
     return table
 
 
