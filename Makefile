@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench-short reliability churn bench-store crash clean
+.PHONY: test lint types unit e2e golden parity bench bench-short reliability churn bench-store crash clean
 
 test: $(STAMP) lint types unit
 
@@ -50,9 +50,14 @@ golden: $(STAMP)
 parity: $(STAMP)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
-# Cycle rates of the algorithm alone, in a minute; shows early when a change is a wrong turn.
+# The table of docs/performance.md: the algorithm alone, then kube-scheduler and Herodotus in turn. Hours; BENCH narrows.
+bench: $(STAMP)
+	$(RUN) bench algorithm --pods 200 --rounds 5 $(BENCH)
+	$(RUN) bench control-plane --rounds 6 $(BENCH)
+
+# Cycle rates of the algorithm alone, small clusters, in a minute; shows early when a change is a wrong turn.
 bench-short: $(STAMP)
-	$(RUN) bench --pods 100 --rounds 3
+	$(RUN) bench algorithm --short
 
 # Operations, faults and killed processes at random, then invariants; docs/reliability.md has the last result.
 reliability: $(STAMP)

@@ -69,13 +69,29 @@ def run(workload: Workload, size: Size, rounds: int) -> Result:
 
 def calibration_ms() -> float:
     """A fixed piece of numpy work: what makes figures of two machines comparable."""
+    return statistics.median(_kernel_s()) * 1000
+
+
+def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
+    """How many cycles, recording included, fit into one run of the calibration kernel.
+
+    Of lower quartiles, taken in turn: what else a busy machine does slows both down, and seldom all of a round.
+    """
+    kernel, cycles = _kernel_s(), []
+    for _ in range(rounds):
+        cycles += round_of(workload, size, recording=True)[0]
+        kernel += _kernel_s()
+    return float(np.percentile(kernel, 25) / np.percentile(cycles, 25))
+
+
+def _kernel_s() -> list[float]:
     a = np.arange(1_000_000, dtype=np.int64)
     times = []
     for _ in range(7):
         start = time.perf_counter()
         np.sort(a[::-1]).sum()
         times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1000
+    return times
 
 
 def round_of(workload: Workload, size: Size, *, recording: bool) -> tuple[list[float], int]:

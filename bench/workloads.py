@@ -1,7 +1,7 @@
 """Workloads as data, named, shaped and sized as kube-scheduler's scheduler_perf families (v1.36).
 
 Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), how they are run
-(`algorithm`, `control_plane`). Invariant: a workload of a size is the same objects in every run and for every scheduler.
+(`algorithm`, `control_plane`). Invariant: a workload of a size is the same objects in every run, for every scheduler.
 
 Two differences from scheduler_perf, in all rigs: pods that it schedules before it measures are bound already, one node
 after the other; and the measured pods are there before the scheduler starts, so that no client is measured.

@@ -1,0 +1,35 @@
+"""The algorithm is not much slower than it was, on whatever machine: held against the calibration kernel of the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.algorithm import cycles_per_kernel
+from bench.workloads import BY_NAME
+
+ROUNDS = 2
+TRIES = 4  # something else may have the machine for a while; a fall shows in every try
+# Cycles of the short form that fit into one run of the kernel: half of what a busy machine of two cores showed.
+FLOORS = {
+    "SchedulingBasic": 12.0,
+    "SchedulingNodeAffinity": 18.0,
+    "SchedulingPodAffinity": 11.0,
+    "SchedulingPodAntiAffinity": 10.0,
+    "SchedulingPreferredPodAffinity": 8.0,
+    "TopologySpreading": 14.0,
+    "PreferredTopologySpreading": 12.0,
+    "SchedulingCSIPVs": 13.0,
+    "PreemptionBasic": 0.15,
+}
+
+
+@pytest.mark.parametrize(("workload", "floor"), FLOORS.items(), ids=FLOORS)
+def test_cycles_in_the_time_of_the_calibration_kernel(workload: str, floor: float) -> None:
+    seen = []
+    for _ in range(TRIES):
+        seen.append(cycles_per_kernel(BY_NAME[workload], BY_NAME[workload].short, ROUNDS))
+        if seen[-1] >= floor:
+            return
+    pytest.fail(
+        f"{workload}: {', '.join(f'{s:.1f}' for s in seen)} cycles in the kernel's time, at least {floor} before"
+    )
