@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import yaml
 
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
+from tests import postgresql
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.e2e.conftest import NO_BINARIES
 from tests.e2e.control_plane import ControlPlane, assets
@@ -51,14 +52,17 @@ def own_address() -> str:
 
 @dataclass
 class System:
-    """A control plane, the service behind it, and kubectl as anybody."""
+    """A control plane, the service behind it, and kubectl as anybody.
+
+    Two replicas on PostgreSQL where that is installed, else one on SQLite, which the command itself refuses.
+    """
 
     plane: ControlPlane
     directory: Path
     address: str
-    port: int
+    ports: list[int]
     kubectl_of: dict[str, Path]
-    service: Process
+    replicas: list[Process] = field(default_factory=list)
     controllers: Process | None = None
     cluster: str = ""
     token: str = ""  # a sender's
@@ -83,6 +87,11 @@ class System:
             verify=False,
         )
 
+    @property
+    def port(self) -> int:
+        """Of the replica that takes records."""
+        return self.ports[0]
+
     def available(self) -> bool:
         found = json.loads(self.kubectl("get", "apiservice", "v1alpha1.herodotus.dev", "-o", "json"))
         return any(c["type"] == "Available" and c["status"] == "True" for c in found["status"].get("conditions", ()))
@@ -101,7 +110,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     assert binaries is not None
     users, proxies, servers = (Authority(directory, name) for name in ("users", "proxies", "servers"))
     proxy_cert, proxy_key = proxies.client("front-proxy")
-    address, port = own_address(), free_port()
+    address, ports = own_address(), [free_port() for _ in range(2 if postgresql.BINARIES else 1)]
     plane = ControlPlane(
         binaries,
         directory,
@@ -122,17 +131,40 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         kubeconfigs[user] = _kubeconfig(directory, user, login, plane)
     cert, key = servers.server(NAME)
 
-    def start() -> Process:
-        command = [
-            *python("tests.e2e.aggregated_service", "--data", str(directory / "data")),
-            *("--host", "0.0.0.0", "--port", str(port), "--cert", str(cert), "--key", str(key)),
-            *("--kubeconfig", str(kubeconfigs["service"]), "--sender", SENDER),
-        ]
-        process = Process("service", command, directory / "service.log")
+    database = postgresql.Server() if postgresql.BINARIES else None
+    url = database.database() if database else ""
+
+    def start(number: int) -> Process:
+        tls = (cert, key)
+        if url:  # the command itself
+            module, where, files = (
+                "herodotus_endpoint",
+                ("--bind", f"0.0.0.0:{ports[number]}"),
+                ("tls-cert-file", "tls-private-key-file"),
+            )
+            flags = (
+                "--aggregated-api",
+                "--database-url",
+                url,
+                "--probe-bind",
+                "127.0.0.1:0",
+                "--ingest-sender",
+                SENDER,
+            )
+        else:
+            module, where, files = (
+                "tests.e2e.aggregated_service",
+                ("--host", "0.0.0.0", "--port", str(ports[number])),
+                ("cert", "key"),
+            )
+            flags = ("--data", str(directory / "data"), "--sender", SENDER)
+        shown = [word for name, file in zip(files, tls, strict=True) for word in (f"--{name}", str(file))]
+        command = python(module, *where, *flags, *shown, "--kubeconfig", str(kubeconfigs["service"]))
+        process = Process(f"replica {number}", command, directory / f"replica-{number}.log")
         process.wait_for(r"listening on http://\S+ \(probes\)", 30.0)
         return process
 
-    found = System(plane, directory, address, port, kubeconfigs, None)  # type: ignore[arg-type]
+    found = System(plane, directory, address, ports, kubeconfigs)
     try:
         plane.wait_until_ready()
         for namespace in ("herodotus", "shop", "ci"):
@@ -148,17 +180,19 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         token = found.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint").strip()
         kubeconfigs["service"] = _kubeconfig(directory, "service", {"token": token}, plane)
         found.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_service(found)))
-        found.service = start()
+        found.replicas = [start(number) for number in range(len(ports))]
         apply_api_service(found, servers)
         found.controllers = _controllers(binaries, directory, kubeconfigs["admin"])
         eventually(found.available, "the APIService to be available", 30.0, every_s=0.3)
         _store(found)
         yield found
     finally:
-        for process in (found.controllers, found.service):
+        for process in (*found.replicas, found.controllers):
             if process is not None and process.running:
                 process.stop()
         plane.stop()
+        if database:
+            database.stop()
 
 
 def _kubeconfig(directory: Path, name: str, user: dict[str, str], plane: ControlPlane) -> Path:
@@ -169,21 +203,22 @@ def _kubeconfig(directory: Path, name: str, user: dict[str, str], plane: Control
 
 
 def _service(system: System) -> list[dict[str, Any]]:
+    """A Service without a selector, and a slice for each replica: no controller makes them here."""
     metadata = {"name": "herodotus-endpoint", "namespace": "herodotus"}
-    port = {"name": "queries", "port": 8000, "targetPort": system.port}
-    ready = {"addresses": [system.address], "conditions": {"ready": True}}
+    spec = {"ports": [{"name": "queries", "port": 8000, "targetPort": system.port}]}
     label = {"kubernetes.io/service-name": "herodotus-endpoint"}
-    return [
-        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [port]}},
+    slices = [
         {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
-            "metadata": metadata | {"labels": label},
+            "metadata": metadata | {"name": f"herodotus-endpoint-{port}", "labels": label},
             "addressType": "IPv4",
-            "ports": [{"name": "queries", "port": system.port}],
-            "endpoints": [ready],
-        },
+            "ports": [{"name": "queries", "port": port}],
+            "endpoints": [{"addresses": [system.address], "conditions": {"ready": True}}],
+        }
+        for port in system.ports
     ]
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}, *slices]
 
 
 def apply_api_service(system: System, servers: Authority) -> None:
@@ -387,7 +422,8 @@ def test_namespaces_go_with_the_service_and_without_it_once_the_api_service_is_r
         system.kubectl("create", "namespace", name)
     with_s = deleted(system, "with", 30.0)
     assert with_s is not None
-    system.service.stop()
+    for replica in system.replicas:
+        replica.stop()
     eventually(lambda: not system.available(), "the API server to notice", 60.0, every_s=0.3)
     assert deleted(system, "without", 10.0) is None, "this is why an APIService needs two replicas"
     conditions = json.loads(system.kubectl("get", "namespace", "without", "-o", "json"))["status"]["conditions"]
