@@ -173,7 +173,7 @@ class Binder:
         if message is None:
             try:
                 assumed.framework.run_post_bind(assumed.state, assumed.pod, assumed.node)
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 klog.error(e, "PostBind failed; the pod is bound", pod=assumed.pod.full_name)
         return message
 

@@ -90,6 +90,9 @@ class Framework:
         """The first plugin that keeps the pod out of the active queue; None when it may enter."""
         for plugin in self.profile.pre_enqueue:
             verdict = _safely(lambda plugin=plugin: plugin.pre_enqueue(pod))  # type: ignore[misc]
+            if verdict.code is Code.ERROR:  # no attempt will tell of it
+                why = message_of(verdict)
+                klog.error(why, "Unexpected error running PreEnqueue plugin", pod=pod.full_name, plugin=plugin.name)
             if verdict.code is not Code.SUCCESS:
                 return PluginVerdict(plugin.name, verdict)
         return None
@@ -105,7 +108,7 @@ class Framework:
                 try:
                     result = plugin.pre_filter(state, pod, nodes)
                     verdict, names = result.verdict, result.node_names
-                except Exception as e:
+                except (Exception, SystemExit) as e:
                     verdict, names = error(str(e)), None
                 if verdict.code is Code.SKIP:
                     outcome.skip.add(plugin.name)
@@ -197,7 +200,7 @@ class Framework:
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
                 with _Blaming(f'running PreScore plugin "{plugin.name}"'):
-                    verdict = plugin.pre_score(state, pod, nodes, feasible)
+                    verdict = _answer(plugin.pre_score(state, pod, nodes, feasible))
                 if verdict.code is Code.SKIP:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
@@ -264,7 +267,7 @@ class Framework:
                     verdict, trace.preemption = result.verdict, result.preemption
                     if result.nomination is not None:
                         trace.nomination, trace.victims = result.nomination, result.victims
-                except Exception as e:  # does not undo the rejection: it only ends the phase
+                except (Exception, SystemExit) as e:  # does not undo the rejection: it only ends the phase
                     verdict = error(str(e))
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
                 if verdict.code is not Code.UNSCHEDULABLE:
@@ -283,7 +286,7 @@ class Framework:
         for plugin in reversed(self.profile.reserve):
             try:
                 plugin.unreserve(state, pod, node)
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 klog.error(e, "Unreserve failed", plugin=plugin.name, pod=pod.full_name, node=node)
 
     def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | dict[str, float]:
@@ -405,9 +408,16 @@ class _Blaming:
 def _safely(call: Callable[[], Said]) -> Said | Verdict:
     """What the plugin says, or the error that it raises."""
     try:
-        return call()
-    except Exception as e:
-        return Verdict(Code.ERROR, (Reason("text", {"text": str(e)}),))
+        return _answer(call())
+    except (Exception, SystemExit) as e:
+        return error(str(e))
+
+
+def _answer(said: Said) -> Said:
+    """What was said; TypeError where it is no answer, as from a method without `return`."""
+    if not isinstance(said, Verdict | Wait | Pending):
+        raise TypeError(f"answered {said!r}, which is no Verdict")
+    return said
 
 
 def _filtered(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
