@@ -102,6 +102,8 @@ class CacheDebugger:
     def _run(self) -> None:
         while True:
             self._woken.get()
+            while not self._woken.empty():
+                self._woken.get()  # one dump answers all who asked
             try:
                 self.dump_and_compare()
             except (ApiError, msgspec.MsgspecError) as e:
