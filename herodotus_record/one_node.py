@@ -71,6 +71,8 @@ def why_not_evaluated(decision: Decision, slot: int) -> str:
             return f"{decision.pre_filters[-1].plugin} turned the pod away before nodes were looked at"
         case Evaluation.NOT_REACHED:
             return "the attempt ended in an error before"
+        case Evaluation.UNRECORDED:
+            return "what was said of it is not in the log"
         case _:
             return ""
 
@@ -143,7 +145,7 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
         requested = decision.pod.requests.get(resource, 0)
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         if requested <= allocatable:
-            return f"free {quantity(resource, requested - free)} {resource} on {node}"
+            return f"free {quantity(resource, requested - free, up=True)} {resource} on {node}"
         if free > 0:
             now, whole = quantity(resource, free), quantity(resource, allocatable)
             return f"request at most {now} {resource} (free now; {node} has {whole} in all), or add a larger node"

@@ -13,12 +13,15 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def quantity(resource: str, amount: int) -> str:
-    """An amount of a resource. Bytes are cut, not rounded up, to one decimal: what is free is never overstated."""
+def quantity(resource: str, amount: int, *, up: bool = False) -> str:
+    """An amount of a resource. Bytes are cut to one decimal, so that what is free is never overstated.
+
+    `up`: they are rounded up instead, so that what has to be freed is never understated.
+    """
     if resource == "cpu":
         return f"{amount}m" if amount else "0"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return _bytes(amount)
+        return _bytes(amount, up)
     return str(amount)
 
 
@@ -38,11 +41,12 @@ def timestamp(microseconds: int) -> str:
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
 
 
-def _bytes(amount: int) -> str:
+def _bytes(amount: int, up: bool) -> str:
     sign, rest = ("-", -amount) if amount < 0 else ("", amount)
     unit = 0
     while rest >= 1 << (10 * (unit + 1)) and unit + 1 < len(_BINARY):
         unit += 1
-    whole, part = divmod(rest, 1 << (10 * unit))
-    tenth = part * 10 >> (10 * unit)
+    one = 1 << (10 * unit)
+    tenths = -(-rest * 10 // one) if up else rest * 10 // one
+    whole, tenth = divmod(tenths, 10)
     return f"{sign}{whole}.{tenth}{_BINARY[unit]}" if tenth else f"{sign}{whole}{_BINARY[unit]}"

@@ -67,7 +67,7 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
     same = "the same question: nothing that scheduling reads of the two pods differs"
     found = [change["text"] for change in told["changes"]]
     lines = found or ["no node's verdict changed, and no node came or went"]
-    label = f"THEN, {apart} LATER" if answer["secondsApart"] else "DIFFERENT"
+    label = f"THEN, {apart} LATER" if answer["secondsApart"] >= 1 else "THEN"
     labelled = [("ASKED", same)] if answer["sameQuestion"] else []
     return [*labelled, *((label if i == 0 else "AND", line) for i, line in enumerate(lines))]
 

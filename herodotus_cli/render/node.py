@@ -52,19 +52,20 @@ def _headline(answer: Json) -> str:
 
 def _filters(answer: Json, view: View) -> list[Block]:
     """Each filter's own pass rate, the lowest first, those that never ran last; on a terminal those that always pass
-    share a line.
+    share a line, and those that never ran another.
     """
     filters = sorted(answer["filters"], key=lambda f: (f["rate"] is None, f["rate"] or 0.0, f["plugin"]))
     always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
-    shown = [f for f in filters if f["plugin"] not in always]
+    never = [] if view.piped else [f["plugin"] for f in filters if not f["evaluated"]]
+    shown = [f for f in filters if f["plugin"] not in (*always, *never)]
     found: list[Block] = []
     if shown:
         rows = [
             (f["plugin"], percent(f["rate"]), str(f["passed"]), str(f["evaluated"]), _rejected_for(f)) for f in shown
         ]
         found.append(table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
-    if always:
-        found.append(facts([("ALWAYS PASS", ", ".join(always))]))
+    if always or never:
+        found.append(facts([("ALWAYS PASS", ", ".join(always)), ("NOTHING TO CHECK", ", ".join(never))]))
     return found
 
 

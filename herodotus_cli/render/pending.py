@@ -13,6 +13,7 @@ from herodotus_cli.render.words import count, listed, until, when
 Json = dict[str, Any]
 _PODS = 20  # on a terminal, one by one; every pod when piped
 _NAMED = 3  # of a group
+_ROOMY = 100  # columns of a terminal that hold the queue too
 
 
 def screen(answer: Json, view: View) -> list[Block]:
@@ -46,11 +47,14 @@ def _groups(groups: list[Json], view: View) -> Block:
 
 def _pods(pods: list[Json], view: View) -> Block:
     rows = []
+    narrow = view.width is not None and view.width < _ROOMY
     for p in pods:
         tried = when(p["startedAt"], view)
         cells = [f"{p['namespace']}/{p['pod']}", when(p["createdAt"], view) or "–", tried, str(p["attempt"])]
-        rows.append([*cells, p["queue"] or "–", next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
-    header = ["POD", "AGE", "TRIED", "ATTEMPT", "QUEUE", "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
+        cells += [] if narrow else [p["queue"] or "–"]
+        rows.append([*cells, next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
+    queue = [] if narrow else ["QUEUE"]
+    header = ["POD", "AGE", "TRIED", "ATTEMPT", *queue, "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
     return table(header, rows, right=(3,))
 
 
@@ -63,5 +67,5 @@ def next_try(pod: Json, view: View) -> str:
     earliest = until(pod["notBefore"], view.now)
     if pod["latest"] is None:
         return f"in {earliest}" if earliest else "now"
-    after = f"after {earliest}, " if earliest else ""
-    return f"on an event, {after}at most in {until(pod['latest'], view.now) or '0s'}"
+    after = f" after {earliest}," if earliest else ""
+    return f"on an event{after} or in {until(pod['latest'], view.now) or '0s'}"

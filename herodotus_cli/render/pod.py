@@ -61,7 +61,7 @@ def _state(answer: Json, view: View) -> str:
             "Error": f"failed {when}",
         }.get(outcome["state"], f"not scheduled, last tried {when}")
     before = attempt.get("failedBefore") or 0
-    failed = f" ({before} failed before: --attempt N)" if before else ""
+    failed = f" ({before} failed before: --attempts)" if before else ""
     return f"{said}, {words.attempt(attempt)}{failed}"
 
 

@@ -52,7 +52,7 @@ def _nodes(nodes: list[Json], view: View) -> Block:
 
 def _notes(answer: Json) -> list[tuple[str, str]]:
     of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
-    skew = f"{answer['skew']} pods between the fullest node and the emptiest" if answer["placed"] else ""
+    skew = f"{count(answer['skew'], 'pod')} between the fullest node and the emptiest" if answer["placed"] else ""
     complete = (
         "" if answer["complete"] else "only the newest decisions of the namespace were looked at: there may be more"
     )

@@ -110,9 +110,9 @@ def test_a_width_holds_the_scores_of_one_node(width: int) -> None:
 def test_an_attempt_that_has_no_place_keeps_its_number() -> None:
     answer = placed()
     answer["attempt"] |= {"number": 7, "attempts": 11, "failedBefore": 10}
-    assert "attempt 7 (10 failed before: --attempt N)" in drawn(Scene(answer), VIEWS["200"])
+    assert "attempt 7 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
     answer["attempt"]["ordinal"] = 3
-    assert "attempt 3 of 11 (10 failed before: --attempt N)" in drawn(Scene(answer), VIEWS["200"])
+    assert "attempt 3 of 11 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
 
 
 def test_a_group_speaks_for_all_its_nodes_or_not_at_all() -> None:

@@ -375,3 +375,12 @@ def test_a_cordoned_node_with_other_taints_asks_for_those_alone() -> None:
     tainted = Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (Reason("untolerated-taint", taint),))
     decision = a_decision(rejected={"worker-1": {"NodeUnschedulable": CORDONED, "TaintToleration": tainted}})
     assert one_node.what_would_change(decision, TABLE, 0) == ["uncordon worker-1", "tolerate a=b:NoExecute (worker-1)"]
+
+
+@pytest.mark.parametrize(("free", "words"), [(6 << 30, "2Gi"), ((6 << 30) + 1, "2Gi"), ((6 << 30) - 1, "2.1Gi")])
+def test_what_has_to_be_freed_is_never_understated(free: int, words: str) -> None:
+    reason = Verdict(Code.UNSCHEDULABLE, (Reason("insufficient", {"resource": "memory"}),))
+    decision = a_decision(rejected={"worker-1": {"NodeResourcesFit": reason}}, requests={"memory": 8 << 30})
+    table = a_table(NODES)
+    table.requested[0] = {"memory": (32 << 30) - free}
+    assert one_node.what_would_change(decision, table, 0) == [f"free {words} memory on worker-1"]

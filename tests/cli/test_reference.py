@@ -1,0 +1,37 @@
+"""docs/commands.md is what the commands say of themselves. HERODOTUS_REGENERATE=1 writes it anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from herodotus_cli.commands import COMMANDS
+from tests.cli.service import command
+
+REFERENCE = Path(__file__).parents[2] / "docs/commands.md"
+HEAD = """# Commands of kubectl herodotus
+
+What `--help` says, command by command; generated, and tested to be true. What each is good for, with real output:
+[questions.md](questions.md).
+
+Answers are on stdout, everything else on stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
+reachable), 2 wrong usage, 130 interrupted. `NO_COLOR` and `--color` are heeded; what is piped has no colour, no limit
+of width, and one record a line. `HERODOTUS_DEBUG=1` shows the traceback behind an unexpected error.
+"""
+
+
+def test_the_reference_is_what_the_commands_say(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    parts = [HEAD]
+    for name in ("", *COMMANDS):
+        command(*([name] if name else []), "--help")
+        said = "\n".join(line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines())
+        parts.append(f"\n## {f'kubectl herodotus {name}'.strip()}\n\n```\n{said}\n```\n")
+    text = "".join(parts)
+    if os.environ.get("HERODOTUS_REGENERATE"):
+        REFERENCE.write_text(text)
+    assert text == REFERENCE.read_text(), "HERODOTUS_REGENERATE=1 writes it anew"
