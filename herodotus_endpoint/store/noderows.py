@@ -158,10 +158,7 @@ def fill(connection: sa.Connection, incarnation_id: int, table: NodeTable, only:
     """
     if not table.names:
         return
-    at = _rows_at(incarnation_id, table.generation, len(table.names))
-    if only:
-        at = at.where(NODE_ROWS.c.slot.in_(only))
-    rows = at.subquery()
+    rows = _rows_at(incarnation_id, table.generation, len(table.names), only).subquery()
     statement = sa.select(rows, NODES.c.name, NODES.c.uid).outerjoin(NODES, NODES.c.id == rows.c.node_id)
     for slot, since, _, amounts, name, uid in connection.execute(statement):
         pairs = _amounts.decode(amounts) if name else {}
@@ -195,10 +192,10 @@ def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, nod
     return slot if connection.scalar(held.order_by(rows.c.since.desc()).limit(1)) == node_id else None
 
 
-def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]:
+def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()) -> sa.Select[Any]:
     """Each slot's row with the greatest `since` up to `generation`: two seeks a slot, however long the history is."""
     rows = NODE_ROWS
-    numbers, latest = _latest(incarnation_id, generation, slots)
+    numbers, latest = _latest(incarnation_id, generation, slots, only)
     return (
         sa.select(rows.c.slot, rows.c.since, rows.c.node_id, rows.c.amounts)
         .select_from(numbers)
@@ -207,10 +204,14 @@ def _rows_at(incarnation_id: int, generation: int, slots: int) -> sa.Select[Any]
     )
 
 
-def _latest(incarnation_id: int, generation: int, slots: int) -> tuple[sa.CTE, sa.ScalarSelect[Any]]:
-    """The numbers of the slots, and of each the greatest `since` up to `generation`."""
-    numbers = sa.select(sa.literal(0).label("slot")).cte("numbers", recursive=True)
+def _latest(
+    incarnation_id: int, generation: int, slots: int, only: Sequence[int]
+) -> tuple[sa.CTE, sa.ScalarSelect[Any]]:
+    """The numbers of the slots (all, or `only` some), and of each the greatest `since` up to `generation`."""
+    numbers = sa.select(sa.literal(0).label("slot")).cte("every", recursive=True)
     numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
+    if only:
+        numbers = sa.select(numbers.c.slot).where(numbers.c.slot.in_(only)).cte("numbers")
     newest = NODE_ROWS.alias()
     latest = (
         sa.select(sa.func.max(newest.c.since))

@@ -20,7 +20,7 @@ from herodotus_endpoint.store.noderows import changed_between, fill, table_at
 from herodotus_record.model import NodeTable
 
 KEPT_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; at most 1 kB a slot, so 80 MB when none share rows
-MOST_CHANGED: Final = 500  # rows between two tables that are looked at; beyond, a whole table is as fast
+MOST_CHANGED: Final = 300  # rows between two tables that are looked at; beyond, a whole table is as fast
 
 
 class _At(NamedTuple):
