@@ -124,6 +124,8 @@ class Safe:
 
     def _show(self, load: Load, nodes: Sequence[Node]) -> None:
         """In the log, what was read and what it means."""
+        if not (self._settings.print_table or _log.isEnabledFor(logging.DEBUG)):
+            return
         for node, mean, deviation, risky in zip(nodes, load.mean, load.deviation, load.risk, strict=True):
             if np.isnan(mean):
                 _log.debug("node=%s %s: no statistics", node.name, load.resource)

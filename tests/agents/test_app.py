@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ import pytest
 
 from herodotus_agents import __version__
 from herodotus_agents.agent import Agent, BindError
+from herodotus_agents.agents import AGENTS
 from herodotus_agents.app import create_app
 from herodotus_agents.nodes import KnownNodes
 from herodotus_agents.registry import Loaded, load
 from tests.agents.builders import a_node, a_pod, asked, left, points, service
+from tests.processes import ROOT
 
 TIGHT = {"mean-free-cpu": "700", "std-free-cpu": "400"}
 
@@ -56,6 +59,16 @@ def test_an_agent_that_fails_to_load_is_reported_and_takes_no_other_down() -> No
     assert points(client, "foo", a_pod(), [a_node("n1")]) == {"n1": 1}
     assert list(client.get("/").json["failed"]) == ["broken"]
     assert "No module named" in client.post("/scheduler/priorities/broken", json={}).json["Error"]
+
+
+def test_a_copy_of_the_template_and_one_line_are_a_new_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "herodotus_agents/agents/foo.py").read_text()
+    (tmp_path / "barred.py").write_text(text.replace('"foo"', '"bar"').replace("return {}", 'return {"n1": "barred"}'))
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load(["bar"], {}, {}, known={**AGENTS, "bar": "barred:KIND"})
+    client = create_app(loaded).test_client()
+    assert left(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
+    assert points(client, "bar", a_pod(), [a_node("n1")]) == {"n1": 1}
 
 
 @pytest.mark.parametrize(
