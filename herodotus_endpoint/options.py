@@ -49,7 +49,9 @@ def settings(arguments: argparse.Namespace) -> Settings:
     """What the application is told."""
     return Settings(
         insecure=arguments.insecure,
-        limits=Limits(arguments.max_age, arguments.max_bytes, arguments.history_max_age),
+        limits=Limits(
+            arguments.max_age, arguments.max_bytes, arguments.history_max_age, dict(arguments.max_age_of or ())
+        ),
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
     )
@@ -222,6 +224,13 @@ def _store(parser: argparse.ArgumentParser) -> None:
         "--max-age", type=_seconds, default="7d", metavar="TIME", help="of decisions: 12h, 7d (default %(default)s)"
     )
     limits.add_argument(
+        "--max-age-of",
+        action="append",
+        type=_age_of,
+        metavar="NAMESPACE=TIME",
+        help="of one namespace's decisions, where it is shorter, repeatable: noisy=1h",
+    )
+    limits.add_argument(
         "--max-bytes",
         type=_bytes,
         default="4Gi",
@@ -256,6 +265,13 @@ def _seconds(value: str) -> float:
     if not match or not int(match[1]):
         raise argparse.ArgumentTypeError(f"{value!r} is not a time such as 90s, 12h or 7d")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def _age_of(value: str) -> tuple[str, float]:
+    namespace, equals, age = value.partition("=")
+    if not namespace or not equals:
+        raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME")
+    return namespace, _seconds(age)
 
 
 def _bytes(value: str) -> int:

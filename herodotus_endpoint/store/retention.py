@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.engine import Database, StoreUnavailableError
+from herodotus_endpoint.store.oldest import delete_oldest
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -39,11 +40,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """How long and how much. Ages count from ingest; `max_bytes` is of pages in use."""
+    """How long and how much. Ages count from ingest; `max_bytes` is of pages in use.
+
+    `max_age_of`: of some namespaces, in seconds; what is longer than `max_age_s` has no effect.
+    """
 
     max_age_s: float = 7 * 86_400
     max_bytes: int = 4 << 30
     history_max_age_s: float = 90 * 86_400
+    max_age_of: Mapping[str, float] = field(default_factory=dict)
 
 
 class Pruner:
@@ -64,6 +69,9 @@ class Pruner:
         pruned = 0
         while step := self._step(cutoff_us):
             pruned += step
+        for namespace, max_age_s in self._limits.max_age_of.items():
+            while step := self._step(now_us - int(max_age_s * 1e6), namespace):
+                pruned += step
         if pruned:
             with self._writer.transaction() as connection:
                 incarnations = list(connection.scalars(sa.select(INCARNATIONS.c.id)))
@@ -72,9 +80,11 @@ class Pruner:
         self._prune_rest(cutoff_us, now_us - int(self._limits.history_max_age_s * 1e6))
         return pruned
 
-    def _step(self, cutoff_us: int) -> int:
+    def _step(self, cutoff_us: int, namespace: str = "") -> int:
         """Delete some decisions that are too old, or any while the database is too large; how many."""
         with self._writer.transaction() as connection:
+            if namespace:
+                return delete_oldest(connection, cutoff_us, False, namespace)
             over = self._database.live_bytes(connection) > self._limits.max_bytes
             return self._database.delete_oldest(connection, cutoff_us, over)
 

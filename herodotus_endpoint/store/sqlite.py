@@ -13,16 +13,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import LIFETIME_S
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, READERS, Row, StoreError, migrated
-from herodotus_endpoint.store.schema import DECISIONS, ROLLUPS
+from herodotus_endpoint.store.oldest import delete_oldest
+from herodotus_endpoint.store.schema import ROLLUPS
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
 WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # what a burst leaves of the write-ahead log on disk
 TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
 VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
-STEP: Final = 200  # decisions looked at in one transaction: some 10 ms
-CHAINS: Final = 8  # deleted in one transaction: at most 256 decisions
 _WRITING: Final = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL")
 _TRIAL: Final = {
     "bucket": -1,
@@ -32,12 +30,6 @@ _TRIAL: Final = {
     "ingested_us": 0,
     "counters": sa.func.zeroblob(TRIAL_BYTES),
 }
-_CHAIN: Final = sa.tuple_(DECISIONS.c.incarnation_id, DECISIONS.c.base)
-_OLDEST: Final = (
-    sa.select(DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.base, DECISIONS.c.ingested_us)
-    .order_by(DECISIONS.c.id)
-    .limit(STEP)
-)
 
 
 class Sqlite:
@@ -82,16 +74,8 @@ class Sqlite:
             connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
 
     def delete_oldest(self, connection: sa.Connection, cutoff_us: int, over: bool) -> int:
-        """Whole chains. A chain is as old as its youngest member may be."""
-        rows = connection.execute(_OLDEST).all()
-        lasts_us = {row.id: 0 if row.base is None else int(LIFETIME_S * 1e6) for row in rows}
-        going = [row for row in rows if over or row.ingested_us + lasts_us[row.id] < cutoff_us]
-        alone = [row.id for row in going if row.base is None]
-        chains = list(dict.fromkeys((row.incarnation_id, row.base) for row in going if row.base is not None))
-        return sum(
-            connection.execute(DECISIONS.delete().where(gone)).rowcount
-            for gone in (DECISIONS.c.id.in_(alone), _CHAIN.in_(chains[:CHAINS]))
-        )
+        """Row by row: there are no partitions to drop."""
+        return delete_oldest(connection, cutoff_us, over)
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Of pages in use, whatever the file's size."""

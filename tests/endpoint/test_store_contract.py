@@ -219,6 +219,14 @@ def test_the_oldest_go_when_the_database_is_too_large(store: Store, clock: Clock
     assert left == list(range(left[0], 211))
 
 
+def test_a_namespace_can_have_a_shorter_age(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 40), *decisions(41, 80, namespace="noisy"))
+    clock.now_s += 7200
+    put(store, *decisions(81, 90, namespace="noisy"))
+    assert pruned(store, clock, max_age_of={"noisy": 3600.0}) == 40
+    assert sequences(store) == [*range(1, 41), *range(81, 91)]
+
+
 def test_nothing_is_stored_against_what_another_replica_pruned(replicas: Callable[[], Store], clock: Clock) -> None:
     one, other = replicas(), replicas()
     put(one, ROWS, *decisions(1, 5))
