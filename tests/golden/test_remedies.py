@@ -1,0 +1,91 @@
+"""What `--node X` says would have to change, when it is changed, makes the node fit.
+
+Recorded clusters of kube-scheduler are decided; every change that is proposed for a rejected node is made to the
+objects, and the pod decided again.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from herodotus_record.answers import node_answer
+from herodotus_record.one_node import rejections
+from scheduler.config import Configuration
+from tests.golden.test_golden import cases_of
+from tests.golden.test_weights import Recorded, decided
+
+Json = dict[str, Any]
+UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+
+def node_of(case: Json, name: str) -> Json:
+    return next(o for o in case["objects"] if o["kind"] == "Node" and o["metadata"]["name"] == name)
+
+
+def freed(case: Json, name: str, amount: str, resource: str) -> None:
+    """As if pods had gone: the node has so much more."""
+    allocatable = node_of(case, name)["status"]["allocatable"]
+    had = allocatable.get(resource, "0")
+    allocatable[resource] = f"{milli(had) + milli(amount)}m" if resource == "cpu" else str(whole(had) + whole(amount))
+
+
+def milli(text: str) -> int:
+    return int(text[:-1]) if text.endswith("m") else round(float(text) * 1000)
+
+
+def whole(text: str) -> int:
+    number, unit = re.fullmatch(r"([\d.]+)(\w*)", text).groups()  # type: ignore[union-attr]
+    return int(-(-float(number) * UNITS[unit] // 1))
+
+
+def followed(case: Json, name: str, step: str) -> bool:
+    """Makes one change; False where this test does not know how."""
+    pod, node = case["pod"], node_of(case, name)
+    if match := re.fullmatch(rf"free (\S+) (\S+) on {name}", step):
+        freed(case, name, *match.groups())
+    elif match := re.fullmatch(rf"tolerate (.+) \({name}\)", step):
+        for taint in match[1].split(" and "):
+            key, effect = taint.rsplit(":", 1)
+            toleration = {"key": key.partition("=")[0], "operator": "Exists", "effect": effect}
+            pod["spec"].setdefault("tolerations", []).append(toleration)
+    elif step == f"uncordon {name}":
+        node["spec"].pop("unschedulable", None)
+        taints = [t for t in node["spec"].get("taints") or [] if t["key"] != "node.kubernetes.io/unschedulable"]
+        node["spec"]["taints"] = taints
+    elif match := re.fullmatch(rf"label {name} so that it matches ([\w./-]+)=([\w.-]+)", step):
+        node["metadata"].setdefault("labels", {})[match[1]] = match[2]
+    else:
+        return False
+    return True
+
+
+def slot_of(of: Recorded, name: str) -> int:
+    slot = of.table.slot_of(name)
+    assert slot is not None
+    return slot
+
+
+@pytest.mark.parametrize(("family", "least"), [("resources", 40), ("taints", 60), ("mixed", 20), ("edge", 2)])
+def test_a_node_fits_once_the_proposed_changes_are_made(family: str, least: int) -> None:
+    checked = 0
+    for case in cases_of(family):
+        question = {k: v for k, v in case.items() if k not in ("expect", "config")}
+        before = decided(question, Configuration())
+        for slot, name in enumerate(before.table.names):
+            if not name or not rejections(before.decision, slot):
+                continue
+            steps = node_answer(before.decision, before.table, slot)["toMakeItFeasible"]
+            changed = copy.deepcopy(question)
+            if not all(followed(changed, name, step) for step in steps):
+                continue
+            after = decided(changed, Configuration())
+            left = rejections(after.decision, slot_of(after, name))
+            if any(step.startswith("label ") for step in steps):  # the node counts as a domain to spread over only now
+                left = [(plugin, verdict) for plugin, verdict in left if plugin != "PodTopologySpread"]
+            assert not left, f"{case['id']} {name}: {steps}, and then {left}"
+            checked += 1
+    assert checked >= least, checked
