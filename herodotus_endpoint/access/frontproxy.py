@@ -17,6 +17,7 @@ import ssl
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -29,6 +30,7 @@ from herodotus_endpoint.access.user import User
 PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 EVERY_S: Final = 60.0  # how often the settings are read: they change once in years
 RETRY_S: Final = 5.0  # while they cannot be read; those that were known stay
+REMEMBERED: Final = 256  # certificates: a few API servers and schedulers, and those that they had before
 _log: Final = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, str]]  # as sent, in order; names in any case
@@ -47,10 +49,8 @@ class FrontProxy:
 
     def sent(self, certificate: bytes) -> bool:
         """Whether a client certificate (DER, its dates checked by TLS) is the front proxy's."""
-        if not self.authority:
-            return False
-        shown = x509.load_der_x509_certificate(certificate)
-        return issued_by(shown, self.authority) and (not self.allowed_names or common_name(shown) in self.allowed_names)
+        name = certified_name(certificate, self.authority)
+        return name is not None and (not self.allowed_names or name in self.allowed_names)
 
     def reader(self, headers: Headers) -> User | None:
         """Whom the headers name; None where they name nobody."""
@@ -121,15 +121,16 @@ def settings(data: Mapping[str, Any]) -> FrontProxy:
         raise NoAnswerError(f"extension-apiserver-authentication is not as it should be: {e}") from e
 
 
-def common_name(certificate: x509.Certificate) -> str:
-    """The subject's common name; "" where it has none."""
-    found = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+@lru_cache(maxsize=REMEMBERED)  # a client shows the same one with every request, and a signature takes a millisecond
+def certified_name(certificate: bytes, authority: str) -> str | None:
+    """The common name in a certificate (DER) that one of the authority's own has signed; None where none has."""
+    if not authority:
+        return None
+    shown = x509.load_der_x509_certificate(certificate)
+    if not any(_issued(shown, by) for by in x509.load_pem_x509_certificates(authority.encode())):
+        return None
+    found = shown.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(found[0].value) if found else ""
-
-
-def issued_by(certificate: x509.Certificate, authority: str) -> bool:
-    """Whether one of the certificates in a PEM has signed this one itself."""
-    return any(_issued(certificate, by) for by in x509.load_pem_x509_certificates(authority.encode()))
 
 
 def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cryptography import x509
-
 from herodotus_endpoint.access.apiserver import NoAnswerError
-from herodotus_endpoint.access.frontproxy import common_name, issued_by
+from herodotus_endpoint.access.frontproxy import certified_name
 from herodotus_endpoint.access.identity import Environ, bearer_token, client_certificate
 from herodotus_endpoint.access.rights import Rights
 from herodotus_endpoint.errors import ApiError, busy
@@ -43,11 +41,8 @@ class Senders:
         return self.clusters[name]
 
     def _certified(self, environ: Environ) -> str:
-        der, authority = client_certificate(environ), self.authority()
-        if not der or not authority:
-            return ""
-        certificate = x509.load_der_x509_certificate(der)
-        return common_name(certificate) if issued_by(certificate, authority) else ""
+        der = client_certificate(environ)
+        return (certified_name(der, self.authority()) or "") if der else ""
 
     def _tokened(self, environ: Environ) -> str:
         token = bearer_token(environ)
