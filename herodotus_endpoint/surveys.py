@@ -3,7 +3,7 @@
 Owns: routes, parameters, which decisions make up an answer, and how many are read at most. Does not own: documents
 (`herodotus_record`), statements (`store`), who may see what (`questions`).
 
-Rows of a list cost microseconds, a whole decision of 5,000 nodes up to 20 ms. So rows find what is asked about, and
+Rows of a list cost microseconds, a whole decision of 5,000 nodes 4 to 20 ms. So rows find what is asked about, and
 whole decisions are read of the newest alone; an answer says of how many.
 
 Invariant: no request reads more than LOOKED_AT rows twice, and MOST_READ decisions.

@@ -26,6 +26,7 @@ from herodotus_record.units import natural_key, timestamp
 
 Json = dict[str, Any]
 
+TOLD: Final = 200  # nodes, those that win most; 0.2 kB each
 MOVED: Final = 20  # decisions with another winner that are told one by one
 
 
@@ -64,6 +65,8 @@ def balance(
         }
         for node in expected
     ]
+    most = sorted(rows, key=lambda row: (-max(row["won"], row["wouldWin"] or 0), -row["fit"], natural_key(row["node"])))
+    told = sorted(most[:TOLD], key=lambda row: (-row["won"], natural_key(row["node"])))
     moves = [_move(r, w) for r, w in zip(sample, weighed, strict=bool(weights)) if not w.stays]
     return {
         "apiVersion": API_VERSION,
@@ -79,7 +82,8 @@ def balance(
             for p, w in plugins.items()
         ],
         "otherReasons": {by: n for by, n in _all(wins).most_common() if by not in plugins},
-        "nodes": sorted(rows, key=lambda row: (-row["won"], natural_key(row["node"]))),
+        "nodes": told,
+        "nodesOmitted": len(rows) - len(told),
         "weights": dict(weights) or None,
         "moved": len(moves) if weights else None,
         "moves": moves[:MOVED],

@@ -20,7 +20,7 @@ def screen(answer: Json, view: View) -> list[Block]:
     """Each node's wins, each plugin's part, and with other weights what would have gone elsewhere."""
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
-    left_out = len(answer["nodes"]) - len(nodes)
+    left_out = len(answer["nodes"]) - len(nodes) + answer["nodesOmitted"]
     over = "all" if answer["complete"] else "the newest"
     title = f"{over} {count(answer['decisions'], 'placement')} of the last {age(answer['since'], view.now)}"
     moves = answer["moves"] if whole else answer["moves"][:_MOVES]
@@ -28,7 +28,9 @@ def screen(answer: Json, view: View) -> list[Block]:
     sections: list[list[Block]] = [
         [Sides("balance", title), Line(answer["headline"], "strong")],
         [_nodes(nodes, weighed=answer["weights"] is not None)] if nodes else [],
-        [Line(f"… {count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
+        [Line(f"… {count(left_out, 'more node')} that won no more{'' if whole else ': -o wide'}", "dim")]
+        if left_out
+        else [],
         [_plugins(answer)] if answer["plugins"] else [],
         [facts([("ALSO", listed([f"{by} {n}" for by, n in answer["otherReasons"].items()], 5))])],
         [_moves(moves)] if moves else [],

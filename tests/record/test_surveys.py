@@ -179,3 +179,12 @@ def test_a_weight_for_a_plugin_that_did_not_score_is_refused() -> None:
 def test_nothing_placed_is_no_division_by_zero() -> None:
     document = balance([], {}, since_us=0, until_us=1, complete=True)
     assert (document["headline"], document["nodes"]) == ("No pod was placed.", [])
+
+
+def test_of_many_nodes_those_are_told_that_win() -> None:
+    nodes = tuple(f"worker-{i}" for i in range(1, 302))
+    best = {"worker-301": {"NodeResourcesFit": 90}}
+    document = balance([recorded(nodes=nodes, points=best)], {}, since_us=0, until_us=1, complete=True)
+    assert (len(document["nodes"]), document["nodesOmitted"]) == (200, 101)
+    assert document["nodes"][0]["node"] == "worker-301"
+    assert document["headline"].startswith("1 pod went to 1 of 301 nodes.")
