@@ -116,16 +116,17 @@ def convert_policy(arguments: argparse.Namespace) -> None:
 def annotate_usage(arguments: argparse.Namespace) -> None:
     """Free cpu and memory."""
     chosen = _annotating(os.environ)
-    measure = usage.Usage(
-        _prometheus(arguments, chosen),
-        chosen.node_exp_port,
-        chosen.use_forecast,
-        chosen.use_req,
-        float(chosen.memory_window_seconds),
-        float(chosen.cpu_window_seconds),
-        chosen.rate_seconds,
-    )
-    _annotate(arguments, measure, chosen)
+    with _prometheus(arguments, chosen) as prometheus:
+        measure = usage.Usage(
+            prometheus,
+            chosen.node_exp_port,
+            chosen.use_forecast,
+            chosen.use_req,
+            float(chosen.memory_window_seconds),
+            float(chosen.cpu_window_seconds),
+            chosen.rate_seconds,
+        )
+        _annotate(arguments, measure, chosen)
 
 
 def annotate_allocation(arguments: argparse.Namespace) -> None:
@@ -137,11 +138,11 @@ def annotate_allocation(arguments: argparse.Namespace) -> None:
 def annotate_congestion(arguments: argparse.Namespace) -> None:
     """Use of the network."""
     chosen = _annotating(os.environ)
-    prometheus = _prometheus(arguments, chosen)
-    measure = congestion.Congestion(
-        prometheus, chosen.node_exp_port, arguments.devices, arguments.capacity, chosen.rate_seconds
-    )
-    _annotate(arguments, measure, chosen)
+    with _prometheus(arguments, chosen) as prometheus:
+        measure = congestion.Congestion(
+            prometheus, chosen.node_exp_port, arguments.devices, arguments.capacity, chosen.rate_seconds
+        )
+        _annotate(arguments, measure, chosen)
 
 
 def annotate_price(arguments: argparse.Namespace) -> None:

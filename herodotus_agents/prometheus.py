@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 import msgspec
@@ -51,6 +51,12 @@ class Prometheus:
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None) -> None:
         """`transport`: instead of the network."""
         self._http = httpx.Client(base_url=url.rstrip("/"), timeout=timeout_s, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     def instant(self, query: str) -> list[Series]:
         """The value of each series now. PrometheusError."""

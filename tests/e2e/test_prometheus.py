@@ -1,0 +1,227 @@
+"""With a real Prometheus and real node exporters: what is measured reaches nodes, scores and records.
+
+Two nodes: `busy` is this machine, `quiet` one on which time stands still (an exporter that reads copies of /proc).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from herodotus_agents.__main__ import main
+from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
+from tests.processes import Process, eventually, free_port
+
+PROMETHEUS, EXPORTER = shutil.which("prometheus"), shutil.which("prometheus-node-exporter")
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(
+        PROMETHEUS is None or EXPORTER is None,
+        reason="NOT RUN WITH A REAL PROMETHEUS: no prometheus and prometheus-node-exporter on PATH",
+    ),
+]
+
+ADDRESSES = {"busy": "127.0.0.1", "quiet": "127.0.0.2"}
+COLLECTORS = ("netdev", "uname", "cpu", "meminfo")
+
+
+@dataclass
+class Measured:
+    """A running Prometheus over both exporters."""
+
+    url: str
+    exporter_port: int
+    process: Process
+
+    def ask(self, query: str) -> dict[str, float]:
+        """Values by the label `nodename`."""
+        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}).json()
+        return {r["metric"].get("nodename", ""): float(r["value"][1]) for r in answer["data"]["result"]}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[Measured]:
+    frozen = tmp_path / "proc"
+    for file in ("stat", "meminfo", "net/dev", "cpuinfo"):
+        copy = frozen / file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(Path("/proc", file).read_bytes())
+    port = free_port()
+    proc = {"busy": "/proc", "quiet": str(frozen)}
+    started = [
+        Process(
+            f"exporter of {name}",
+            [
+                str(EXPORTER),
+                f"--web.listen-address={address}:{port}",
+                f"--path.procfs={proc[name]}",
+                "--collector.disable-defaults",
+                "--no-collector.netdev.netlink",
+                "--collector.netdev.device-exclude=^none$",  # some builds leave out lo
+                *(f"--collector.{collector}" for collector in COLLECTORS),
+            ],
+            tmp_path / f"exporter-{name}.log",
+        )
+        for name, address in ADDRESSES.items()
+    ]
+    own_port = free_port()
+    started.append(_prometheus(tmp_path, port, own_port))
+    running = Measured(f"http://127.0.0.1:{own_port}", port, started[-1])
+    try:
+        eventually(lambda: _ready(running), "Prometheus to have both nodes", 60)
+        yield running
+    finally:
+        for process in started:
+            process.stop()
+
+
+def _prometheus(directory: Path, exporters: int, port: int) -> Process:
+    named = [
+        {
+            "source_labels": ["__name__", "instance"],
+            "regex": f"node_uname_info;{address}:.*",
+            "target_label": "nodename",
+            "replacement": name,
+        }
+        for name, address in ADDRESSES.items()
+    ]
+    job = {
+        "job_name": "nodes",
+        "static_configs": [{"targets": [f"{address}:{exporters}" for address in ADDRESSES.values()]}],
+        "metric_relabel_configs": named,
+    }
+    config = directory / "prometheus.yml"
+    config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}))
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={config}",
+        f"--storage.tsdb.path={directory / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    return Process("prometheus", command, directory / "prometheus.log")
+
+
+def _ready(measured: Measured) -> bool:
+    try:
+        received = "rate(node_network_receive_bytes_total{device='lo'}[5s])"
+        rates = measured.ask(f"{received} * on(instance) group_left(nodename) node_uname_info")
+    except (httpx.HTTPError, ValueError):  # not up yet
+        return False
+    return rates.keys() == ADDRESSES.keys()
+
+
+@pytest.fixture
+def loopback() -> Iterator[None]:
+    """Traffic on the loopback device, until the test ends."""
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def receive() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while connection.recv(1 << 16):
+                    pass
+
+        def send() -> None:
+            with socket.create_connection(server.getsockname()) as connection:
+                while not done.wait(0.01):
+                    connection.sendall(bytes(1 << 16))
+
+        threads = [threading.Thread(target=work) for work in (receive, send)]
+        for thread in threads:
+            thread.start()
+        yield
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def nodes(cluster: Cluster) -> None:
+    for name, address in ADDRESSES.items():
+        made = node(name)
+        made["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
+        cluster.create("/api/v1/nodes", made)
+        if cluster.kind == "real":  # the status of a new object is not taken from the request
+            cluster.patch(f"/api/v1/nodes/{name}/status", {"status": made["status"]})
+
+
+def network_traffic(url: str, **args: Any) -> dict[str, Any]:
+    plugins = {
+        "preScore": {"enabled": [{"name": "NetworkTraffic"}]},
+        "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NetworkTraffic"}]},
+    }
+    given = {"ip": url, "deviceName": "lo", "timeRange": 1, "refreshSeconds": 1, **args}
+    config = [{"name": "NetworkTraffic", "args": given}]
+    return {"profiles": [{"schedulerName": SCHEDULER, "plugins": plugins, "pluginConfig": config}]}
+
+
+@pytest.mark.usefixtures("loopback")
+def test_replicas_land_on_the_quiet_node_and_without_prometheus_placement_goes_on(
+    cluster: Cluster, namespace: str, measured: Measured, tmp_path: Path
+) -> None:
+    nodes(cluster)
+    running = Herodotus(cluster, tmp_path, **network_traffic(measured.url, maxAgeSeconds=4))
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    try:
+        cluster.create(pods, pod("warm"))  # the first answer may not be there yet
+        eventually(lambda: "warm" in cluster.bound(namespace), "the first pod to be bound")
+        eventually(lambda: measured.ask("rate(node_network_receive_bytes_total{device='lo'}[5s]) > 100000"), "traffic")
+        for name in ("nginx-1", "nginx-2"):
+            cluster.create(pods, pod(name))
+            bound = eventually(lambda n=name: cluster.bound(namespace).get(n), f"{name} to be bound")
+            assert bound["spec"]["nodeName"] == "quiet"
+        eventually(lambda: len(running.decisions(namespace)) == 3, "the decisions")
+        scores = {
+            row["node"]: row["scores"]["NetworkTraffic"]
+            for row in running.explanation(namespace, "nginx-2", all="true")["ranking"]
+        }
+        assert (scores["busy"]["normalized"], scores["quiet"]) == (0, {"raw": 0, "normalized": 100, "weighted": 100})
+        assert scores["busy"]["raw"] > 10_000
+        measured.process.kill()
+        eventually(
+            lambda: _unanswered(running, cluster, namespace), "a record that says why nothing was scored", 60, 1.0
+        )
+    finally:
+        running.stop()
+
+
+def _unanswered(running: Herodotus, cluster: Cluster, namespace: str) -> bool:
+    """Place one more pod; whether its record says that Prometheus is away."""
+    name, before = f"later-{os.urandom(3).hex()}", len(running.decisions(namespace))
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod(name))
+    eventually(lambda: name in cluster.bound(namespace), "the pod to be bound")
+    eventually(lambda: len(running.decisions(namespace)) > before, "the decision")
+    marks = running.explanation(namespace, name)["marks"]
+    return any("NetworkTraffic: the last answer of Prometheus is" in mark for mark in marks)
+
+
+def test_the_usage_annotator_writes_what_the_exporters_measure(
+    cluster: Cluster, measured: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes(cluster)
+    for key, value in {
+        "NODE_EXP_PORT": str(measured.exporter_port),
+        "RATE_SECONDS": "5",
+        "CPU_WINDOW_SECONDS": "10",
+        "MEMORY_WINDOW_SECONDS": "10",
+    }.items():
+        monkeypatch.setenv(key, value)
+    where = ["--kubeconfig", str(cluster.kubeconfig), "--prometheus", measured.url]
+    assert main(["annotate", "usage", "--once", *where]) == 0
+    written = {name: cluster.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in ADDRESSES}
+    keys = {f"{statistic}-free-{resource}" for statistic in ("mean", "std") for resource in ("cpu", "memory")}
+    assert all(keys <= found.keys() for found in written.values())
+    available = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
+    assert float(written["busy"]["mean-free-memory"]) == pytest.approx(available, rel=0.25)
+    assert written["quiet"]["std-free-memory"] == written["quiet"]["mean-free-cpu"] == "0"  # nothing moves there
