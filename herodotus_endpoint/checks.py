@@ -63,10 +63,15 @@ def _decision(d: Decision) -> None:
         _within(-MAX_WEIGHT, MAX_WEIGHT, weight=s.weight)
         if s.normalized.itemsize > 2 and _beyond(s.normalized, MAX_SCORE):
             raise CodecError(f"scores[{s.plugin}].normalized holds a value beyond {MAX_SCORE}")
-        if len(s.raw) != len(s.normalized):
+        if len(s.raw) != len(s.normalized) and not (_unsaid(d) and not len(s.raw)):
             raise CodecError(f"scores[{s.plugin}] has raw scores without normalised ones, or the reverse")
     if d.totals.itemsize > 4 and _beyond(d.totals, MAX_TOTAL):
         raise CodecError(f"totals holds a value beyond {MAX_TOTAL}")
+
+
+def _unsaid(d: Decision) -> bool:
+    """Whether the record says that it does not know raw scores: those of a log."""
+    return "scores.raw" in d.unknown
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from herodotus_record import reasons
-from herodotus_record.document import retry, woken_by
+from herodotus_record.document import blank, retry, woken_by
 from herodotus_record.explain import (
     Json,
     headline,
@@ -38,6 +38,18 @@ from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
 NAMED = 8  # nodes named for one reason in a default answer
+_SHARED = {  # fields of the whole record that the answer has elsewhere
+    "times.podCreatedAt": "attempt.podCreatedAt",
+    "times.queuedAt": "attempt.queuedAt",
+    "times.phaseSeconds": "attempt.phaseSeconds",
+    "times.queueSeconds": "attempt.queueSeconds",
+    "scheduler.profile": "attempt.profile",
+    "scheduler.identity": "attempt.scheduler",
+    "scheduler.version": "attempt.version",
+    "snapshot.nodes": "nodes.total",
+    "snapshot.evaluated": "nodes.evaluated",
+    "snapshot.feasible": "nodes.feasible",
+}
 PER_NODE = 20  # up to this many nodes, a default answer lists every node on its own
 
 
@@ -76,9 +88,7 @@ def pod_explanation(
             "feasible": decision.nodes_feasible,
             "notEvaluated": _not_evaluated(decision),
         },
-        "tie": {"nodes": sorted((table.names[s] for s in decision.ties), key=natural_key), "seed": decision.seed}
-        if decision.ties
-        else None,
+        "tie": _tie(decision, table),
         "margin": _margin(decision, table),
         "preFilters": [_plugin_verdict(v) for v in decision.pre_filters],
         "narrowedBy": list(decision.narrowed_by),
@@ -94,6 +104,7 @@ def pod_explanation(
     }
     if every_node or node or decision.nodes_total <= PER_NODE:
         answer["perNode"] = [node_answer(decision, table, slot) for slot in slots]
+    blank(answer, [_SHARED.get(path, path) for path in decision.unknown if path in _SHARED or path.startswith("pod.")])
     return answer
 
 
@@ -151,10 +162,10 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
 
 
 def _not_evaluated(decision: Decision) -> Json:
-    """Nodes that no filter looked at, counted by why."""
+    """Nodes that no filter looked at, counted by why. Of those that are not recorded it is not known."""
     counts: Json = {}
     for value in decision.evaluation:
-        if value not in (Evaluation.EVALUATED, Evaluation.ABSENT):
+        if value not in (Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.UNRECORDED):
             name = Evaluation(value).label
             counts[name] = counts.get(name, 0) + 1
     return counts
@@ -185,6 +196,13 @@ def _candidate(c: Candidate) -> Json:
     }
 
 
+def _tie(decision: Decision, table: NodeTable) -> Json | None:
+    if not decision.ties:
+        return None
+    seed = None if "seed" in decision.unknown else decision.seed
+    return {"nodes": sorted((table.names[s] for s in decision.ties), key=natural_key), "seed": seed}
+
+
 def _margin(decision: Decision, table: NodeTable) -> Json | None:
     ahead = margin(decision)
     if ahead is None:
@@ -194,11 +212,12 @@ def _margin(decision: Decision, table: NodeTable) -> Json | None:
 
 def _filters(decision: Decision) -> list[Json]:
     rows = []
+    evaluated = sum(e == Evaluation.EVALUATED for e in decision.evaluation)
     for f in decision.filters:
         # slots that were not evaluated hold 0, which is Success
         rejected = sum(map([v.against for v in f.verdicts].__getitem__, f.ids))
         not_run = sum(map([v == NOT_RUN for v in f.verdicts].__getitem__, f.ids))
-        ran = 0 if f.skipped else decision.nodes_evaluated - not_run
+        ran = 0 if f.skipped else evaluated - not_run
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
     return rows
 
@@ -212,7 +231,7 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
     }
     row["scores"] = {
         s.plugin: {
-            "raw": s.raw[slot],
+            "raw": s.raw[slot] if len(s.raw) else None,
             "normalized": s.normalized[slot],
             "weighted": s.normalized[slot] * s.weight,
         }

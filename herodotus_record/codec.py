@@ -30,7 +30,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, HighWater, NodeRows, Outcome
+from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, HighWater, NodeRows, Outcome, Source
 
 VERSION: Final = 1
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
@@ -189,7 +189,9 @@ def _validate_decision(d: Decision) -> None:
     _check(len(d.rank) == slots, "rank", d.rank, slots)
     if d.chosen is not None and not 0 <= d.chosen < slots:
         raise CodecError("chosen names a slot that is not there")
-    if not 0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= slots:
+    # a log counts nodes that it never names
+    most = d.nodes_total if d.key.source is Source.LOGGED else slots
+    if not 0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= most:
         raise CodecError("node counts are not in order")
 
 

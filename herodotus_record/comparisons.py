@@ -60,7 +60,7 @@ def pod_comparison(pods: Sequence[Recorded]) -> Json:
         "kind": "PodComparison",
         "metadata": {"namespace": first.decision.pod.namespace, "name": first.decision.pod.name},
         "headline": _headline_of_pods(earlier, later),
-        "sameQuestion": first.decision.pod.digest == second.decision.pod.digest,
+        "sameQuestion": first.decision.pod.digest == second.decision.pod.digest != "",
         "secondsApart": (later.decision.times.started_us - earlier.decision.times.started_us) / 1e6,
         "pods": [_pod(pod) for pod in pods],
         "differences": {

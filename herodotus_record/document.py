@@ -2,7 +2,8 @@
 
 Owns: the document's shape. Does not own: answers to questions (`answers`), which are small and derived.
 
-Invariant: nothing of the frame is missing; columns become objects by node name, absent nodes are left out.
+Invariant: nothing of the frame is missing; columns become objects by node name, absent nodes are left out; what the
+record does not know is null.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
     d = decision
     nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
     evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
-    return {
+    document: Json = {
         "apiVersion": API_VERSION,
         "kind": "Decision",
         "metadata": {
@@ -96,6 +97,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "postFilters": [_plugin_verdict(v) for v in d.post_filters],
             "preemption": asdict(d.preemption) if d.preemption else None,
             "marks": list(d.marks),
+            "unknown": list(d.unknown),
         },
         "status": {
             "state": state(d, outcomes),
@@ -117,6 +119,21 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             ],
         },
     }
+    blank(document["spec"], d.unknown)
+    return document
+
+
+def blank(document: Json, unknown: Sequence[str]) -> None:
+    """Null for what is not known. `unknown`: paths such as `pod.requests`; of a list, in each of its entries."""
+    for path in unknown:
+        *parents, last = path.split(".")
+        holders: list[Any] = [document]
+        for name in parents:
+            found = (holder.get(name) for holder in holders)
+            holders = [h for f in found for h in (f if isinstance(f, list) else [f]) if isinstance(h, dict)]
+        for holder in holders:
+            if last in holder:
+                holder[last] = None
 
 
 def woken_by(d: Decision) -> Json | None:

@@ -25,6 +25,7 @@ from herodotus_record.model import (
     Outcome,
     Path,
     Reason,
+    Source,
 )
 from herodotus_record.one_node import (
     asks,
@@ -96,6 +97,8 @@ def headline_of_node(decision: Decision, table: NodeTable, slot: int) -> str:
     """How one node fared, in one sentence."""
     node, feasible = table.names[slot], decision.nodes_feasible
     unseen = why_not_evaluated(decision, slot)
+    if decision.evaluation[slot] == Evaluation.UNRECORDED:
+        return f"{node}: {unseen}."
     if unseen:
         return f"{node} was not looked at: {unseen}."
     against = rejections(decision, slot)
@@ -125,9 +128,12 @@ def signed(shares: Shares, most: int = 3) -> str:
 def headline(decision: Decision, table: NodeTable) -> str:
     """What happened, in one sentence."""
     total, feasible = decision.nodes_total, decision.nodes_feasible
+    out_of = f"{decision.nodes_evaluated} that were looked at" if "snapshot.nodes" in decision.unknown else str(total)
     if decision.chosen is None:
         return _headline_unplaced(decision, table)
     node = table.names[decision.chosen]
+    if decision.key.source is Source.LOGGED and not decision.scores:
+        return _headline_unscored(decision, node)
     if decision.path is Path.NOMINATED:
         return f"On {node}: nominated by an earlier attempt's preemption, and it fits."
     if decision.path is Path.ONLY_FEASIBLE:
@@ -139,11 +145,11 @@ def headline(decision: Decision, table: NodeTable) -> str:
     if decision.ties:
         return (
             f"On {node}: drawn among {len(decision.ties)} nodes with the best total"
-            f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {total}."
+            f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {out_of}."
         )
     shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in ahead.shares[:3])
     return (
-        f"On {node}: best of {feasible} feasible nodes out of {total},"
+        f"On {node}: best of {feasible} feasible nodes out of {out_of},"
         f" {count(ahead.points, 'point')} ahead of {table.names[ahead.runner_up]} ({shares})."
     )
 
@@ -153,10 +159,22 @@ def summary(decision: Decision, table: NodeTable) -> str:
     return decision.message or headline(decision, table)
 
 
+def _headline_unscored(decision: Decision, node: str) -> str:
+    """Of a log that has no scores, or whose only feasible node needed none."""
+    feasible, looked = decision.nodes_feasible, decision.nodes_evaluated
+    if "snapshot.feasible" in decision.unknown:
+        return f"On {node}: how many nodes fitted, and their scores, are not in the log."
+    if decision.path is Path.ONLY_FEASIBLE:
+        return f"On {node}: the only node of {looked} that fits; scoring was not needed."
+    if decision.path is Path.UNKNOWN:
+        return f"On {node}: the one node that was looked at, and it fits; why no other was is not in the log."
+    return f"On {node}: one of {feasible} feasible nodes out of {looked} that were looked at; no scores in the log."
+
+
 def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
-    if decision.chosen is not None:
-        return []
+    if decision.chosen is not None or Evaluation.UNRECORDED in decision.evaluation:
+        return []  # a node that is not recorded may be nearer
     rejected = (slot for slots in first_rejections(decision).values() for slot in slots)
     effort = [(len(obstacles(decision, slot)), _shortfall(decision, table, slot), slot) for slot in rejected]
     if not effort:
@@ -257,6 +275,9 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in first_rejections(decision).items():
         by_filter.setdefault(position, []).extend(slots)
+    if decision.key.source is Source.LOGGED:
+        told, total = sum(map(len, by_filter.values())), decision.nodes_total
+        return f"No node fits. Of {told} of {total} nodes the log says which filter rejected them."
     if not by_filter:
         if decision.narrowed_by:
             return f"No node fits: {', '.join(decision.narrowed_by)} names no node of the cluster."

@@ -61,6 +61,7 @@ class Evaluation(IntEnum):
     NOT_SAMPLED = 3  # enough feasible nodes had been found (percentageOfNodesToScore)
     NOT_NEEDED = 4  # the nominated node fitted, so no other was looked at
     NOT_REACHED = 5  # the cycle ended before: PreFilter rejected the pod, or an error
+    UNRECORDED = 6  # the record does not say: it was read from a log that does not
 
     @property
     def label(self) -> str:
@@ -76,6 +77,7 @@ class Path(str, Enum):
     NOMINATED = "nominated-node"  # status.nominatedNodeName named it and it fits
     NONE = "no-feasible-node"
     ERROR = "error"
+    UNKNOWN = "unknown"  # a node was chosen; why no other fitted, or was looked at, is not recorded
 
 
 class Source(str, Enum):
@@ -286,6 +288,7 @@ class Decision:
     marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
     woken_by: WokenBy | None = None  # what ended its wait for an event; None where it had not waited for one
     retry: Retry | None = None  # None where a node was chosen, and in records of writers that do not say
+    unknown: tuple[str, ...] = ()  # fields whose value means nothing, by their path in the document's `spec`
 
     @property
     def ties(self) -> tuple[int, ...]:

@@ -157,7 +157,7 @@ def filters(changed: FilterColumn) -> Decision:
     [
         (replace(A, evaluation=array("B", [0])), "evaluation has 1 entries for 3 slots"),
         (replace(A, evaluation=array("B")), "evaluation has 0 entries for 3 slots"),
-        (replace(A, evaluation=array("B", [0, 6, 0])), "evaluation holds an unknown value"),
+        (replace(A, evaluation=array("B", [0, 7, 0])), "evaluation holds an unknown value"),
         (replace(A, evaluation=array("b", [0, -1, 0])), "evaluation holds an unknown value"),
         (filters(replace(FIT, ids=array("B", [0]))), "filters[NodeResourcesFit].ids has 1 entries for 3 slots"),
         (
