@@ -28,6 +28,7 @@ from scheduler.evaluate import ManifestError, NoCluster
 from scheduler.evaluate.cases import CASE, FORMS, CaseError, answer, evaluate_lines
 from scheduler.evaluate.files import evaluate_files
 from scheduler.kube.credentials import CredentialsError
+from scheduler.logged import command as read_log
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
 from scheduler.recorder import endpoint, shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
@@ -62,6 +63,7 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> in
         endpoint.EndpointError,
         ManifestError,
         PluginLoadError,
+        read_log.ReadLogError,
         RefusedError,
     ) as e:
         _say("error", e)
@@ -210,6 +212,8 @@ def _parser() -> argparse.ArgumentParser:
     _spool_option(ship)
     ship.add_argument("--endpoint", required=True, type=_url, metavar="URL", help="the decisions service")
     endpoint.add_options(ship)
+    log = _command(commands, "read-log", read_log.read_log, "tell the decisions in another scheduler's log")
+    read_log.add_options(log, _url)
     return parser
 
 

@@ -1,0 +1,70 @@
+"""The lines of a file or of standard input, once or for ever.
+
+Owns: reading, following, files that are rotated or cut under it. Does not own: what lines mean.
+
+Invariant: holds one line of at most LINE_BYTES; of a longer one the rest is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+LINE_BYTES: Final = 1 << 20  # a fit error on 5,000 nodes with a reason each is 500 kB
+POLL_S: Final = 0.5
+
+
+def lines_of(file: BinaryIO) -> Iterator[str]:
+    """Until the file ends."""
+    long = False
+    while line := file.readline(LINE_BYTES):
+        if not long:
+            yield _text(line)
+        long = not line.endswith(b"\n")
+
+
+def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[str | None, None, None]:
+    """The lines of a file that is still written, for ever; None whenever there is no new one.
+
+    Goes on at the start of the new file where the name is another file's (rotated), or the file is shorter than what
+    was read (cut). OSError when there is no such file at first.
+    """
+    file, part = path.open("rb"), b""
+    try:
+        while True:
+            line = file.readline(LINE_BYTES)
+            if line.endswith(b"\n") or len(part) >= LINE_BYTES:
+                if len(part) < LINE_BYTES:
+                    yield _text(part + line)
+                part = b"" if line.endswith(b"\n") else part
+                if line:
+                    continue
+            part = (part + line)[:LINE_BYTES]
+            if line:
+                continue
+            yield None
+            sleep(POLL_S)
+            if _replaced(path, file):
+                file.close()
+                file, part = path.open("rb"), b""
+    finally:
+        file.close()
+
+
+def _replaced(path: Path, file: BinaryIO) -> bool:
+    """Whether the name leads to something else than what is open, of which everything was read."""
+    try:
+        now = path.stat()
+    except OSError:
+        return False  # between two files: the next look finds the new one
+    held = os.fstat(file.fileno())
+    if (now.st_ino, now.st_dev) != (held.st_ino, held.st_dev):
+        return file.tell() >= held.st_size
+    return now.st_size < file.tell()
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")

@@ -1,0 +1,81 @@
+"""Nodes by name: a slot for each node that the log named.
+
+A log names nodes and says nothing of what they have, so the rows of this table have no amounts and no UIDs.
+
+Invariant: a slot is one node's as long as the log does not say that the node was removed; then it may be another's.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from herodotus_record.model import NodeRows
+
+
+class Nodes:
+    """Name -> slot, with the rows that changed since they were last taken."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []  # by slot; "" where it is free
+        self.generation = 0
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._since: list[int] = []
+        self._touched: set[int] = set()
+        self._base = -1
+
+    def slot(self, name: str) -> int:
+        """The node's slot; a node that was not named before gets one."""
+        known = self._slots.get(name)
+        if known is not None:
+            return known
+        if self._free:
+            slot = self._free.pop()
+        else:
+            slot = len(self.names)
+            self.names.append("")
+            self._since.append(-1)
+        self._slots[name] = slot
+        self._set(slot, name)
+        return slot
+
+    def remove(self, name: str) -> None:
+        """The log says that the node is gone."""
+        slot = self._slots.pop(name, None)
+        if slot is not None:
+            self._free.append(slot)
+            self._set(slot, "")
+
+    def changes(self, cluster: str, incarnation: str) -> NodeRows | None:
+        """The rows that changed since the last call; None where none did. The first is a whole table."""
+        if not self._touched and self._base >= 0:
+            return None
+        rows = self._rows(sorted(self._touched), self._base, cluster, incarnation)
+        self._touched.clear()
+        self._base = self.generation
+        return rows
+
+    def table(self, cluster: str, incarnation: str) -> NodeRows:
+        """The whole table, from which a reader can start."""
+        return self._rows(range(len(self.names)), -1, cluster, incarnation)
+
+    def _set(self, slot: int, name: str) -> None:
+        self.generation += 1
+        self.names[slot] = name
+        self._since[slot] = self.generation
+        self._touched.add(slot)
+
+    def _rows(self, slots: list[int] | range, base: int, cluster: str, incarnation: str) -> NodeRows:
+        return NodeRows(
+            cluster=cluster,
+            incarnation=incarnation,
+            base=base,
+            generation=self.generation,
+            resources=(),
+            slot=array("i", slots),
+            since=array("q", (self._since[slot] for slot in slots)),
+            name=tuple(self.names[slot] for slot in slots),
+            uid=("",) * len(slots),
+            allocatable=(),
+            requested=(),
+        )
