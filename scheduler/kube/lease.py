@@ -3,6 +3,8 @@
 Source: k8s.io/client-go/tools/leaderelection. A holder whose record has not changed for the lease's duration, by our
 own monotonic clock (never by comparing clocks), is dead; its Lease may be taken.
 
+Unlike there, a Lease that another took from us is lost as soon as we see it, not when our own deadline is over.
+
 Besides who leads, the Lease carries what a leader wants its successor to know: annotations, written at each renewal.
 
 Invariant: what others wrote into the Lease's metadata (labels, annotations, owners) stays as it is.
@@ -129,9 +131,12 @@ class LeaderElection:
         """The deadline, kept apart from requests: one that hangs must not keep us leading."""
         while not self._stop.wait(self._settings.retry_period_s / 2):
             if self._clock() - self._renewed > self._settings.renew_deadline_s:
-                klog.error("not renewed before the deadline", "Leaderelection lost", lock=self._path_name)
-                self.lost.set()
+                self._lose("not renewed before the deadline")
                 return
+
+    def _lose(self, why: str) -> None:
+        klog.error(why, "Leaderelection lost", lock=self._path_name)
+        self.lost.set()
 
     def _try(self) -> bool:
         """Take or renew the Lease if we may; whether it is ours now."""
@@ -144,6 +149,9 @@ class LeaderElection:
                 return True
             spec = lease.get("spec") or {}
             ours = spec.get("holderIdentity") == self._identity
+            if not ours and self.leading:
+                self._lose(f"{spec.get('holderIdentity') or 'nobody'} holds it")
+                return False
             if not ours and (self._stop.is_set() or (spec.get("holderIdentity") and not self._expired(spec))):
                 return False  # a renewal that was slow must not take back what was given back meanwhile
             if not ours:  # before the request, whose answer may be lost

@@ -156,6 +156,18 @@ def test_it_is_lost_when_it_could_not_be_renewed_in_time() -> None:
     mine.release()
 
 
+@pytest.mark.parametrize("holder", ["other", ""], ids=["another", "nobody"])
+def test_it_is_lost_at_once_when_another_took_it_or_emptied_it(holder: str) -> None:
+    server = Server()
+    mine = election(server)
+    mine.acquire(threading.Event())
+    server.put({**(server.lease or {}), "spec": held_by(holder)})
+    assert mine.lost.wait(5)
+    assert not mine.leading
+    mine.release()
+    assert server.holder == holder
+
+
 def test_a_renewal_that_hangs_does_not_keep_it() -> None:
     """The API server takes the request and does not answer: the deadline is looked at all the same."""
     server, clock, go_on = Server(), Clock(), threading.Event()
