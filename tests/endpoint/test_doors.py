@@ -19,7 +19,10 @@ import pytest
 import yaml
 
 from herodotus_record import codec
-from tests.builders import CLUSTER, INCARNATION, a_table
+from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.shipper import NotDeliveredError, Shipper
+from scheduler.recorder.spool import Spool
+from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.reviewer import SENDER, Reviewer
 from tests.endpoint.service import API
 from tests.processes import Process, eventually, python
@@ -189,6 +192,21 @@ def test_records_come_with_the_sender_s_token(doors: Doors) -> None:
         codes.append(connection.getresponse().status)
         connection.close()
     assert codes == [200, 401]
+
+
+def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: Doors, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("sender's\n")
+    spool = Spool(tmp_path / "spool", "shipped")
+    spool.rotate(codec.encode(a_table(["worker-1"]).rows(CLUSTER, "shipped")))
+    spool.append(codec.encode(a_decision(nodes=["worker-1"], incarnation="shipped")))
+    url = f"https://127.0.0.1:{doors.port}"
+    stranger = Endpoint(url, token, Authority(tmp_path, "strangers").file)
+    with pytest.raises(NotDeliveredError, match="certificate verify failed"):
+        Shipper(tmp_path / "spool", stranger).pass_over()
+    shipper = Shipper(tmp_path / "spool", Endpoint(url, token, doors.servers.file))
+    assert (shipper.pass_over(), shipper.pass_over(), shipper.progress.refused) == (True, False, 0)
+    spool.close()
 
 
 def test_a_full_set_of_watches_holds_up_neither_probes_nor_questions(doors: Doors) -> None:

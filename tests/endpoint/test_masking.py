@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -101,3 +103,16 @@ def test_no_hidden_name_is_in_any_document(pods: tuple[str, ...], seen: set[str]
         f"{pods[-1]}2", ""
     )  # what a plugin of one's own wrote of a pod that nothing else names
     assert not [pod for pod in hidden if f"{pod} " in text or f'{pod}"' in text]
+
+
+def test_no_route_asks_the_store_s_reader_itself() -> None:
+    """Only what masks (`questions`), and what tells of no pod: sizes and checks, in `app`."""
+    room = Path(history.__file__).parent
+    asking = {
+        str(file.relative_to(room))
+        for file in room.rglob("*.py")
+        if "store" not in file.relative_to(room).parts
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "reader" and ast.unparse(node) != "trusted.reader"
+    }
+    assert asking == {"app.py", "questions.py"}
