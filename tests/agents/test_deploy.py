@@ -13,7 +13,10 @@ import yaml
 from herodotus_agents import __main__ as command
 from herodotus_agents import settings
 from herodotus_agents.registry import load
-from scheduler.config import read
+from scheduler.config import build_profile, read
+from scheduler.config import load as load_configuration
+from scheduler.evaluate import NoCluster
+from scheduler.plugins import IN_TREE
 from tests.processes import ROOT
 
 Json = dict[str, Any]
@@ -82,6 +85,13 @@ def test_rights_are_those_of_the_requests() -> None:
         "herodotus-annotator": {("nodes", "list"), ("nodes", "patch"), ("pods", "list")},
         "herodotus-monitor": {("pods", "list"), ("pods", "watch"), ("nodes", "patch")},
     }
+
+
+@pytest.mark.parametrize("file", sorted((AGENTS / "profiles").glob("*.yaml")), ids=lambda p: p.name)
+def test_profiles_of_our_scheduler_can_be_built(file: Path) -> None:
+    config = load_configuration(file)
+    assert build_profile(config, 0, IN_TREE, NoCluster()).score
+    assert config.leader_election.resource_name == config.profiles[0].scheduler_name
 
 
 @pytest.mark.parametrize("file", sorted((AGENTS / "test").glob("*.yaml")), ids=lambda p: p.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from herodotus_agents.__main__ import main
+from herodotus_agents.objects import in_base_units
 from tests.e2e import control_plane
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.e2e.real_scheduler import KubeScheduler
@@ -176,3 +179,32 @@ def test_a_pod_waits_for_a_calm_node_and_goes_when_the_annotation_says_so(
         assert running.explanation(namespace, "p")["attempt"]["number"] == 2
     finally:
         running.stop()
+
+
+def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, namespace: str) -> None:
+    cluster.create("/api/v1/nodes", node("n1"))
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    init = {"name": "init", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "2"}}}
+    sidecar = {**init, "name": "side", "restartPolicy": "Always", "resources": {"requests": {"memory": "64Mi"}}}
+    cluster.create(pods, pod("plain", cpu="250m", nodeName="n1"))
+    cluster.create(pods, pod("init", cpu="500m", nodeName="n1", initContainers=[sidecar, init]))
+    cluster.create(pods, pod("ended", cpu="1", nodeName="n1"))
+    cluster.patch(f"{pods}/ended/status", {"status": {"phase": "Succeeded"}})
+    assert main(["annotate", "allocation", "--once", "--kubeconfig", str(cluster.kubeconfig)]) == 0
+
+    command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "describe", "node", "n1"]
+    described = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    said = {resource: _described(described, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
+    said["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", described)[1])  # type: ignore[index]
+    annotations = cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]
+    assert {resource: int(annotations[f"requested-{resource}"]) for resource in said} == said
+    free = {"cpu": 4000 - said["cpu"], "memory": (16 << 30) - said["memory"], "pods": 110 - said["pods"]}
+    assert {resource: int(annotations[f"free-{resource}"]) for resource in free} == free
+    assert (said["cpu"], said["memory"], said["pods"]) == (2250, 64 << 20, 2)
+
+
+def _described(text: str, resource: str) -> int:
+    """The request of a resource in base units, as `kubectl describe` prints it."""
+    found = re.search(rf"^  {resource} +(\S+) \(", text.partition("Allocated resources:")[2], re.MULTILINE)
+    assert found is not None, text
+    return in_base_units(resource, found[1])
