@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TextIO
 
 from herodotus_cli.errors import CliError
@@ -39,11 +40,12 @@ class Surroundings:
     width: Callable[[], int]
 
     def ask(self, connection: Connection, path: str, output: Output) -> Json:
-        """The document behind a question. Rich is imported while kubectl works."""
+        """The document behind a question. What will draw it is imported while kubectl works."""
         from herodotus_cli.transport import connect
 
-        if self.on_terminal(output):
-            threading.Thread(target=_import_terminal, daemon=True).start()
+        if output.format in SCREENS:
+            writer = "terminal" if self.on_terminal(output) else "plain"
+            threading.Thread(target=import_module, args=(f"herodotus_cli.render.{writer}",), daemon=True).start()
         return connect(connection, self.environ).get(path)
 
     def namespace(self, given: str, connection: Connection) -> str:
@@ -155,7 +157,3 @@ def _drawn(blocks: Sequence[Block], view: View, *, color: bool) -> str:
     from herodotus_cli.render import terminal
 
     return terminal.text(blocks, view, color=color)
-
-
-def _import_terminal() -> None:
-    import herodotus_cli.render.terminal  # noqa: F401

@@ -53,7 +53,7 @@ def balance(
     wins, expected, fits = _wins(sample), _expected(sample), _fits(sample)
     weighed = [_weigh(r.decision, weights) for r in sample] if weights else []
     won_with = _wins_with(sample, weighed)
-    rows = [
+    rows: list[Json] = [
         {
             "node": node,
             "fit": fits[node],

@@ -183,5 +183,6 @@ def _more(answer: Json, view: View, *, every_node: bool) -> list[Block]:
         return []
     hints = [] if every_node else ["--all every node"]
     hints += ["--node NODE why (not) that one"]
+    hints += ["--attempts what changed"] if (answer["attempt"].get("attempts") or 1) > 1 else []
     hints += ["-o wide raw scores"] if answer["scorePlugins"] and not view.wide else []
     return [Line(f"more: {', '.join(hints)}", "dim")]
