@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,38 @@ class TestPreemption:
         world.settle()
         assert world.loop.queue.lengths()["gated"] == 1
         hold.set()
+        world.until(lambda: world.cluster.bound == [("uid-high", "n")])
+
+    def test_a_preemptor_that_is_deleted_meanwhile_leaves_its_room_to_others(self, world: World) -> None:
+        hold, told = threading.Event(), threading.Event()
+
+        def evict(victim: Any, preemptor: Any, node: str) -> None:
+            told.set()
+            assert hold.wait(5)
+
+        world.writes.evict = evict  # type: ignore[method-assign]
+        high = waiting("high", "3").priority(10)
+        world.start(pods=[ran("a", "3"), high])
+        world.until(told.is_set)
+        world.pod("DELETED", high)
+        world.pod("ADDED", waiting("low", "3"))
+        world.settle()
+        hold.set()
+        world.pod("DELETED", ran("a", "3"))
+        world.until(lambda: world.cluster.bound == [("uid-low", "n")])
+        assert (world.shared.preempting, world.shared.nominator.node_of("uid-high")) == (set(), "")
+
+    def test_a_victim_that_never_ends_is_told_once(self, world: World) -> None:
+        world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
+        world.until(lambda: ("preempted", "a", "high") in world.writes.said)
+        world.pod("MODIFIED", ran("a", "3").terminating())  # a finalizer keeps it
+        world.pod("MODIFIED", waiting("high", "3").priority(10).nominated("n"))
+        world.settle()
+        world.loop.queue.activate("uid-high", time.monotonic())
+        world.settle()
+        assert [said for said in world.writes.said if said[0] == "evicted"] == [("evicted", "a", "n")]
+        assert world.shared.nominator.node_of("uid-high") == "n"
+        world.pod("DELETED", ran("a", "3"))
         world.until(lambda: world.cluster.bound == [("uid-high", "n")])
 
     def test_an_eviction_that_fails_brings_the_preemptor_back_at_once(self, world: World) -> None:

@@ -393,6 +393,19 @@ class TestBindingFails:
         world.settle()
         assert (world.requested, len(world.loop.queue), world.writes.said) == ({"n": 0}, 0, [])
 
+    def test_the_node_goes_during_binding_and_comes_back(self, world: World) -> None:
+        world.start(make_node("n"), pods=[waiting()])
+        world.cluster.hold = threading.Event()
+        world.until(world.cluster.asked.is_set)
+        world.node("DELETED", make_node("n"))
+        world.loop.step(0.0)
+        world.cluster.hold.set()
+        world.settle()
+        world.pod("MODIFIED", waiting().node("n"))
+        world.node("ADDED", make_node("n"))
+        world.settle()
+        assert (world.cluster.bound, world.requested) == ([("uid-p", "n")], {"n": 1000})
+
     def test_bound_and_deleted_before_the_answer_came(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.start(pods=[waiting()])
