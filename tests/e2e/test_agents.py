@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from herodotus_agents.__main__ import main
 from herodotus_agents.objects import in_base_units
 from tests.e2e import control_plane
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.e2e.real_scheduler import KubeScheduler
-from tests.processes import Process, eventually, python
+from tests.processes import ROOT, Process, eventually, python
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -201,6 +203,49 @@ def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, names
     free = {"cpu": 4000 - said["cpu"], "memory": (16 << 30) - said["memory"], "pods": 110 - said["pods"]}
     assert {resource: int(annotations[f"free-{resource}"]) for resource in free} == free
     assert (said["cpu"], said["memory"], said["pods"]) == (2250, 64 << 20, 2)
+
+
+MEASURING = ROOT / "deploy/agents/measuring.yaml"
+RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+
+
+def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """Under RBAC, with the tokens of their own service accounts."""
+    if cluster.kind != "real":
+        pytest.skip("the simulated API server grants everything")
+    objects = [o for o in yaml.safe_load_all(MEASURING.read_text()) if o["kind"] in RIGHTS]
+    rights = tmp_path / "rights.yaml"
+    rights.write_text(yaml.safe_dump_all(objects))
+    subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", "-f", str(rights)], check=True)
+    cluster.create("/api/v1/nodes", node("n1"))
+    failed = pod("failed", nodeName="n1")
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", failed)
+    cluster.patch(f"/api/v1/namespaces/{namespace}/pods/failed/status", {"status": {"phase": "Failed"}})
+
+    annotator, watcher = (_as(cluster, account, tmp_path) for account in ("annotator", "monitor"))
+    assert main(["annotate", "allocation", "--once", "--kubeconfig", str(annotator)]) == 0
+    prices("--kubeconfig", str(annotator), n1="0.05")
+    monitor = Process("monitor", python("herodotus_agents", "monitor", "--kubeconfig", str(watcher)), tmp_path / "log")
+    try:
+        wanted = {"requested-pods", "hightower.com/cost", "herodotus.dev/rewards"}
+        eventually(lambda: wanted <= (cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]).keys(), "all three")
+    finally:
+        assert monitor.stop() == 0
+    rewards = json.loads(cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]["herodotus.dev/rewards"])
+    assert rewards == {"e2e": 0.9}
+
+
+def _as(cluster: Cluster, account: str, directory: Path) -> Path:
+    """A kubeconfig of a service account."""
+    path = f"/api/v1/namespaces/herodotus-agents/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": cluster.create(path, request)["status"]["token"]}
+    file = directory / f"{account}.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 def _described(text: str, resource: str) -> int:
