@@ -42,9 +42,9 @@ class Contender(ABC):
             text: str = answer.read().decode()
             return text
 
-    def helpers(self) -> dict[str, int]:
-        """Its other processes, by what they are."""
-        return {}
+    def processes(self) -> dict[str, list[int]]:
+        """Its processes, by what they are; `scheduler` is one."""
+        return {"scheduler": [self.process.pid]}
 
     def settle(self) -> None:  # noqa: B027  # nothing to wait for is a proper answer
         """Return when all that it does about the bound pods is done."""
@@ -111,16 +111,13 @@ class Herodotus(Contender):
         )
         self.process = Process("herodotus", command, directory / "herodotus.log")
 
-    def helpers(self) -> dict[str, int]:
-        """Shipper and decisions service."""
+    def processes(self) -> dict[str, list[int]]:
+        """Shipper and decisions service too, where it delivers."""
+        own = super().processes()
         if self._service is None:
-            return {}
-        shippers = children(self.process.pid)
-        workers = children(self._service.process.pid)
-        return {
-            **{"shipper" if i == 0 else f"shipper-{i}": pid for i, pid in enumerate(shippers)},
-            "service": workers[0] if workers else self._service.process.pid,
-        }
+            return own
+        service = self._service.process.pid
+        return own | {"shipper": children(self.process.pid), "service": [service, *children(service)]}
 
     def settle(self) -> None:
         """Until the spool is delivered."""
@@ -156,7 +153,11 @@ class _Service:
         self.url = f"http://127.0.0.1:{port}"
         command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", "--data", str(directory / "data"))
         self.process = Process("service", command, directory / "service.log")
-        eventually(self._ready, "the decisions service to be ready", 60.0)
+        try:
+            eventually(self._ready, "the decisions service to be ready", 60.0)
+        except BaseException:
+            self.process.stop()
+            raise
 
     def said(self) -> dict[str, float]:
         """How many decisions it stores, and how many nodes the last ones evaluated."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -64,7 +65,8 @@ class Prepared:
         plane = ControlPlane(binaries, directory, *FLAGS)
         try:
             plane.wait_until_ready()
-            fill(Client(plane.url), workload, size)
+            with closing(Client(plane.url)) as client:
+                fill(client, workload, size)
         finally:
             plane.stop()
         self._etcd = directory / "etcd"
@@ -104,7 +106,11 @@ class Plane:
         self._plane = ControlPlane(
             binaries, directory, *FLAGS, f"--audit-policy-file={policy}", f"--audit-log-path={log}"
         )
-        self._plane.wait_until_ready()
+        try:
+            self._plane.wait_until_ready()
+        except BaseException:
+            self._plane.stop()
+            raise
         self.client = Client(self._plane.url)
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(self._plane.kubeconfig()))
@@ -124,6 +130,7 @@ class Plane:
 
     def stop(self) -> None:
         """End both."""
+        self.client.close()
         self._plane.stop()
         self._log.close()
 
@@ -131,21 +138,20 @@ class Plane:
 def measure(plane: Plane, contender: Contender, workload: Workload, pods: int) -> Figures:
     """Let it drain the backlog. The clock of `first_binding_s` starts with this call: right after its start."""
     started = time.time()
-    pids = {"scheduler": contender.process.pid}
     with churning(plane.client, workload.churn):
         eventually(lambda: bool(plane.bindings()) or _ended(contender), "a first binding", FIRST_S, POLL_S)
-        pids |= contender.helpers()
-        before = {name: cpu_s(pid) for name, pid in pids.items()}
+        processes = contender.processes()
+        before = {name: cpu_s(pids) for name, pids in processes.items()}
         eventually(
             lambda: len(plane.bindings()) >= pods or _ended(contender),
             "the last binding",
             WHOLE_S,
             POLL_S,
         )
-        taken = {"scheduler": cpu_s(contender.process.pid) - before["scheduler"]}
+        scheduling_s = cpu_s(processes["scheduler"]) - before["scheduler"]
     exposed = contender.metrics()
     contender.settle()
-    taken |= {name: cpu_s(pid) - before[name] for name, pid in pids.items() if name != "scheduler"}
+    taken = {name: cpu_s(pids) - before[name] for name, pids in processes.items()} | {"scheduler": scheduling_s}
     times = plane.bindings()
     left = plane.waiting()
     if left or len(times) != pods:
@@ -157,7 +163,7 @@ def measure(plane: Plane, contender: Contender, workload: Workload, pods: int) -
         attempt_p50_ms=quantile(buckets, 0.5) * 1000,
         attempt_p99_ms=quantile(buckets, 0.99) * 1000,
         cpu_s={name: seconds / pods * 1000 for name, seconds in taken.items()},
-        peak_mib={name: peak_mib(pid) for name, pid in pids.items()},
+        peak_mib={name: peak_mib(pids) for name, pids in processes.items()},
         said=contender.said(),
     )
 

@@ -36,6 +36,7 @@ class Client:
         self._host = urlsplit(url).netloc
         self._tls = ssl._create_unverified_context()  # a server of our own, with a certificate of its own
         self._of_thread = threading.local()
+        self._opened: list[http.client.HTTPSConnection] = []
 
     def create(self, path: str, body: Json) -> None:
         """POST. RuntimeError when it is refused."""
@@ -56,12 +57,18 @@ class Client:
             raise RuntimeError(f"GET {path}: {status} {said[:500]!r}")
         return msgspec.json.decode(said)
 
+    def close(self) -> None:
+        """No more requests."""
+        for connection in self._opened:
+            connection.close()
+
     def _request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         connection: http.client.HTTPSConnection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = self._of_thread.connection = http.client.HTTPSConnection(
                 self._host, timeout=60.0, context=self._tls
             )
+            self._opened.append(connection)
         connection.request(method, path, body, _HEADERS)
         response = connection.getresponse()
         return response.status, response.read()
@@ -69,13 +76,13 @@ class Client:
 
 def fill(client: Client, workload: Workload, size: Size) -> None:
     """Everything of a workload: what pods need first, the measured pods last."""
-    for objects in (
-        workload.others(size),
-        ((NODES, node) for node in workload.nodes(size)),
-        _pods(workload.pods_before(size)),
-        _pods(workload.pods(size)),
-    ):
-        with ThreadPoolExecutor(CLIENTS) as pool:
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for objects in (
+            workload.others(size),
+            ((NODES, node) for node in workload.nodes(size)),
+            _pods(workload.pods_before(size)),
+            _pods(workload.pods(size)),
+        ):
             for _ in pool.map(lambda each: client.create(*each), objects):
                 pass
 

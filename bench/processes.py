@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,18 +17,14 @@ ATTEMPTS: Final = "scheduler_scheduling_attempt_duration_seconds"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_s(pid: int) -> float:
-    """User and system time that a process has taken, its threads included, its children not."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def cpu_s(pids: Iterable[int]) -> float:
+    """User and system time that processes have taken, their threads included, their children not."""
+    return sum(_ticks(pid) for pid in pids) / _TICKS
 
 
-def peak_mib(pid: int) -> float:
-    """The largest resident memory that a process has had."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise ValueError(f"no peak of process {pid}")
+def peak_mib(pids: Iterable[int]) -> float:
+    """The largest resident memory that each process has had, together."""
+    return sum(_peak_kib(pid) for pid in pids) / 1024
 
 
 def attempt_buckets(exposition: str) -> dict[float, float]:
@@ -66,3 +62,15 @@ def quantile(buckets: Mapping[float, float], q: float) -> float:
             return lower + (bound - lower) * (rank - below) / (buckets[bound] - below)
         below, lower = buckets[bound], bound
     return lower
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _peak_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    raise ValueError(f"no peak of process {pid}")
