@@ -22,7 +22,7 @@ from scheduler import klog
 from scheduler.recorder.spool import ACK, position
 
 BATCH_FRAMES: Final = 2000
-BATCH_BYTES: Final = 20 << 20  # a whole segment, a third of what the service takes: a record in a large batch costs half
+BATCH_BYTES: Final = 20 << 20  # a whole segment: in a large batch a record costs the service half as much
 
 _KIND_AT: Final = 3  # of a frame's header
 _NODE_ROWS: Final = 4
