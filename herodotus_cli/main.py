@@ -38,6 +38,19 @@ class InOrder(click.Group):
         """A command by its name; None for another word."""
         return command(cmd_name) if cmd_name in COMMANDS else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant; for a word that is none, the ones like it are named."""
+        word = args[0]
+        if word in COMMANDS or word.startswith("-"):
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches  # here, because only this failure needs it
+
+        meant = get_close_matches(word, COMMANDS, n=2)
+        hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
+        raise click.UsageError(f'unknown command "{word}" for "{PROG}".{hint}', ctx)
+
 
 @click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @options.namespace_option

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 from flask import Blueprint, Response
@@ -27,7 +28,7 @@ from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored
 from herodotus_endpoint.store.listing import Condition
-from herodotus_endpoint.store.reader import UNSUCCESSFUL
+from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
 from herodotus_record.balance import UnknownPluginError, balance
 from herodotus_record.pending import Waiting, pending_pods
 from herodotus_record.placements import workload_placement
@@ -143,8 +144,8 @@ class Surveys:
         return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
 
     def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> ApiError:
-        known = sorted({row.owner.partition("/")[2] for row in rows if row.owner})
-        close = [owner for owner in known if name[:3] == owner[:3]][:3]
+        owners = {row.owner.partition("/")[2] for row in rows if row.owner}
+        close = get_close_matches(name, owners | {owner.rpartition("-")[0] for owner in owners}, n=SIMILAR, cutoff=0.5)
         details = {"name": name, "kind": "workloadplacements", "similar": close}
         return ApiError(404, f'no decision for {kind} "{name}" in namespace "{namespace}"', details=details)
 

@@ -126,6 +126,16 @@ def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.Capt
     assert capsys.readouterr().err == "No pending pods in shop namespace; every namespace: -A.\n"
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"), [("pdo", " Did you mean pod?"), ("balanse", " Did you mean balance?"), ("xyzzy", "")]
+)
+def test_a_word_that_is_no_command_names_the_one_that_is_like_it(
+    capsys: pytest.CaptureFixture[str], word: str, hint: str
+) -> None:
+    assert command(word).code == 2
+    assert f'Error: unknown command "{word}" for "kubectl herodotus".{hint}\n' in capsys.readouterr().err
+
+
 def test_names_are_one_a_line(service: Service) -> None:
     waiting = [Waiting("shop", pod, pod, None, "p", "Unschedulable", 1, 0, "", "d") for pod in ("a", "b")]
     service.answer(f"{API}/pendingpods", pending_pods(waiting, now_us=0))

@@ -64,9 +64,9 @@ def test_a_workload_has_its_own_pods_alone(
 def test_a_workload_that_is_not_there_names_similar_ones(served: Service) -> None:
     status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.wep")
     assert (status["code"], status["message"]) == (404, 'no decision for deployment "wep" in namespace "shop"')
-    assert status["details"]["similar"] == []
-    status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.webs")
-    assert status["details"]["similar"] == ["web-5484d601e6", "web-canary-abcde"]
+    assert status["details"]["similar"] == ["web"]
+    status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.web-canari")
+    assert status["details"]["similar"] == ["web-canary", "web-canary-abcde"]
 
 
 def test_a_balance_weighs_what_was_placed(served: Service) -> None:
