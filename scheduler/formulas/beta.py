@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 _TINY: Final = 1e-300  # stands for a denominator of 0
 _TOLERANCE: Final = 1e-14  # relative
+_FEWER: Final = 0.8  # share of entries still moving below which the others are taken out: that costs a round too
 _MAX_TERMS: Final = 5000  # some 5 * sqrt(parameter) are needed
 
 
@@ -90,22 +91,30 @@ def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
-    """The continued fraction, two of its terms a round."""
+    """The continued fraction, two of its terms a round. Entries that have converged are left out of later rounds."""
+    result = np.empty_like(x)
+    left = np.arange(len(x))
     c = np.ones_like(x)
     d = 1 / _off_zero(1 - (a + b) * x / (a + 1))
     h = d.copy()
     for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        step = np.ones_like(x)
         for term in (even, odd):
             d = 1 / _off_zero(1 + term * d)
             c = _off_zero(1 + term / c)
             step = d * c
             h = h * step
-        if bool((np.abs(step - 1) < _TOLERANCE).all()):
+        moving = np.abs(step - 1) >= _TOLERANCE
+        still = np.count_nonzero(moving)
+        if still < _FEWER * len(moving):
+            result[left] = h
+            left = left[moving]
+            a, b, x, c, d, h = (values[moving] for values in (a, b, x, c, d, h))
+        if not still:
             break
-    return h
+    result[left] = h
+    return result
 
 
 def _off_zero(values: Floats) -> Floats:

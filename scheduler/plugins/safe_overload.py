@@ -7,6 +7,7 @@ statistics is accepted, and gets no points. Source: IBM's kube-safe-scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
-from scheduler.plugins.node_load import Load, LoadArgs, LoadPlugin, least, percent
+from scheduler.plugins.measured import Floats
+from scheduler.plugins.node_load import LoadArgs, LoadPlugin, percent
 
 
 class SafeOverloadArgs(LoadArgs, frozen=True):
@@ -33,6 +35,15 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
         yield from percent("utilization", self.utilization)
         yield from percent("percentile", self.percentile)
         yield from super().problems()
+
+
+@dataclass(frozen=True)
+class _Risks:
+    """Of overload with the pod, by resource, on these columns as of a revision."""
+
+    nodes: NodeColumns
+    revision: int
+    by_resource: dict[str, Floats]
 
 
 class SafeOverload(LoadPlugin):
@@ -49,26 +60,33 @@ class SafeOverload(LoadPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The reason says the risk in per cent, so that many nodes share few reasons."""
-        loads = list(self.loads(pod, nodes))
-        per_cent = [np.ceil(100 * np.nan_to_num(self._risk(load))).astype(np.int64) for load in loads]
-        refused = [~risk.acceptable(self._risk(load), self.args.percentile / 100) for load in loads]
-        if not any(column.any() for column in refused):
+        risks = self._risks(state, pod, nodes).by_resource
+        refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
+        if not any(column.any() for column in refused.values()):
             return PASS
         # one number a slot: the risks of the refused resources, to the base of 102
         numbers = np.zeros(nodes.slots, np.int64)
-        for column, where in zip(per_cent, refused, strict=True):
-            numbers = numbers * _BASE + np.where(where, column + 1, 0)
+        for resource, where in refused.items():
+            per_cent = np.ceil(100 * np.nan_to_num(risks[resource])).astype(np.int64)
+            numbers = numbers * _BASE + np.where(where, per_cent + 1, 0)
         distinct, ids = np.unique(numbers, return_inverse=True)
-        resources = [load.resource for load in loads]
-        return Verdicts.each(ids, len(distinct), lambda i: self._verdict(int(distinct[i]), resources))
+        return Verdicts.each(ids, len(distinct), lambda i: self._verdict(int(distinct[i]), list(refused)))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The worse of both resources, 0 to 10."""
-        loads = list(self.loads(pod, nodes))
-        return least(loads, (risk.overload_points(self._risk(load), self.args.percentile / 100) for load in loads))
+        risks = self._risks(state, pod, nodes).by_resource.values()
+        points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
+        return risk.least_known(points, [~np.isnan(risky) for risky in risks])
 
-    def _risk(self, load: Load) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        return risk.risk(load.mean, load.deviation, self.args.utilization / 100)
+    def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
+        """Computed once a cycle for Filter and Score."""
+        known = state.find(_Risks)
+        if known is None or known.nodes is not nodes or known.revision != nodes.revision:
+            threshold = self.args.utilization / 100
+            risks = {x.resource: risk.risk(x.mean, x.deviation, threshold) for x in self.loads(pod, nodes)}
+            known = _Risks(nodes, nodes.revision, risks)
+            state.write(known)
+        return known
 
     def _verdict(self, number: int, resources: list[str]) -> Verdict:
         reasons = []
