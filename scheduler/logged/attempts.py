@@ -7,6 +7,7 @@ It is over with the line that says how the binding ended; after `no fit` its pre
 it is kept for GRACE_US of the log's own time, or until the pod's next attempt.
 
 Invariant: memory is bounded by MOST_OPEN attempts; an attempt whose end is not in the log is counted, not recorded.
+Sequences and the order in which nodes are told follow from the lines alone, not from when they are read.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Attempt:
 
     pod: str  # NAMESPACE/NAME
     number: int = 1  # of the pod's attempts in this log
+    sequence: int = 0  # of its decision, given when it ends; its outcome, where a node was chosen, has the next
     first_us: int = 0  # its first line
     started: bool = False  # whether that is the line that says that the attempt starts
     profile: str = ""
@@ -89,6 +91,7 @@ class Attempts:
         self._node_named = node_named
         self._node_removed = node_removed
         self._clock_us = 0
+        self._sequence = 0
 
     def feed(self, entry: Entry) -> Iterator[Attempt]:
         """Take one entry; the attempts that are over with it."""
@@ -112,8 +115,12 @@ class Attempts:
             yield from self._close(next(iter(self._open)))
         if not starts:
             _OF_AN_ATTEMPT[entry.message](attempt, entry)
+            if entry.text("node"):
+                self._node_named(entry.text("node"))
         if attempt.ended_us is not None:
             self._over[pod] = attempt
+            attempt.sequence = self._sequence + 1
+            self._sequence += 2 if attempt.node else 1
             if attempt.node or attempt.error:
                 yield from self._close(pod)
 
@@ -138,7 +145,7 @@ class Attempts:
         self._numbers[pod] = number
         if len(self._numbers) > MOST_COUNTED:
             del self._numbers[next(iter(self._numbers))]
-        attempt = self._open[pod] = Attempt(pod, number, entry.at_us, started)
+        attempt = self._open[pod] = Attempt(pod, number, first_us=entry.at_us, started=started)
         return attempt
 
     def _close(self, pod: str) -> Iterator[Attempt]:

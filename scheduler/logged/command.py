@@ -17,8 +17,9 @@ from typing import Final
 
 from herodotus_record.document import decision_document
 from herodotus_record.model import NodeTable
+from scheduler.logged.attempts import GRACE_US
 from scheduler.logged.delivery import Delivery
-from scheduler.logged.files import followed, lines_of
+from scheduler.logged.files import POLL_S, followed, lines_of
 from scheduler.logged.reader import LogReader, Read
 from scheduler.recorder import endpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
@@ -87,11 +88,15 @@ def _lines(arguments: argparse.Namespace) -> Iterator[str | None]:
 
 def _reads(reader: LogReader, lines: Iterator[str | None]) -> Iterator[Read | None]:
     """Records as they come, and None in each pause of a log that is followed."""
+    quiet_s = 0.0
     for line in lines:
         if line is None:
-            yield from reader.settled()
+            quiet_s += POLL_S
+            if quiet_s >= GRACE_US / 1e6:
+                yield from reader.settled()
             yield None
         else:
+            quiet_s = 0.0
             yield from reader.feed(line)
     yield from reader.end()
 

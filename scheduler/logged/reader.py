@@ -1,6 +1,6 @@
 """A log's lines in, records out: decisions, outcomes and the rows of the node table that they need.
 
-Owns: sequence and incarnation. Does not own: lines, attempts, records, files, delivery.
+Owns: the incarnation. Does not own: lines, attempts, records, files, delivery.
 
 Invariant: reading the same log again gives the same records with the same keys, so that delivering them again stores
 nothing twice: the incarnation is made of the cluster and the log's first line, and nothing is drawn.
@@ -43,7 +43,6 @@ class LogReader:
         self.lines = Lines(MESSAGES, zone, now or (lambda: datetime.now(timezone.utc)))
         self._attempts = Attempts(self.nodes.slot, self.nodes.remove)
         self._cluster = cluster
-        self._sequence = 0
 
     @property
     def incarnation(self) -> str:
@@ -80,7 +79,6 @@ class LogReader:
         )
 
     def _read(self, attempt: Attempt) -> Read:
-        self._sequence += 1
         guessed = ("times: the log says no year, the last possible one is taken",) if self.lines.guessed_year else ()
         decision = records.decision(
             attempt,
@@ -88,12 +86,11 @@ class LogReader:
             self._attempts.weights,
             cluster=self._cluster,
             incarnation=self.incarnation,
-            sequence=self._sequence,
+            sequence=attempt.sequence,
             version=self._attempts.version,
             marks=guessed,
         )
         rows = self.nodes.changes(self._cluster, self.incarnation)
-        outcome = records.outcome(attempt, decision, self._sequence + 1)
-        self._sequence += outcome is not None
+        outcome = records.outcome(attempt, decision, attempt.sequence + 1)
         self.decisions += 1
         return Read(rows, decision, outcome)

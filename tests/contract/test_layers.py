@@ -33,6 +33,7 @@ SCHEDULER_MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.extenders.wire": (),
     "scheduler.recorder": ("objects", "columns", "framework", "cycle", "klog"),
     "scheduler.serving": ("kube", "klog"),
+    "scheduler.logged": ("recorder", "klog"),
     "scheduler.cache": ("objects", "columns"),
     "scheduler.cycle": ("objects", "columns", "framework"),
 }

@@ -72,6 +72,8 @@ def test_the_recording_goes_through_the_decisions_service_twice_and_is_there_onc
         deliver(service, list(recorded_lines()))
     decisions = service.get("/apis/herodotus.dev/v1alpha1/decisions", limit=500)["items"]
     assert len(decisions) == 69
+    (incarnation,) = service.get("/apis/herodotus.dev/v1alpha1/incarnations")["items"]
+    assert incarnation["missing"] == 0
     answer = service.explain("p-000", "dev")
     assert answer["headline"].startswith(
         "On node-005: best of 5 feasible nodes out of 20 that were looked at, 42 points"

@@ -138,6 +138,21 @@ def test_a_rotated_log_gives_the_decisions_of_its_part(share: float) -> None:
     assert found
 
 
+def test_when_lines_are_read_does_not_matter_to_keys() -> None:
+    """A log that was followed with pauses and one that is read whole: the same sequences and slots."""
+    lines = written([*a_rejected("ns/b"), *a_placed("ns/a"), *a_rejected("ns/c")])
+    _, whole = read(lines)
+    reader, paused = LogReader(now=lambda: NOW), list[Read]()
+    for line in lines:
+        paused += [*reader.feed(line), *reader.settled()]
+    paused += reader.end()
+    assert _keys(whole) == _keys(paused)
+
+
+def _keys(reads: Sequence[Read]) -> set[tuple[str, str, int, int | None]]:
+    return {(r.decision.id, r.decision.pod.name, r.decision.sequence, r.decision.chosen) for r in reads}
+
+
 def test_both_forms_say_the_same() -> None:
     text, as_json = (documents(read(written(a_placed("ns/a"), form))[1]) for form in (klogs.text, klogs.as_json))
     assert [comparable(d) for d in text] == [comparable(d) for d in as_json]
