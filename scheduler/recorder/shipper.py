@@ -102,6 +102,11 @@ class Shipper:
                     stop.wait(wait)
                 pause = min(pause * 2, BACKOFF_S[1])
 
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._client is not None:
+            self._client.close()
+
     def _deliver_next(self, spool: IncarnationSpool) -> bool:
         try:
             batch = spool.next_batch()
@@ -157,6 +162,7 @@ class Shipper:
             return self._client
         made_of = self._endpoint.identity()
         if self._client is None or made_of != self._made_of:
+            self.close()
             verify = self._endpoint.tls() if self._endpoint.url.startswith("https://") else True
             self._client = httpx.Client(timeout=TIMEOUT_S, transport=self._transport, verify=verify)
             self._made_of = made_of
@@ -196,7 +202,11 @@ def main(directory: Path, endpoint: Endpoint) -> int:
     while not _locked(lock):  # the shipper of a scheduler that just ended still delivers
         if stop.wait(POLL_S):
             return 1
-    Shipper(directory, endpoint).run(stop)
+    shipper = Shipper(directory, endpoint)
+    try:
+        shipper.run(stop)
+    finally:
+        shipper.close()
     return 0
 
 

@@ -10,6 +10,7 @@ import shutil
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -201,11 +202,12 @@ def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: 
     spool.rotate(codec.encode(a_table(["worker-1"]).rows(CLUSTER, "shipped")))
     spool.append(codec.encode(a_decision(nodes=["worker-1"], incarnation="shipped")))
     url = f"https://127.0.0.1:{doors.port}"
-    stranger = Endpoint(url, token, Authority(tmp_path, "strangers").file)
-    with pytest.raises(NotDeliveredError, match="certificate verify failed"):
-        Shipper(tmp_path / "spool", stranger).pass_over()
+    stranger = Shipper(tmp_path / "spool", Endpoint(url, token, Authority(tmp_path, "strangers").file))
+    with closing(stranger), pytest.raises(NotDeliveredError, match="certificate verify failed"):
+        stranger.pass_over()
     shipper = Shipper(tmp_path / "spool", Endpoint(url, token, doors.servers.file))
-    assert (shipper.pass_over(), shipper.pass_over(), shipper.progress.refused) == (True, False, 0)
+    with closing(shipper):
+        assert (shipper.pass_over(), shipper.pass_over(), shipper.progress.refused) == (True, False, 0)
     spool.close()
 
 
