@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,21 @@ def test_objects_are_sent_whole_and_as_they_are_now(
         lambda: cluster.get("/api/v1/nodes/n1")["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"],
         "the node to change",
     )
-    cluster.create(pods, pod("second"))
-    eventually(lambda: "second" in cluster.bound(namespace), "the second pod to be bound")
+    names = (f"later-{n}" for n in count())
 
-    sent = asked(extender, "filter", "second")
+    def sent_with_the_change() -> str | None:
+        """Watches of two kinds may run late against each other: a pod may be decided before the node's change came."""
+        name = next(names)
+        cluster.create(pods, pod(name, cpu="1m"))
+        eventually(lambda: name in cluster.bound(namespace), f"{name} to be bound")
+        (n1,) = (n for n in asked(extender, "filter", name)["Nodes"]["items"] if n["metadata"]["name"] == "n1")
+        return name if n1["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"] else None
+
+    later = eventually(sent_with_the_change, "the extender to be sent the node as it is now")
+    sent = asked(extender, "filter", later)
     assert list(sent) == ["Pod", "Nodes", "NodeNames"]
     assert sent["Pod"]["spec"] == {
-        key: value for key, value in cluster.get(f"{pods}/second")["spec"].items() if key != "nodeName"
+        key: value for key, value in cluster.get(f"{pods}/{later}")["spec"].items() if key != "nodeName"
     }
     assert "kind" not in sent["Pod"]
     assert "managedFields" not in sent["Pod"]["metadata"]
