@@ -12,10 +12,10 @@ import msgspec
 from scheduler.config.document import field_first
 from scheduler.config.errors import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
-from scheduler.framework.plugin import Args, InTreePlugin, NoArgs
+from scheduler.framework.plugin import Args, BasePlugin, NoArgs
 from scheduler.objects.problems import Problem
 
-Registry = Mapping[str, type[InTreePlugin]]  # plugins by the name that a configuration has for them
+Registry = Mapping[str, type[BasePlugin]]  # plugins by the name that a configuration has for them
 
 
 def arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
@@ -37,7 +37,7 @@ def _decoded(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[
             yield j, _decode(entry, f"{path}.pluginConfig[{j}]", registry[entry.name])
 
 
-def _decode(entry: PluginConfig, path: str, plugin: type[InTreePlugin]) -> Args:
+def _decode(entry: PluginConfig, path: str, plugin: type[BasePlugin]) -> Args:
     written, kind = entry.args or {}, f"{plugin.name}Args"
     args_type = plugin.args_type
     if written and args_type is NoArgs:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import NOT_RUN, SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import Filter, Mask, NormalizeScore, Score, Scores
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts
 from scheduler.objects.pod import PodInfo
@@ -68,7 +68,7 @@ class NodeInfo:
         return int(self._columns.requested(resource)[self._slot])
 
 
-class PerNodePlugin(InTreePlugin):
+class PerNodePlugin(BasePlugin):
     """Base of plugins in the plain form. Methods are looked up by name; define those of the points you extend.
 
     `filter(state, pod, node) -> Verdict | None`: None is Success.

@@ -88,8 +88,8 @@ class Follows(Enum):
     ROW = "row"  # that node's row: the object, and what its pods add up to
 
 
-class InTreePlugin:
-    """Base of in-tree plugins. Out-of-tree ones need not derive from it."""
+class BasePlugin:
+    """Base of every plugin, in-tree or not."""
 
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs

@@ -6,7 +6,7 @@ test, and its row in docs/parity.md.
 
 from __future__ import annotations
 
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.plugins.best_price import BestPrice
 from scheduler.plugins.congestion import Congestion
 from scheduler.plugins.default_binder import DefaultBinder
@@ -35,7 +35,7 @@ from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
 
-_ALL: tuple[type[InTreePlugin], ...] = (
+_ALL: tuple[type[BasePlugin], ...] = (
     SchedulingGates,
     PrioritySort,
     NodeUnschedulable,
@@ -66,7 +66,7 @@ _ALL: tuple[type[InTreePlugin], ...] = (
     NetworkTraffic,
 )
 
-IN_TREE: dict[str, type[InTreePlugin]] = {plugin.name: plugin for plugin in _ALL}
+IN_TREE: dict[str, type[BasePlugin]] = {plugin.name: plugin for plugin in _ALL}
 
 # kube-scheduler's default MultiPoint list: (name, weight), weight 0 meaning 1. The order is significant.
 DEFAULT: tuple[tuple[str, int], ...] = (

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, price
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.names import wrong_with_key
 from scheduler.objects.pod import PodInfo
@@ -34,7 +34,7 @@ class BestPriceArgs(Args, frozen=True):
         yield from (invalid("annotation", self.annotation, wrong) for wrong in wrong_with_key(self.annotation))
 
 
-class BestPrice(InTreePlugin):
+class BestPrice(BasePlugin):
     """Prices do not age. A node without one, or with one that is no number, is worth no points."""
 
     name = "BestPrice"

@@ -14,7 +14,7 @@ from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import congestion, measurements
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
@@ -37,7 +37,7 @@ class CongestionArgs(Args, frozen=True):
             yield invalid("maxAgeSeconds", self.max_age_seconds, "must be positive")
 
 
-class Congestion(InTreePlugin):
+class Congestion(BasePlugin):
     """A node that nobody calls congested is not."""
 
     name = "Congestion"

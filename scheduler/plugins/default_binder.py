@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from herodotus_record.model import SUCCESS, Verdict
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 
 
-class DefaultBinder(InTreePlugin):
+class DefaultBinder(BasePlugin):
     """Whatever goes wrong is raised; the runtime makes it the attempt's error."""
 
     name = "DefaultBinder"

@@ -15,7 +15,7 @@ from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.interface import DryRun, Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import (
     SKIP,
@@ -59,7 +59,7 @@ def _too_short(path: str, text: str, least_s: int, detail: str) -> Iterator[Prob
         yield invalid(path, text, str(e))
 
 
-class DynamicResources(InTreePlugin):
+class DynamicResources(BasePlugin):
     """Skips pods without claims, refuses the others."""
 
     name = "DynamicResources"

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import Follows, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 
@@ -19,7 +19,7 @@ MIN_BYTES = 23 << 20  # below this an image is not worth a detour
 MAX_CONTAINER_BYTES = 1000 << 20
 
 
-class ImageLocality(InTreePlugin):
+class ImageLocality(BasePlugin):
     """Points for the bytes that need not be pulled, each image scaled down by how rare it is in the cluster."""
 
     name = "ImageLocality"

@@ -17,7 +17,7 @@ from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import traffic
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid, not_supported, required
@@ -69,7 +69,7 @@ class NetworkTrafficArgs(Args, frozen=True):
                 yield invalid(path, seconds, "must be positive")
 
 
-class NetworkTraffic(InTreePlugin):
+class NetworkTraffic(BasePlugin):
     """Without a recent answer it gives no points, and the record says why."""
 
     name = "NetworkTraffic"

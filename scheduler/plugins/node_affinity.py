@@ -14,7 +14,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Follows, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects import selectors
@@ -48,7 +48,7 @@ class NodeAffinityArgs(Args, frozen=True):
                 yield from term_problems(preferred.preference, path)
 
 
-class NodeAffinity(InTreePlugin):
+class NodeAffinity(BasePlugin):
     """Each requirement is asked once of each distinct value of its label."""
 
     name = "NodeAffinity"

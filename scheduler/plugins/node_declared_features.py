@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import Follows, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -29,7 +29,7 @@ class _Needed:
     features: frozenset[str]
 
 
-class NodeDeclaredFeatures(InTreePlugin):
+class NodeDeclaredFeatures(BasePlugin):
     """Asked once of each distinct set of declared features."""
 
     name = "NodeDeclaredFeatures"

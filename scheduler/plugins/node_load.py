@@ -17,7 +17,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, risk
 from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
@@ -62,7 +62,7 @@ class Load:
         return known
 
 
-class LoadPlugin(InTreePlugin):
+class LoadPlugin(BasePlugin):
     """Base of both: reads the statistics and turns points into scores."""
 
     args_type: ClassVar[type[Args]] = LoadArgs

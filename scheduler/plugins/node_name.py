@@ -9,7 +9,7 @@ import numpy as np
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import Follows, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -17,7 +17,7 @@ from scheduler.objects.pod import PodInfo
 OTHER_NODE = unresolvable(Reason("node-name"))
 
 
-class NodeName(InTreePlugin):
+class NodeName(BasePlugin):
     """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
 
     name = "NodeName"

@@ -10,13 +10,13 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
 from scheduler.objects.pod import PodInfo
 
 
-class NodePorts(InTreePlugin):
+class NodePorts(BasePlugin):
     """Rejects nodes where a host port of the pod is taken."""
 
     name = "NodePorts"

@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import balance_gain
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Follows, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP
 from scheduler.objects.pod import PodInfo
@@ -43,7 +43,7 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
                 yield invalid(f"resources[{i}].weight", spec.weight, "must be 1")
 
 
-class NodeResourcesBalancedAllocation(InTreePlugin):
+class NodeResourcesBalancedAllocation(BasePlugin):
     """Real requests, no defaults."""
 
     name = "NodeResourcesBalancedAllocation"

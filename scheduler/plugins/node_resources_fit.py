@@ -20,7 +20,7 @@ from scheduler.formulas import allocation
 from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Follows, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Follows, Handle
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts
 from scheduler.objects.names import wrong_with_key
@@ -79,7 +79,7 @@ class NodeResourcesFitArgs(Args, frozen=True):
         yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
 
 
-class NodeResourcesFit(InTreePlugin):
+class NodeResourcesFit(BasePlugin):
     """Filter by what is requested, score by the non-zero amounts (containers without requests count a little)."""
 
     name = "NodeResourcesFit"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import Follows, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -17,7 +17,7 @@ from scheduler.objects.types import Node
 CORDONED = unresolvable(Reason("unschedulable"))
 
 
-class NodeUnschedulable(InTreePlugin):
+class NodeUnschedulable(BasePlugin):
     """Rejects nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"

@@ -18,7 +18,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, packing
 from scheduler.formulas.packing import Demand, Floats
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid, not_supported
@@ -52,7 +52,7 @@ class PigeonArgs(Args, frozen=True):
             yield invalid("policyResourceIndex", self.policy_resource_index, "must be less than numResources")
 
 
-class Pigeon(InTreePlugin):
+class Pigeon(BasePlugin):
     """One objective."""
 
     name = "Pigeon"

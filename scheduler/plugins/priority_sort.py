@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.objects.pod import PodInfo
 
 
-class PrioritySort(InTreePlugin):
+class PrioritySort(BasePlugin):
     """Orders the active queue."""
 
     name = "PrioritySort"

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.plugins import IN_TREE
 
 GROUP: Final = "herodotus.plugins"
 _REFERENCE: Final = re.compile(r"[\w.]+\s*:\s*[\w.]+")
 
-Factory = type[InTreePlugin]
+Factory = type[BasePlugin]
 Named = tuple[str, Factory]
 
 
@@ -86,8 +86,8 @@ def _imported(entry: EntryPoint) -> Factory:
 
 def _checked(name: str | None, factory: Any, where: str) -> Factory:
     """The factory itself where it is a plugin's class, and has the name that it is known by."""
-    if not isinstance(factory, type) or not issubclass(factory, InTreePlugin):
-        raise PluginLoadError(f"{where}: {factory!r} is no class derived from InTreePlugin or PerNodePlugin")
+    if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
+        raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
     own = getattr(factory, "name", None)
     if not isinstance(own, str) or not own:
         raise PluginLoadError(f"{where}: the class has no `name`")

@@ -10,14 +10,14 @@ import numpy as np
 from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, reward
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 
 SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
 
-class Reward(InTreePlugin):
+class Reward(BasePlugin):
     """A node of which nothing bad is known has the full reward."""
 
     name = "Reward"

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.verdicts import unresolvable
 from scheduler.objects.pod import PodInfo
 
 
-class SchedulingGates(InTreePlugin):
+class SchedulingGates(BasePlugin):
     """Keeps gated pods out of the active queue."""
 
     name = "SchedulingGates"

@@ -11,7 +11,7 @@ from scheduler.columns import NodeColumns
 from scheduler.formulas.allocation import default_normalize
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Follows, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -21,7 +21,7 @@ from scheduler.objects.types import Node, Taint
 SOFT_EFFECT = "PreferNoSchedule"
 
 
-class TaintToleration(InTreePlugin):
+class TaintToleration(BasePlugin):
     """Both answers are asked once of each distinct list of taints."""
 
     name = "TaintToleration"

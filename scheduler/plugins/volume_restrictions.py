@@ -13,7 +13,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -32,7 +32,7 @@ class _Exclusive:
         return replace(self)
 
 
-class VolumeRestrictions(InTreePlugin):
+class VolumeRestrictions(BasePlugin):
     """Inline disks per node; ReadWriteOncePod claims for the cluster as a whole."""
 
     name = "VolumeRestrictions"

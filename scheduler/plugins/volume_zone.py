@@ -14,7 +14,7 @@ from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
-from scheduler.framework.plugin import InTreePlugin
+from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.csi_migration import BETA_REGION, BETA_ZONE, BETWEEN_ZONES, REGION, ZONE
@@ -50,7 +50,7 @@ class _UnplaceableError(Exception):
         self.reason = Reason(code, params)
 
 
-class VolumeZone(InTreePlugin):
+class VolumeZone(BasePlugin):
     """Each volume's labels are compared with the nodes' columns."""
 
     name = "VolumeZone"

@@ -25,7 +25,7 @@ from scheduler.framework.events import SKIP, Action, ClusterEventWithHint, Resou
 from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.nominated import CLEARED, Nomination
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -61,7 +61,7 @@ class DefaultPreemptionArgs(Args, frozen=True):
             yield invalid("minCandidateNodesAbsolute", absolute, f"{other}Percentage")
 
 
-class DefaultPreemption(InTreePlugin):
+class DefaultPreemption(BasePlugin):
     """PostFilter and PreEnqueue."""
 
     name = "DefaultPreemption"

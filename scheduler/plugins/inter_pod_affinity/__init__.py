@@ -16,7 +16,7 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -96,7 +96,7 @@ class _Points:
     raw: Scores
 
 
-class InterPodAffinity(InTreePlugin):
+class InterPodAffinity(BasePlugin):
     """Each term is matched once against all pods; running pods that ask for the same are asked once."""
 
     name = "InterPodAffinity"

@@ -17,7 +17,7 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
-from scheduler.framework.plugin import Handle, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unschedulable
 from scheduler.objects import csi_migration
@@ -30,7 +30,7 @@ from scheduler.plugins.topology import FirstRejections
 from scheduler.plugins.volume_hints import any_claim
 
 
-class NodeVolumeLimits(InTreePlugin):
+class NodeVolumeLimits(BasePlugin):
     """The pod's new volumes are added to each node's column of attached ones."""
 
     name = "NodeVolumeLimits"

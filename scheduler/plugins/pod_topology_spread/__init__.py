@@ -18,7 +18,7 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import Handle, InTreePlugin
+from scheduler.framework.plugin import BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -69,7 +69,7 @@ class _Soft:
     ignored: Mask
 
 
-class PodTopologySpread(InTreePlugin):
+class PodTopologySpread(BasePlugin):
     """Pods are matched once a constraint, and summed by node and by domain."""
 
     name = "PodTopologySpread"

@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, Handle, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, SKIP, Pending, PreFilterResult, Verdicts, error, unresolvable
 from scheduler.objects.pod import PodInfo
@@ -43,7 +43,7 @@ class VolumeBindingArgs(Args, frozen=True):
             yield invalid("shape", self.shape, detail)
 
 
-class VolumeBinding(InTreePlugin):
+class VolumeBinding(BasePlugin):
     """Filters; gives no points, as long as StorageCapacityScoring is off."""
 
     name = "VolumeBinding"

@@ -11,7 +11,7 @@ from scheduler.config.defaulted import defaulted
 from scheduler.config.types import API_VERSION
 from scheduler.evaluate import NoCluster
 from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, InTreePlugin
+from scheduler.framework.plugin import Args, BasePlugin
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
@@ -204,7 +204,7 @@ class OwnArgs(Args, frozen=True):
         return [invalid("limit", self.limit, "too high")] if self.limit > 9 else []
 
 
-class Own(InTreePlugin):
+class Own(BasePlugin):
     """A plugin that only this registry knows."""
 
     name = "Own"

@@ -15,7 +15,7 @@ from scheduler.config.defaulted import defaulted
 from scheduler.evaluate import evaluate
 from scheduler.evaluate.cases import CaseError
 from scheduler.framework.per_node import PerNodePlugin
-from scheduler.framework.plugin import InTreePlugin, NoArgs
+from scheduler.framework.plugin import BasePlugin, NoArgs
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.registry import PluginLoadError, Registry, with_plugin
 
@@ -190,4 +190,4 @@ def test_with_plugin_refuses_what_is_none() -> None:
     with pytest.raises(PluginLoadError, match="the plugin calls itself Own"):
         with_plugin("Other", Own)
     with pytest.raises(PluginLoadError, match="a plugin named NodeName already exists"):
-        Registry([("NodeName", type("NodeName", (InTreePlugin,), {"name": "NodeName"}))])
+        Registry([("NodeName", type("NodeName", (BasePlugin,), {"name": "NodeName"}))])
