@@ -199,8 +199,14 @@ def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
 
 def what_is_answered(port: Port, authority: Authority) -> None:
     pair = authority.client("root", "system:masters")
-    families = list(text_string_to_metric_families(port("/metrics", pair=pair).text))
-    values = {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+    def scraped() -> dict[tuple[str, ...], float]:
+        families = text_string_to_metric_families(port("/metrics", pair=pair).text)
+        return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+    # what the loop holds is looked at once a second
+    eventually(lambda: scraped()["scheduler_cache_size", "pods"] == PODS + 4, "the cache's size", 5.0)
+    values = scraped()
     profile = "herodotus-scheduler"
     assert values["scheduler_pod_scheduling_attempts_count",] == PODS + 4
     assert sum(v for (n, *labels), v in values.items() if n == "scheduler_schedule_attempts_total") >= PODS + 5
