@@ -13,7 +13,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Any
 
 from herodotus_cli.errors import CliError, ServerError, from_status, is_status
@@ -27,7 +28,7 @@ AGAIN_S = 1.0  # before a stream that ended is begun again: the service ends one
 
 def decisions(
     transport: Transport, namespace: str, selector: str, last: int, *, binding: bool = False
-) -> Iterator[Json]:
+) -> Generator[Json, None, None]:
     """The newest `last` decisions, oldest first, and then every one that comes or changes. Without end.
 
     `binding`: also those that are not bound yet; the others are told once, when it is known what became of them.
@@ -39,14 +40,15 @@ def decisions(
     unsettled = {d["metadata"]["name"] for d in page["items"] if _binds(d)}
     while True:
         start = int(version)
-        for event in _stream(transport, namespace, selector, version):
-            found = event["object"]
-            version = str(max(int(version), int(found["metadata"].get("resourceVersion") or 0)))
-            # a stream begins with results that came just before it: most of them were listed
-            listed = int(found["metadata"]["resourceVersion"]) <= start
-            wanted = event["type"] in ("ADDED", "MODIFIED") and (binding or not _binds(found))
-            if wanted and (not listed or found["metadata"]["name"] in unsettled):
-                yield found
+        with closing(_stream(transport, namespace, selector, version)) as events:
+            for event in events:
+                found = event["object"]
+                version = str(max(int(version), int(found["metadata"].get("resourceVersion") or 0)))
+                # a stream begins with results that came just before it: most of them were listed
+                listed = int(found["metadata"]["resourceVersion"]) <= start
+                wanted = event["type"] in ("ADDED", "MODIFIED") and (binding or not _binds(found))
+                if wanted and (not listed or found["metadata"]["name"] in unsettled):
+                    yield found
         time.sleep(AGAIN_S)
         page = transport.get(questions.decisions(namespace, selector=selector, limit=LISTED))
         unsettled = {d["metadata"]["name"] for d in page["items"] if _binds(d)}
@@ -64,8 +66,9 @@ def anew(transport: Transport, namespace: str, selector: str, once: Callable[[],
 
     def listen() -> None:
         try:
-            for _ in decisions(transport, namespace, selector, 0):
-                came.put(None)
+            with closing(decisions(transport, namespace, selector, 0)) as found:
+                for _ in found:
+                    came.put(None)
         except BaseException as e:  # told where it can be: in the main thread
             came.put(e)
 
@@ -80,13 +83,14 @@ def anew(transport: Transport, namespace: str, selector: str, once: Callable[[],
             raise failure
 
 
-def _stream(transport: Transport, namespace: str, selector: str, version: str) -> Iterator[Json]:
+def _stream(transport: Transport, namespace: str, selector: str, version: str) -> Generator[Json, None, None]:
     """The events of one stream. One that began too far back is begun again by who asks."""
     try:
-        for event in transport.stream(questions.watched(namespace, version, selector=selector)):
-            if event.get("type") == "ERROR" and is_status(event.get("object") or {}):
-                raise from_status(event["object"])
-            yield event
+        with closing(transport.stream(questions.watched(namespace, version, selector=selector))) as events:
+            for event in events:
+                if event.get("type") == "ERROR" and is_status(event.get("object") or {}):
+                    raise from_status(event["object"])
+                yield event
     except ServerError as e:
         if e.reason not in ("Expired", "Gone"):
             raise

@@ -6,6 +6,7 @@ Owns: its options and the lines. Does not own: the stream (`following`).
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -62,10 +63,11 @@ def run(question: Watching, connection: Connection, output: Output, around: Surr
     lines = Lines(terminal=around.width() if around.on_terminal(output) else None, color=around.color(output))
     if not output.format and output.headers:
         around.out.write(lines.header())
-    found = following.decisions(transport, namespace, selector, question.last, binding=question.binding)
-    for decision in found:
-        around.out.write(_written(decision, output, lines))
-        around.out.flush()
+    stream = following.decisions(transport, namespace, selector, question.last, binding=question.binding)
+    with closing(stream) as found:  # kubectl ends with it
+        for decision in found:
+            around.out.write(_written(decision, output, lines))
+            around.out.flush()
 
 
 def _written(decision: Json, output: Output, lines: object) -> str:

@@ -5,7 +5,7 @@ Owns: the interface and the choice. Does not own: either way (`kubectl`, `http`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Transport(Protocol):
         """The document at a path with its query. `CliError` for everything else."""
         ...
 
-    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """The documents that come, one a line, until the service ends the answer. Close it to end it before."""
         ...
 

@@ -8,7 +8,7 @@ Invariant: follows no redirect, and sends no credentials.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +56,7 @@ class HttpTransport:
         status = "" if code == httpx.codes.OK else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
         return document(response.content, self.endpoint, status)
 
-    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """The documents that come, one a line. Only connecting has a time limit: nothing happening is no failure."""
         patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=None)}
         try:

@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from herodotus_cli.errors import CliError, Json, ServerError, unreachable
@@ -59,7 +59,7 @@ class KubectlTransport:
             raise self._failure(run.stderr.decode("utf-8", "replace").strip())
         return document(run.stdout, "the API server")
 
-    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """The documents that come, one a line. Without a time limit: nothing happening is no failure."""
         self._require_kubectl()
         command = self._command(self._connection.service.proxy_path + path)
