@@ -110,7 +110,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
     ("scheduler/kube/events.py", "_write", "post"): [Right("create", "events", "events.k8s.io")],
     ("scheduler/kube/events.py", "_counted", "patch"): [Right("patch", "events", "events.k8s.io")],
-    ("scheduler/kube/lease.py", "release", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
+    ("scheduler/kube/lease.py", "_give_back", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
     ("scheduler/kube/lease.py", "_try", "post"): [Right("create", "leases", **LEASE)],
     ("scheduler/kube/lease.py", "_try", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
     ("scheduler/kube/lease.py", "_get", "get"): [Right("get", "leases", name="herodotus-scheduler", **LEASE)],
