@@ -73,14 +73,14 @@ def calibration_ms() -> float:
 
 
 def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
-    """How many cycles, recording included, fit into one run of the calibration kernel.
+    """How many cycles, recording included, fit into one run of a kernel of a cycle's kind.
 
     Of lower quartiles, taken in turn: what else a busy machine does slows both down, and seldom all of a round.
     """
-    kernel, cycles = _kernel_s(), []
+    kernel, cycles = _small_kernel_s(), []
     for _ in range(rounds):
         cycles += round_of(workload, size, recording=True)[0]
-        kernel += _kernel_s()
+        kernel += _small_kernel_s()
     return float(np.percentile(kernel, 25) / np.percentile(cycles, 25))
 
 
@@ -90,6 +90,19 @@ def _kernel_s() -> list[float]:
     for _ in range(7):
         start = time.perf_counter()
         np.sort(a[::-1]).sum()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _small_kernel_s() -> list[float]:
+    """Python calls on small arrays, as a cycle is made of: what it loses on a busy machine, a cycle loses too."""
+    a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        for i in range(200):
+            found = np.where(a > i, a, 0)
+            found[found.argmax()] = len({name: i for name in names})
         times.append(time.perf_counter() - start)
     return times
 
