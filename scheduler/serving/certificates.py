@@ -132,8 +132,9 @@ class Authorities:
         pause = LOOK_EVERY_S
         while not self._stop.is_set():
             try:
-                self._pem = self._read()
-                pause, self._said = AUTHORITIES_EVERY_S, ""
+                self._pem, self._said = self._read(), ""
+                # none: an API server that has just started publishes them a moment later
+                pause = AUTHORITIES_EVERY_S if self._pem else min(pause * 2, AUTHORITIES_EVERY_S)
             except (ApiError, OSError, ValueError, KeyError, TypeError, AttributeError) as e:
                 pause = min(pause * 2, AUTHORITIES_EVERY_S)
                 if self._said != str(e):  # as kube-scheduler: without them, tokens still tell who asks
