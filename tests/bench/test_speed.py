@@ -9,7 +9,7 @@ from bench.workloads import BY_NAME
 
 ROUNDS = 2
 TRIES = 4  # something else may have the machine for a while; a fall shows in every try
-# Cycles of the short form that fit into one run of the kernel: 0.7 of what a quiet machine of two cores showed, and four
+# Cycles of the short form that fit into one run of the kernel: 0.7 of what a quiet machine of two cores showed. Four
 # busy processes beside it take less than a tenth of that.
 FLOORS = {
     "SchedulingBasic": 2.2,
