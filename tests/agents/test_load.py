@@ -117,12 +117,12 @@ def resident_bytes(pid: int) -> int:
 
 
 def test_memory_does_not_grow(service: tuple[str, Process]) -> None:
-    """After the first calls, a thousand more need no more room (4 MiB of them is the allocator's)."""
+    """Once the allocator has what it takes, two thousand calls need no more room (4 MiB are its own business)."""
     address, running = service
-    for verb in VERBS:
-        calls(address, verb, WHOLE, 40)
-    before = resident_bytes(running.pid)
-    for verb in VERBS:
-        calls(address, verb, WHOLE, 60)
-        calls(address, verb, NAMES, 60)
-    assert resident_bytes(running.pid) - before < 4 << 20
+    rounds = []
+    for _ in range(6):
+        for verb in VERBS:
+            calls(address, verb, WHOLE, 60)
+            calls(address, verb, NAMES, 60)
+        rounds.append(resident_bytes(running.pid))
+    assert rounds[-1] - rounds[3] < 4 << 20, rounds
