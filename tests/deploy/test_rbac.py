@@ -177,6 +177,9 @@ def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
     scraper = ("--clusterrole=herodotus-metrics", "--serviceaccount=default:scraper")
     kubectl("create", "clusterrolebinding", "scraper", *scraper)
     tokens = {name: kubectl("-n", "default", "create", "token", name).strip() for name in ("scraper", "stranger")}
+    administrator = authority.client("root", "system:masters")
+    # the API server publishes whose certificates it believes, and the role to read that, a moment after its start
+    eventually(lambda: port("/metrics", pair=administrator).status_code == 200, "certificates to be believed", 15.0)
     found = {
         "scraper": port("/metrics", token=tokens["scraper"]).status_code,
         "scraper elsewhere": port("/configz", token=tokens["scraper"]).json()["message"],
@@ -184,7 +187,7 @@ def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
         "nobody": port("/metrics").json()["message"],
         "no token": port("/metrics", token="nonsense").status_code,
         "a user": port("/metrics", pair=authority.client("ada", "dev")).json()["message"],
-        "an administrator": port("/metrics", pair=authority.client("root", "system:masters")).status_code,
+        "an administrator": port("/metrics", pair=administrator).status_code,
     }
     assert found == {
         "scraper": 200,
