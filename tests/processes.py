@@ -63,6 +63,12 @@ class Process:
         self._process.wait()
         self._out.close()
 
+    def kill_all(self) -> None:
+        """SIGKILL, to it and to what it has started."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._out.close()
+
     def stop(self, timeout_s: float = 20.0) -> int:
         """SIGTERM, and the exit code; SIGKILL to the whole session when it does not end."""
         if self.running:
