@@ -88,6 +88,27 @@ class Source(str, Enum):
     LOGGED = "logged"  # read from another scheduler's log
 
 
+class Agreement(str, Enum):
+    """Whether another scheduler's outcome follows from what was reconstructed."""
+
+    AGREE = "agree"  # the node is among the best, or there is none where none fits
+    IN_WINDOW = "agree-in-window"  # likewise, on a snapshot that tells apart which bindings were still in flight
+    DISAGREE = "disagree"
+    UNKNOWN = "unknown"  # nothing to compare with
+
+
+class Cause(str, Enum):
+    """Why an outcome does not follow, or cannot be compared."""
+
+    SAMPLING = "sampling"  # the other scheduler need not have looked at the better nodes
+    EXTENDERS = "extenders"  # it asks extenders, which were not asked here
+    STALE_VIEW = "stale-view"  # it must have seen another state of the cluster
+    UNKNOWN_PLUGIN = "unknown-plugin"  # it runs a plugin that is not known here
+    UNEXPLAINED = "unexplained"
+    NOT_WATCHED = "not-watched"  # the watch was interrupted while the pod was placed
+    NOT_EVALUATED = "not-evaluated"  # the evaluation ended in an error
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why a node or a pod was turned away: a code of `reasons.CATALOGUE` and its parameters.
@@ -253,6 +274,19 @@ class Retry:
 
 
 @dataclass(frozen=True)
+class Reconstruction:
+    """How a reconstructed decision compares with what another scheduler did. `cause`: absent where both agree.
+
+    `in_flight`: how many bindings the snapshot leaves out that were seen before the outcome (negative), or counts that
+    were seen only after it (positive).
+    """
+
+    agreement: Agreement
+    cause: Cause | None = None
+    in_flight: int = 0
+
+
+@dataclass(frozen=True)
 class Decision:
     """One attempt to schedule one pod, complete.
 
@@ -289,6 +323,7 @@ class Decision:
     woken_by: WokenBy | None = None  # what ended its wait for an event; None where it had not waited for one
     retry: Retry | None = None  # None where a node was chosen, and in records of writers that do not say
     unknown: tuple[str, ...] = ()  # fields whose value means nothing, by their path in the document's `spec`
+    reconstruction: Reconstruction | None = None  # of source RECONSTRUCTED, where there was an outcome to compare with
 
     @property
     def ties(self) -> tuple[int, ...]:

@@ -23,20 +23,23 @@ from scheduler import klog
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import converted
 from scheduler.config.defaulted import defaulted
-from scheduler.config.types import DEFAULT_NAME
+from scheduler.config.types import DEFAULT_NAME, ProfileConfig
 from scheduler.evaluate import ManifestError, NoCluster
 from scheduler.evaluate.cases import CASE, FORMS, CaseError, answer, evaluate_lines
 from scheduler.evaluate.files import evaluate_files
 from scheduler.kube.credentials import CredentialsError
 from scheduler.logged import command as read_log
+from scheduler.observe import command as observe
+from scheduler.observe.command import STOCK_NAME
+from scheduler.observe.configuration import for_pods_of
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
+from scheduler.process import RefusedError
 from scheduler.recorder import endpoint, shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
-from scheduler.run import RefusedError, RunSettings, run
+from scheduler.run import RunSettings, run
 from scheduler.serving import options
 from scheduler.version import __version__
 
-STOCK_NAME: Final = "default-scheduler"
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -83,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.schedulers:
         if not arguments.dry_run_binding:
             raise RefusedError("--schedulers goes with --dry-run-binding: pods of others are looked at, never bound")
-        config = _for_pods_of(arguments.schedulers, config)
+        config = for_pods_of(arguments.schedulers, config)
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
@@ -106,14 +109,6 @@ def _run(arguments: argparse.Namespace) -> int:
     )
 
 
-def _for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
-    """One profile for each scheduler name: its own where the configuration has it, else the first one."""
-    own = {profile.scheduler_name: profile for profile in config.profiles}
-    first = config.profiles[0]
-    profiles = [own.get(name) or msgspec.structs.replace(first, scheduler_name=name) for name in names]
-    return msgspec.structs.replace(config, profiles=profiles)
-
-
 def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
     """Guests are polite: nothing of the cluster's own scheduler is taken over by accident. A dry run takes nothing."""
     hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
@@ -122,6 +117,10 @@ def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
     election = config.leader_election
     if election.leader_elect and (election.resource_namespace, election.resource_name) == STOCK_LEASE:
         raise RefusedError(f"the Lease {'/'.join(STOCK_LEASE)} is the cluster's own scheduler's; {hint}")
+
+
+def _observe(arguments: argparse.Namespace) -> int:
+    return observe.observe(arguments, _configuration(arguments.config, arguments, STOCK_NAME))
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -183,10 +182,12 @@ def _ship(arguments: argparse.Namespace) -> int:
     return shipper.main(arguments.spool, found)
 
 
-def _configuration(path: Path | None, arguments: argparse.Namespace) -> Configuration:
+def _configuration(path: Path | None, arguments: argparse.Namespace, default_name: str = DEFAULT_NAME) -> Configuration:
+    """`default_name`: of a profile that names no scheduler, and of the only one where there is no file."""
     if path is None:
-        return Configuration()
-    return load(path, legacy=_warn_of(path) if arguments.accept_legacy_config else None, registry=arguments.registry)
+        return Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))
+    legacy = _warn_of(path) if arguments.accept_legacy_config else None
+    return load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:
@@ -201,6 +202,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _run_options(_command(commands, "run", _run, "schedule pods on a cluster"))
+    observing = _command(commands, "observe", _observe, "reconstruct what another scheduler decides")
+    observe.add_options(observing)
+    _process_options(observing, STOCK_NAME)
     _evaluate_options(_command(commands, "evaluate", _evaluate, "decide a pod without binding it, or many cases"))
     validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
     validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
@@ -248,12 +252,13 @@ def _evaluate_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _run_options(command: argparse.ArgumentParser) -> None:
+def _process_options(command: argparse.ArgumentParser, default_name: str) -> None:
+    """What every process that watches a cluster and records is told."""
     command.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help=f"KubeSchedulerConfiguration (v1); default: one profile, {DEFAULT_NAME}",
+        help=f"KubeSchedulerConfiguration (v1); default: one profile, {default_name}",
     )
     _legacy_option(command)
     cluster = command.add_argument_group(
@@ -281,6 +286,10 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         help="what the spool may hold while the service is away (default 1Gi); what does not fit becomes a gap record",
     )
     options.add_serving(command.add_argument_group("health, metrics and configuration"))
+
+
+def _run_options(command: argparse.ArgumentParser) -> None:
+    _process_options(command, DEFAULT_NAME)
     behaviour = command.add_argument_group("behaviour")
     behaviour.add_argument(
         "--leader-elect",
@@ -300,7 +309,7 @@ def _run_options(command: argparse.ArgumentParser) -> None:
     )
     behaviour.add_argument(
         "--schedulers",
-        type=_names,
+        type=observe.names,
         default=(),
         metavar="NAMES",
         help=f"with --dry-run-binding: decide the pods of these schedulers, for example {STOCK_NAME}",
@@ -331,13 +340,6 @@ def _spool_option(parser: argparse._ActionsContainer) -> None:
         metavar="DIR",
         help=f"where records wait to be delivered (default {DEFAULT_SPOOL})",
     )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
-    if not names:
-        raise argparse.ArgumentTypeError("no scheduler is named")
-    return names
 
 
 def _url(text: str) -> str:

@@ -1,16 +1,12 @@
 """`run`: a scheduler process from its first request to its last.
 
 Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, loop) and stop (loop,
-bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), anything that the parts
-do.
+bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), what every process that
+watches a cluster does (`process`), anything that the parts do.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import queue
-import random
 import signal
 import socket
 import threading
@@ -20,14 +16,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from scheduler import klog
+from scheduler import klog, process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import defaulted
 from scheduler.debugger import CacheDebugger
 from scheduler.dry_run_binding import MARK
-from scheduler.eventhandlers import NODES, PODS
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import Manifests
 from scheduler.extenders.transport import TlsError
@@ -36,34 +31,23 @@ from scheduler.framework.sampling import ADAPTIVE
 from scheduler.handle import ApiHandle
 from scheduler.kube import credentials, discovery
 from scheduler.kube.events import EventSender
-from scheduler.kube.http import TIMEOUT_S, ApiError, ApiServer
+from scheduler.kube.http import TIMEOUT_S, ApiServer
 from scheduler.kube.kinds import KINDS
 from scheduler.kube.lease import LeaderElection, LeaseSettings
-from scheduler.kube.watch import Reflector
 from scheduler.loop import Loop
 from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
-from scheduler.objects.types import Node, Pod
+from scheduler.process import RefusedError
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.recorder import Recorder
-from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
-from scheduler.serving.certificates import CertificateError
 from scheduler.serving.options import ServingOptions
-from scheduler.serving.port import serve
 from scheduler.serving.routes import Content
 from scheduler.shared import Shared
-from scheduler.version import __version__
 from scheduler.vitals import Vitals
 from scheduler.writes import ApiWrites, NoWrites
 
-WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
-CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
-
-
-class RefusedError(Exception):
-    """This scheduler will not, or cannot, run here: one line that says why."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ class RunSettings:
 
 def run(config: Configuration, settings: RunSettings) -> int:
     """Schedule until SIGTERM or SIGINT (0), or until the Lease is lost (1). RefusedError when it cannot start."""
-    stop = _stop_on_signals()
+    stop = process.stop_on_signals()
     found = credentials.find(
         kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
         context=settings.context,
@@ -102,7 +86,7 @@ def run(config: Configuration, settings: RunSettings) -> int:
         frameworks = _frameworks(config, settings, handle, extenders, shared)
         vitals = _vitals(config, settings, stop)
         closing.callback(_serve(config, settings, api, vitals))
-        connected = _connect(api, stop)
+        connected = process.connect(api, stop)
         if connected is None:
             return 0
         cluster, absent = connected
@@ -114,7 +98,9 @@ def run(config: Configuration, settings: RunSettings) -> int:
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)
-        recorder = vitals.recorder = _recorder(settings, cluster, identity, absent)
+        recorder = vitals.recorder = process.open_recorder(
+            settings.spool, settings.spool_limit_bytes, cluster, identity, _marks(settings, absent)
+        )
         if settings.endpoint:
             logging = ("--v", str(settings.verbosity), "--logging-format", settings.logging_format)
             vitals.supervisor = Supervisor(settings.spool, settings.endpoint, *logging)
@@ -141,7 +127,7 @@ def _schedule(
     recorder: Recorder,
     shared: Shared,
     events: EventSender | None,
-    vitals: Vitals,
+    vitals: Vitals[Metrics],
 ) -> bool:
     """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
     stop, election = vitals.stop, vitals.election
@@ -164,22 +150,17 @@ def _schedule(
         binding_threads=config.parallelism,
         leading=leading,
         dry_run=settings.dry_run_binding,
-        on_synced=_freeze,
+        on_synced=process.freeze,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
     )
     vitals.loop = loop
-    debugger = CacheDebugger(loop, api, frameworks.keys(), WATCHED_PODS)
+    debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
     debugger.start()
     signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    manifests = Manifests.of(config.extenders)
-    reflectors: list[Reflector[Any]] = [
-        Reflector(api, "/api/v1/nodes", NODES, Node, loop.inbox.put, manifest=manifests.of_node),
-        Reflector(api, "/api/v1/pods", PODS, Pod, loop.inbox.put, WATCHED_PODS, manifest=manifests.of_pod),
-        *(Reflector(api, kind.path, kind.name, kind.decode_as, loop.inbox.put, optional=True) for kind in KINDS),
-    ]
+    reflectors = process.reflectors(api, loop.inbox.put, Manifests.of(config.extenders))
     for reflector in reflectors:
         reflector.start()
     klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
@@ -189,7 +170,7 @@ def _schedule(
     return election is not None and election.lost.is_set()
 
 
-def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals:
+def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals[Metrics]:
     election = config.leader_election
     elects_s = seconds(election.lease_duration) if election.leader_elect else None
     metrics = Metrics()
@@ -199,7 +180,7 @@ def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event)
     return vitals
 
 
-def _serve(config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals) -> Callable[[], None]:
+def _serve(config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals[Metrics]) -> Callable[[], None]:
     content = Content(
         configuration=defaulted(config, settings.registry),
         metrics=vitals.metrics.exposition,
@@ -208,11 +189,7 @@ def _serve(config: Configuration, settings: RunSettings, api: ApiServer, vitals:
         readyz=vitals.readyz,
         profiling=config.enable_profiling,
     )
-    try:
-        return serve(settings.serving, api, content)
-    except (OSError, CertificateError) as e:
-        where = f"{settings.serving.host}:{settings.serving.port}"
-        raise RefusedError(f"cannot serve on {where} (--bind-address, --secure-port): {e}") from e
+    return process.serve(settings.serving, api, content)
 
 
 def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:
@@ -242,43 +219,13 @@ def _frameworks(
     return frameworks
 
 
-def _connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
-    """The cluster's id and the absent APIs, as soon as the API server answers; None when `stop` came first."""
-    pause = CONNECT_BACKOFF_S[0]
-    while not stop.is_set():
-        try:
-            version = discovery.server_version(api)
-            cluster = discovery.cluster_id(api)
-            absent = discovery.absent_groups(api)
-            klog.info(0, "Connected", server=api.url, version=version, cluster=cluster)
-            return cluster, absent
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise RefusedError(f"{api.url} does not answer as a Kubernetes API server does") from e
-        except ApiError as e:
-            if e.code in (401, 403):
-                raise RefusedError(f"the API server {api.url} refuses us: {e}") from e
-            klog.error(e, "API server does not answer yet, trying again", server=api.url)
-            stop.wait(pause * random.uniform(1, 1.5))
-            pause = min(pause * 2, CONNECT_BACKOFF_S[1])
-    return None
-
-
-def _recorder(settings: RunSettings, cluster: str, identity: str, absent: dict[str, str]) -> Recorder:
-    marks = [f"absent: {api}, so no {purpose}" for api, purpose in absent.items()]
+def _marks(settings: RunSettings, absent: dict[str, str]) -> tuple[str, ...]:
+    marks = list(process.marks(absent))
     if not settings.preemption:
         marks.append("preemption is switched off (--disable-preemption)")
     if settings.dry_run_binding:
         marks.append(MARK)
-    try:
-        return Recorder(
-            lambda incarnation: Spool(settings.spool, incarnation, settings.spool_limit_bytes),
-            cluster,
-            identity,
-            __version__,
-            tuple(marks),
-        )
-    except OSError as e:
-        raise RefusedError(f"cannot use the spool directory {settings.spool}: {e.strerror or e}") from e
+    return tuple(marks)
 
 
 def _lease_settings(config: Configuration) -> LeaseSettings:
@@ -298,37 +245,6 @@ def _bind_timeout_s(config: Configuration) -> float:
     if not config.leader_election.leader_elect:
         return TIMEOUT_S
     return min(TIMEOUT_S, (lease.duration_s - lease.renew_deadline_s) * BIND_SHARE)
-
-
-def _stop_on_signals() -> threading.Event:
-    """Set on SIGTERM or SIGINT; a second one ends the process at once.
-
-    Not by the handler itself: it may interrupt this very thread within the event, whose lock it would wait for.
-    """
-    stop, told = threading.Event(), queue.SimpleQueue[int]()
-    numbers: list[int] = []
-
-    def on_signal(number: int, _: object) -> None:
-        if numbers:
-            os._exit(128 + number)
-        numbers.append(number)
-        told.put(number)
-
-    def pass_on() -> None:
-        told.get()
-        stop.set()
-
-    threading.Thread(target=pass_on, name="signals", daemon=True).start()
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until there is a cache to dump: it would end us
-    return stop
-
-
-def _freeze() -> None:
-    """The cluster that was listed is no garbage: collections need not walk over it again."""
-    gc.collect()
-    gc.freeze()
 
 
 def _stop_when_lost(election: LeaderElection, stop: threading.Event) -> None:

@@ -13,14 +13,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scheduler.kube.lease import LeaderElection
-from scheduler.loop import Loop
-from scheduler.metrics import Metrics
 from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
@@ -31,17 +29,35 @@ HANGS_S: Final = 60.0  # the loop goes round twice a second; a first list of a l
 FULL_SHARE: Final = 0.9  # of the spool
 
 
+class Thread(Protocol):
+    """What changes the cache: the loop, or an observer."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once."""
+
+
+class Heartbeat(Protocol):
+    """The metrics to which that thread tells that it goes round."""
+
+    def heartbeat_age_s(self) -> float:
+        """Since it last did."""
+
+
+M = TypeVar("M", bound=Heartbeat)
+
+
 @dataclass(eq=False)
-class Vitals(Collector):
+class Vitals(Collector, Generic[M]):
     """The parts of the process that can be asked. `elects`: it schedules only while it holds a Lease of that length."""
 
     stop: threading.Event
-    metrics: Metrics
+    metrics: M
     spool: Path
     spool_limit_bytes: int
     elects_s: float | None
     election: LeaderElection | None = None
-    loop: Loop | None = None
+    loop: Thread | None = None
     recorder: Recorder | None = None
     supervisor: Supervisor | None = None
 

@@ -23,6 +23,7 @@ from herodotus_record.model import (
     Owner,
     Path,
     PodInfo,
+    Reconstruction,
     Retry,
     SchedulerInfo,
     ScoreColumn,
@@ -53,6 +54,8 @@ def decision(
     marks: tuple[str, ...],
     woken_by: WokenBy | None,
     retry: Retry | None,
+    unknown: tuple[str, ...] = (),
+    reconstruction: Reconstruction | None = None,
     narrow: Callable[[NDArray[np.int64]], Column] = column,
 ) -> Decision:
     """The record of one attempt. `narrow`: `codec.column`, or what remembers its answers."""
@@ -86,6 +89,8 @@ def decision(
         marks=(*marks, *trace.marks),
         woken_by=woken_by,
         retry=retry,
+        unknown=unknown,
+        reconstruction=reconstruction,
     )
 
 

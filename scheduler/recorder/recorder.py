@@ -26,6 +26,7 @@ from herodotus_record.model import (
     Key,
     NodeRows,
     Outcome,
+    Reconstruction,
     Retry,
     SchedulerInfo,
     Source,
@@ -86,12 +87,18 @@ class Recorder:
         marks: tuple[str, ...],
         woken_by: WokenBy | None = None,
         retry: Retry | None = None,
+        unknown: tuple[str, ...] = (),
+        reconstruction: Reconstruction | None = None,
     ) -> Decision:
-        """Record an attempt. Returns when it is in the spool, or known to be lost."""
+        """Record an attempt. Returns when it is in the spool, or known to be lost.
+
+        `reconstruction`: of another scheduler's attempt; our own have none.
+        """
+        source = Source.SCHEDULER if reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
             record = build.decision(
                 id=uuid7(),
-                key=Key(self._cluster, Source.SCHEDULER, self.incarnation, pod.uid, attempt),
+                key=Key(self._cluster, source, self.incarnation, pod.uid, attempt),
                 sequence=self._next(),
                 scheduler=SchedulerInfo(profile, self._identity, self._version),
                 pod=pod,
@@ -102,6 +109,8 @@ class Recorder:
                 marks=self._marks + marks,
                 woken_by=woken_by,
                 retry=retry,
+                unknown=unknown,
+                reconstruction=reconstruction,
                 narrow=self._narrowed,
             )
             self._put(record, snapshot.nodes)

@@ -1,0 +1,260 @@
+"""The thread that follows the cluster and reconstructs what other schedulers decide.
+
+    watches -> window (held back a moment) -> a binding, or a rejection, of a pod that waited
+                                                  \\-> evaluate -> compare -> record
+                                           -> cache, queue (as the scheduler's own loop keeps them)
+
+Owns: which changes of a pod are outcomes of an attempt, and the order of these steps. Does not own: evaluation
+(`scheduler.cycle`), what agreement is (`agreement`), what was in flight (`window`), the record's form (`recorder`).
+
+Invariant: cache and columns are changed by this thread alone; nothing is written to the cluster.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from herodotus_record.model import Agreement, Cause, Code, Path, Reconstruction, Times
+from scheduler.columns import Snapshot
+from scheduler.cycle import CycleResult, schedule
+from scheduler.eventhandlers import FINISHED, PODS, EventHandlers
+from scheduler.framework.runtime import Framework
+from scheduler.kube.watch import Changed
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.types import Object, Pod
+from scheduler.observe.agreement import Theirs, cause, follows, with_outcome
+from scheduler.observe.metrics import ObserverMetrics
+from scheduler.observe.window import Message, Window
+from scheduler.queue import QueuedPod, SchedulingQueue
+from scheduler.recorder.build import microseconds
+from scheduler.recorder.recorder import Recorder
+from scheduler.shared import Shared
+
+IDLE_S: Final = 0.5
+SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
+UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "wokenBy")
+SEEN: Final = "reconstructed: the time is when the outcome was seen, the attempt's number counts those that were seen"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What another scheduler did with a pod: the node, or the message that there is none."""
+
+    node: str
+    message: str = ""
+    watched: bool = True  # False: the watch was interrupted meanwhile
+
+
+@dataclass(frozen=True)
+class _Compared:
+    result: CycleResult
+    slot: int | None
+    reconstruction: Reconstruction
+    snapshot: Snapshot
+
+
+class Observer:
+    """One process' state and thread."""
+
+    def __init__(
+        self,
+        frameworks: Mapping[str, Framework],
+        theirs: Mapping[str, Theirs],
+        recorder: Recorder,
+        shared: Shared,
+        kinds: Mapping[str, type[Object]],
+        metrics: ObserverMetrics,
+        *,
+        window_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`frameworks`, `theirs`: by the name of the scheduler whose pods are observed. `kinds`: as `Loop`."""
+        self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._frameworks = frameworks
+        self._theirs = theirs
+        self._recorder = recorder
+        self._cache = shared.cache
+        self._metrics = metrics
+        self._clock = clock
+        self._window = Window(window_s)
+        self._attempts: dict[str, int] = {}  # by UID of waiting pods
+        self._rejected: dict[str, str] = {}  # likewise: the last message
+        self._prepared = False
+        first = next(iter(frameworks.values()))
+        self._queue = SchedulingQueue(
+            first.profile.queue_sort[0].sort_key,
+            lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
+            {name: framework.profile.hints for name, framework in frameworks.items()},
+        )
+        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
+        self._handlers = EventHandlers(shared, self._queue, kinds, frameworks.keys(), {}, annotations)
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once."""
+        return self._handlers.synced
+
+    def run(self, stop: threading.Event) -> None:
+        """Observe until `stop`."""
+        threading.Thread(target=self._wake_on, args=(stop,), name="stop", daemon=True).start()
+        while not stop.is_set():
+            self.step(IDLE_S)
+
+    def _wake_on(self, stop: threading.Event) -> None:
+        stop.wait()
+        self.inbox.put(None)
+
+    def step(self, wait_s: float) -> None:
+        """Take in what came, waiting at most so long for it, and go through what was held back long enough."""
+        self._metrics.beat(len(self._queue), len(self._window))
+        if self.synced and not self._prepared:
+            for framework in self._frameworks.values():
+                framework.prepare(self._cache.columns)
+            self._prepared = True
+        due = self._window.due_in(self._clock())
+        self._receive(wait_s if due is None else min(wait_s, due))
+        while (message := self._window.due(self._clock())) is not None:
+            self._apply(message)
+
+    def _receive(self, wait_s: float) -> None:
+        try:
+            message = self.inbox.get(timeout=wait_s) if wait_s > 0 else self.inbox.get_nowait()
+            while True:
+                if message is not None:
+                    if self.synced:
+                        self._window.hold(message, self._clock())
+                    else:
+                        self._handlers.apply(message)
+                message = self.inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _apply(self, message: Message) -> None:
+        if message.kind == PODS:
+            for pod, outcome in self._outcomes(message):
+                self._reconstruct(pod, outcome)
+        self._handlers.apply(message)
+
+    # --- what other schedulers did --------------------------------------------------------------------------------
+
+    def _outcomes(self, message: Message) -> Iterator[tuple[QueuedPod, Outcome]]:
+        """The attempts that a change of pods shows, before it is brought to the cache."""
+        watched = isinstance(message, Changed)
+        if isinstance(message, Changed) and message.type == "DELETED":
+            self._forget(message.object.metadata.uid)
+            return
+        pods: list[Pod] = [message.object] if isinstance(message, Changed) else message.objects
+        for pod in pods:
+            queued = self._queue.get(pod.metadata.uid)
+            if queued is None or pod.status.phase in FINISHED:
+                continue
+            if pod.spec.node_name:
+                yield queued, Outcome(pod.spec.node_name, watched=watched)
+            elif (said := _rejection(pod)) and said != self._rejected.get(queued.uid):
+                self._rejected[queued.uid] = said
+                yield queued, Outcome("", said, watched)
+
+    def _reconstruct(self, queued: QueuedPod, outcome: Outcome) -> None:
+        attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
+        with self._compared(queued.pod, outcome) as compared:
+            self._record(queued, attempt, outcome, compared)
+        self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
+        if outcome.node:
+            self._forget(queued.uid)
+            self._window.bound(_on_node(queued.pod, outcome.node), self._clock())
+
+    @contextmanager
+    def _compared(self, pod: PodInfo, outcome: Outcome) -> Iterator[_Compared]:
+        """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile."""
+        plain = self._evaluate(pod, outcome)
+        if plain.reconstruction.agreement is not Agreement.DISAGREE:
+            yield plain
+            return
+        waits = self._waits
+        with closing(self._window.snapshots(self._cache, waits, pod.uid, self._clock())) as steps:
+            for in_flight in steps:
+                tried = self._evaluate(pod, outcome, in_flight)
+                if tried.reconstruction.agreement is Agreement.IN_WINDOW:
+                    yield tried
+                    return
+        yield self._evaluate(pod, outcome)  # again: rows that were touched meanwhile have a newer generation
+
+    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int = 0) -> _Compared:
+        name = pod.pod.spec.scheduler_name
+        snapshot = self._cache.snapshot()
+        result = schedule(self._frameworks[name], pod, snapshot, SEED)
+        slot = snapshot.nodes.index.get(outcome.node) if outcome.node else None
+        gone = bool(outcome.node) and slot is None
+        if result.path is Path.ERROR:
+            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
+        elif not outcome.watched:
+            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
+        elif not gone and follows(result, slot):
+            found = Reconstruction(Agreement.IN_WINDOW if in_flight else Agreement.AGREE, None, in_flight)
+        else:
+            why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name])
+            found = Reconstruction(Agreement.DISAGREE, why, in_flight)
+        return _Compared(result, slot, found, snapshot)
+
+    def _waits(self, uid: str) -> bool:
+        return uid in self._queue
+
+    def _record(self, queued: QueuedPod, attempt: int, outcome: Outcome, compared: _Compared) -> None:
+        now_us = time.time_ns() // 1000
+        decision = self._recorder.decision(
+            pod=queued.pod,
+            attempt=attempt,
+            profile=queued.pod.pod.spec.scheduler_name,
+            snapshot=compared.snapshot,
+            result=with_outcome(compared.result, compared.slot, outcome.message),
+            times=Times(
+                created_us=microseconds(queued.pod.pod.metadata.creation_timestamp),
+                queued_us=queued.first_seen_us,
+                started_us=now_us,
+            ),
+            seed=SEED,
+            marks=(SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),
+            unknown=UNKNOWN,
+            reconstruction=compared.reconstruction,
+        )
+        if decision.chosen is not None:
+            self._recorder.outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
+
+    def _said(self, pod: PodInfo, outcome: Outcome, compared: _Compared) -> Iterator[str]:
+        """What a reader of the record should know beside the comparison."""
+        theirs = self._theirs[pod.pod.spec.scheduler_name]
+        if theirs.unknown_plugins:
+            yield f"not known here, and left out: {', '.join(theirs.unknown_plugins)}"
+        for extender in theirs.extenders:
+            yield f"extender {extender} was not asked"
+        if outcome.node and compared.slot is None:
+            yield f"the pod was bound to {outcome.node}, which is not among the nodes that were seen"
+        if outcome.message and compared.result.message not in ("", outcome.message):
+            yield f"the evaluation words it otherwise: {compared.result.message}"
+        if compared.result.path is Path.ERROR:
+            yield f"the evaluation ended in an error: {compared.result.message}"
+
+    def _forget(self, uid: str) -> None:
+        self._attempts.pop(uid, None)
+        self._rejected.pop(uid, None)
+
+
+def _on_node(pod: PodInfo, node: str) -> PodInfo:
+    spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
+    return PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
+
+
+def _rejection(pod: Pod) -> str:
+    """What the condition PodScheduled says of a pod that was not placed; "" where it says nothing."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return condition.message
+    return ""

@@ -1,0 +1,124 @@
+"""What every process that watches a cluster and records does: signals, HTTPS port, first request, watches, spool.
+
+Owns: those steps. Does not own: their order, and what the process is for (`run`, `observe`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import random
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler import klog
+from scheduler.eventhandlers import NODES, PODS
+from scheduler.extenders.manifests import Manifests
+from scheduler.kube import discovery
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.kinds import KINDS
+from scheduler.kube.watch import Reflector, Sink
+from scheduler.objects.types import Node, Pod
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.spool import Spool
+from scheduler.serving import port
+from scheduler.serving.certificates import CertificateError
+from scheduler.serving.options import ServingOptions
+from scheduler.serving.routes import Content
+from scheduler.version import __version__
+
+WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
+
+
+class RefusedError(Exception):
+    """This process will not, or cannot, run here: one line that says why."""
+
+
+def stop_on_signals() -> threading.Event:
+    """Set on SIGTERM or SIGINT; a second one ends the process at once.
+
+    Not by the handler itself: it may interrupt this very thread within the event, whose lock it would wait for.
+    """
+    stop, told = threading.Event(), queue.SimpleQueue[int]()
+    numbers: list[int] = []
+
+    def on_signal(number: int, _: object) -> None:
+        if numbers:
+            os._exit(128 + number)
+        numbers.append(number)
+        told.put(number)
+
+    def pass_on() -> None:
+        told.get()
+        stop.set()
+
+    threading.Thread(target=pass_on, name="signals", daemon=True).start()
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until there is a cache to dump: it would end us
+    return stop
+
+
+def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
+    """Answer on the HTTPS port, in threads; what ends that. RefusedError when the port cannot be had."""
+    try:
+        return port.serve(options, api, content)
+    except (OSError, CertificateError) as e:
+        where = f"{options.host}:{options.port}"
+        raise RefusedError(f"cannot serve on {where} (--bind-address, --secure-port): {e}") from e
+
+
+def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
+    """The cluster's id and the absent APIs, as soon as the API server answers; None when `stop` came first."""
+    pause = CONNECT_BACKOFF_S[0]
+    while not stop.is_set():
+        try:
+            version = discovery.server_version(api)
+            cluster = discovery.cluster_id(api)
+            absent = discovery.absent_groups(api)
+            klog.info(0, "Connected", server=api.url, version=version, cluster=cluster)
+            return cluster, absent
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise RefusedError(f"{api.url} does not answer as a Kubernetes API server does") from e
+        except ApiError as e:
+            if e.code in (401, 403):
+                raise RefusedError(f"the API server {api.url} refuses us: {e}") from e
+            klog.error(e, "API server does not answer yet, trying again", server=api.url)
+            stop.wait(pause * random.uniform(1, 1.5))
+            pause = min(pause * 2, CONNECT_BACKOFF_S[1])
+    return None
+
+
+def marks(absent: Mapping[str, str]) -> tuple[str, ...]:
+    """What records of this process say of APIs that the server does not have."""
+    return tuple(f"absent: {api}, so no {purpose}" for api, purpose in absent.items())
+
+
+def open_recorder(spool: Path, limit_bytes: int, cluster: str, identity: str, marks: tuple[str, ...]) -> Recorder:
+    """A recorder on that spool. RefusedError when the directory cannot be used."""
+    try:
+        return Recorder(
+            lambda incarnation: Spool(spool, incarnation, limit_bytes), cluster, identity, __version__, marks
+        )
+    except OSError as e:
+        raise RefusedError(f"cannot use the spool directory {spool}: {e.strerror or e}") from e
+
+
+def reflectors(api: ApiServer, sink: Sink, manifests: Manifests) -> list[Reflector[Any]]:
+    """One for each watched kind, not started."""
+    return [
+        Reflector(api, "/api/v1/nodes", NODES, Node, sink, manifest=manifests.of_node),
+        Reflector(api, "/api/v1/pods", PODS, Pod, sink, WATCHED_PODS, manifest=manifests.of_pod),
+        *(Reflector(api, kind.path, kind.name, kind.decode_as, sink, optional=True) for kind in KINDS),
+    ]
+
+
+def freeze() -> None:
+    """The cluster that was listed is no garbage: collections need not walk over it again."""
+    gc.collect()
+    gc.freeze()
