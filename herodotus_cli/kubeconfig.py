@@ -22,7 +22,7 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
     """The namespace of `context`, or of the current context; `default` where no file or context names one."""
     contexts: dict[str, str] = {}
     current = ""
-    for path in _files(environ, kubeconfig):
+    for path in files(environ, kubeconfig):
         config = _load(path, required=bool(kubeconfig))
         current = current or str(config.get("current-context") or "")
         for name, its_namespace in _contexts(config, path):
@@ -33,7 +33,8 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
     return contexts.get(wanted) or DEFAULT_NAMESPACE
 
 
-def _files(environ: Mapping[str, str], kubeconfig: str) -> list[Path]:
+def files(environ: Mapping[str, str], kubeconfig: str) -> list[Path]:
+    """The files to be merged, those that may be missing too."""
     if kubeconfig:
         return [Path(kubeconfig)]
     listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]

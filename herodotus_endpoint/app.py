@@ -18,6 +18,7 @@ from herodotus_endpoint import __version__, errors, ingest, insights, legacy, op
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.kubeapi import routes
+from herodotus_endpoint.kubeapi.resources import PREFIX
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
@@ -72,8 +73,10 @@ def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metri
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/version")
+    @app.get(f"{PREFIX}/serviceversions")  # what is not in the group, the API server does not pass on
     def version() -> Response:
-        return json_response({"version": __version__, "apiVersion": API_VERSION, "frameVersion": codec.VERSION})
+        document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
+        return json_response(document | {"frameVersion": codec.VERSION})
 
     @app.get("/openapi.json", endpoint="openapi")
     def whole() -> Response:

@@ -21,6 +21,7 @@ from herodotus_endpoint.kubeapi.resources import (
     POD_COMPARISON,
     POD_HISTORY,
     PREFIX,
+    SERVICE_VERSION,
     VERSION,
     WORKLOAD,
     Kind,
@@ -91,7 +92,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "/livez": Operation("livez", "Whether the process lives.", TEXT),
     "/readyz": Operation("readyz", "Whether the service can do its work.", TEXT, fails=(503,)),
     "/metrics": Operation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
-    "/version": Operation("version", "The version of the service."),
+    "/version": Operation("version", "The version of the service.", "ServiceVersion"),
     "/openapi.json": Operation("openapi", "This document."),
     "/openapi/v3": Operation("openapiIndex", "Where the documents of API groups are."),
     f"/openapi/v3{PREFIX}": Operation("openapiGroup", "The document of the API group."),
@@ -151,6 +152,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"{PREFIX}/balances": Operation(
         "listBalances", "Which nodes win, and with which weights others would.", "Balance",
         ("since", "limit", "weights", "profile", "cluster"), (), BALANCE, "list", _READ,
+    ),
+    f"{PREFIX}/serviceversions": Operation(
+        "listServiceVersions", "The version of the service.", "ServiceVersion", (), (), SERVICE_VERSION, "list",
     ),
     "/pod": Operation(
         "legacyPod", "The first Herodotus' answer for a pod.", "", ("name", "namespace"), ("name", "namespace"),

@@ -306,6 +306,12 @@ SCHEMAS: Final[Json] = {
             nodes=array("Each node's wins.", anything("A node.")),
             moves=array("Decisions that other weights would have changed.", anything("A decision.")),
         ),
+        "ServiceVersion": _top(
+            "ServiceVersion",
+            "Which service answers.",
+            version=string("Its version."),
+            frameVersion=integer("The newest version of a record's frame that it reads."),
+        ),
         "Status": {
             "type": "object",
             "description": "Why a request failed.",

@@ -1,6 +1,13 @@
-"""Through the API server's service proxy, with kubectl as the client: it knows every kind of credential.
+"""Through the API server, with kubectl as the client: it knows every kind of credential.
 
-Owns: kubectl's command line, and the meaning of what kubectl prints when it fails. Does not own: what is asked.
+Owns: kubectl's command line, the way behind the API server, and the meaning of what kubectl prints when it fails. Does
+not own: what is asked, what is known of the way between runs (`remembered`).
+
+There are two ways behind the API server: its service proxy, which tells the service nothing of who asks, and an
+APIService, through which every reader has rights of their own. The path within is the same. A question takes the way
+that is remembered, at first the service proxy. Only where the API server refuses it is the APIService looked for (every
+user of a cluster may), and if the way is the other one, the question is asked again. So an answer costs one request. A
+Service that the user names is meant, and asked through the proxy.
 
 kubectl prints a Status as `Error from server (Reason): message` and drops what else it holds. Its `details` name
 similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
@@ -21,16 +28,20 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from herodotus_cli.errors import CliError, Json, ServerError, unreachable
-from herodotus_cli.options import Connection
+from herodotus_cli.options import SERVICE, Connection
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.body import document
 from herodotus_cli.transport.live import LivePod
+from herodotus_cli.transport.remembered import Remembered
 
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 # as kubectl 1.32 logs a body, and as those before did
 _LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
+_NEEDED = "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes"
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
+_UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
+_NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  # beside what is NotFound on the way
 
 
 class KubectlTransport:
@@ -40,29 +51,37 @@ class KubectlTransport:
         self._connection = connection
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
         self._kubectl = environ.get("KUBECTL_PATH") or shutil.which("kubectl", path=environ.get("PATH"))
+        self._remembered = Remembered(connection, environ)
+        service = connection.service
+        self._named = f"{service.namespace}/{service.scheme}:{service.name}:{service.port}" != SERVICE
+        self._api_service = not self._named and self._remembered.api_service
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at a path, through the proxy."""
-        proxied = self._connection.service.proxy_path + path
-        run = self._run(proxied)
+        """The document at a path."""
+        run = self._run(self._on_the_way(path))
+        if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
+            run = self._run(self._on_the_way(path))
         if not run.returncode:
             return document(run.stdout, "the decisions service")
-        failure = self._failure(run.stderr.decode("utf-8", "replace").strip())
+        failure = self._failure(_said(run))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
-            failure.details = _logged_details(self._run(proxied, _LOG_BODIES).stderr.decode("utf-8", "replace"))
+            failure.details = _logged_details(_said(self._run(self._on_the_way(path), _LOG_BODIES)))
         raise failure
 
     def get_of_cluster(self, path: str) -> dict[str, Any]:
         """A document of the API server's own, not of the decisions service."""
         run = self._run(path)
         if run.returncode:
-            raise self._failure(run.stderr.decode("utf-8", "replace").strip())
+            raise self._failure(_said(run))
         return document(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """The documents that come, one a line. Without a time limit: nothing happening is no failure."""
+        """The documents that come, one a line. Without a time limit: nothing happening is no failure.
+
+        What a stream goes on from was got before it, and with it the way was found.
+        """
         self._require_kubectl()
-        command = self._command(self._connection.service.proxy_path + path)
+        command = self._command(self._on_the_way(path))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout
             assert process.stderr
@@ -78,6 +97,26 @@ class KubectlTransport:
     def live_pod(self, namespace: str, pod: str) -> LivePod:
         """The question whether that pod is another one by now, under way."""
         return LivePod(self._command(questions.live_pod(namespace, pod)) if self._kubectl else ())
+
+    def _on_the_way(self, path: str) -> str:
+        return path if self._api_service else self._connection.service.proxy_path + path
+
+    def _way_is_another(self) -> bool:
+        """Looks for the APIService; whether that shows that the way is not the one that was taken."""
+        if self._named:
+            return False
+        run = self._run(questions.group())
+        reason, words = _refusal(_said(run))
+        if not run.returncode or reason == "ServiceUnavailable":  # it is there, its backend perhaps not
+            there = True
+        elif words == _ROUTE_UNKNOWN:
+            there = False
+        else:
+            return False
+        if there == self._api_service:
+            return False
+        self._api_service = self._remembered.api_service = there
+        return True
 
     def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
         self._require_kubectl()
@@ -108,11 +147,10 @@ class KubectlTransport:
     def _failure(self, said: str) -> CliError:
         """What kubectl's words mean."""
         service = self._connection.service
-        match = _SERVER_ERROR.search(said)
-        if not match:
+        reason, words = _refusal(said)
+        if not reason:
             return self._not_from_a_server(said)
-        reason, words = match[1] or "Unknown", match[2].strip()
-        if reason == "NotFound" and re.match(r'(services|namespaces) "', words):
+        if _no_service(reason, words):
             return unreachable(
                 f"kubectl: {words}",
                 [self._is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
@@ -124,16 +162,40 @@ class KubectlTransport:
             )
         if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
             return unreachable(f"kubectl: {words}", [self._is_it_running])
-        if reason == "Forbidden" and "services" in words:
+        if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: get on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
+        if reason == "Forbidden" and self._api_service:
+            return ServerError(reason, words, hints=[_NEEDED])
         return ServerError(reason, words)
 
     def _not_from_a_server(self, said: str) -> CliError:
         last = said.splitlines()[-1] if said else "it failed without a word"
+        if last.startswith(_UNAUTHORIZED) and self._named:
+            return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
         return CliError(f"error: the API server did not answer (kubectl: {last})")
+
+
+def _said(run: subprocess.CompletedProcess[bytes]) -> str:
+    return run.stderr.decode("utf-8", "replace").strip()
+
+
+def _refusal(said: str) -> tuple[str, str]:
+    """Reason and message of the Status that kubectl prints; two empty texts where it prints something else."""
+    match = _SERVER_ERROR.search(said)
+    return (match[1] or "Unknown", match[2].strip()) if match else ("", "")
+
+
+def _not_the_way(said: str) -> bool:
+    """Whether an error may be the API server's own, about the way and not about the question."""
+    reason, words = _refusal(said)
+    return reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
+
+
+def _no_service(reason: str, words: str) -> bool:
+    return reason == "NotFound" and bool(re.match(r'(services|namespaces) "', words))
 
 
 def _logged_details(log: str) -> Json:

@@ -90,7 +90,12 @@ def live_pod(namespace: str, pod: str) -> str:
 
 def version() -> str:
     """The version of the decisions service."""
-    return "/version"
+    return f"{_API}/serviceversions"
+
+
+def group() -> str:
+    """Of the API server: which resources an APIService serves. Every user of a cluster may read it."""
+    return _API
 
 
 def _within(namespace: str) -> str:

@@ -40,6 +40,7 @@ NODE_COMPARISON: Final = Kind("NodeComparison", "nodecomparisons", "nodecomparis
 PENDING: Final = Kind("PendingPods", "pendingpods", "pendingpods", True, ("list",))
 WORKLOAD: Final = Kind("WorkloadPlacement", "workloadplacements", "workloadplacement", True, ("get",))
 BALANCE: Final = Kind("Balance", "balances", "balance", False, ("list",))
+SERVICE_VERSION: Final = Kind("ServiceVersion", "serviceversions", "serviceversion", False, ("list",))
 KINDS: Final = (
     DECISION,
     EXPLANATION,
@@ -51,4 +52,5 @@ KINDS: Final = (
     PENDING,
     WORKLOAD,
     BALANCE,
+    SERVICE_VERSION,
 )

@@ -283,7 +283,7 @@ def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 
 def test_version_of_both(service: Service) -> None:
-    service.answer("/version", {"version": "9.9.9"})
+    service.answer(f"{API}/serviceversions", {"version": "9.9.9"})
     assert command("version", "--endpoint", service.url).out == (
         f"Client Version: {__version__}\nServer Version: 9.9.9\n"
     )
@@ -298,7 +298,7 @@ def test_version_of_both(service: Service) -> None:
 def test_versions_too_far_apart_are_warned_about(
     service: Service, capsys: pytest.CaptureFixture[str], server: str, warned: bool
 ) -> None:
-    service.answer("/version", {"version": server})
+    service.answer(f"{API}/serviceversions", {"version": server})
     assert command("version", "--endpoint", service.url).code == 0
     assert capsys.readouterr().err.startswith("WARNING: version difference between client (0.1)") is warned
 

@@ -72,6 +72,15 @@ class System:
         assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
 
+    def herodotus(self, *arguments: str, user: str) -> subprocess.CompletedProcess[str]:
+        """The plugin, as kubectl would start it for that user."""
+        environment = {"KUBECONFIG": str(self.kubectl_of[user]), "HOME": str(self.directory / user)}
+        environment |= {"KUBECTL_PATH": _kubectl()}
+        program = [sys.executable, str(ROOT / "kubectl-herodotus")]
+        return subprocess.run(
+            [*program, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
     def run(self, *arguments: str, user: str = "admin", stdin: str = "") -> subprocess.CompletedProcess[str]:
         environment = {"KUBECONFIG": str(self.kubectl_of[user]), "HOME": str(self.directory / user)}
         return subprocess.run(
@@ -351,20 +360,61 @@ def test_what_a_reader_may_not_see_is_hidden_from_them_alone(system: System) -> 
     assert "job" not in json.dumps(history)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "allowed", "forbidden", "printed", "refused"),
+    [
+        (("pod", "web-1", "-n", "shop"), "ada", "bob", "worker-1", 'get resource "podexplanations"'),
+        (("compare", "pod/web-1", "pod/web-2", "-n", "shop"), "ada", "bob", "web-2", 'get resource "podcomparisons"'),
+        (("pending", "-n", "shop"), "ada", "nora", "web-2", 'list resource "pendingpods"'),
+        (("node", "worker-1"), "nora", "ada", "worker-1", 'get resource "nodehistories"'),
+        (("balance",), "nora", "ada", "No pod was placed", 'list resource "balances"'),
+        (("version",), "ada", "", "Server Version: ", ""),
+    ],
+    ids=lambda v: v[0] if isinstance(v, tuple) else "",
+)  # fmt: skip
+def test_the_plugin_asks_with_the_reader_s_own_rights(
+    system: System, arguments: tuple[str, ...], allowed: str, forbidden: str, printed: str, refused: str
+) -> None:
+    may = system.herodotus(*arguments, user=allowed)
+    assert (may.returncode, may.stderr) == (0, "")
+    assert printed in may.stdout
+    if forbidden:
+        may_not = system.herodotus(*arguments, user=forbidden)
+        assert may_not.returncode == 1
+        assert "Error from server (Forbidden): " in may_not.stderr
+        assert f'User "{forbidden}" cannot {refused} in API group "herodotus.dev"' in may_not.stderr
+
+
+def test_the_plugin_asks_as_an_administrator_or_as_somebody_else(system: System) -> None:
+    """The administrator has the right to the service proxy too, which leads nowhere here."""
+    assert "worker-1" in system.herodotus("pod", "web-1", "-n", "shop", user="admin").stdout
+    for who, code in (("ada", 0), ("bob", 1)):
+        asked = system.herodotus("pod", "web-1", "-n", "shop", "--as", who, user="admin")
+        assert (asked.returncode, "is forbidden" in asked.stderr) == (code, code == 1)
+    nobody = system.herodotus("version", "--as", "system:anonymous", user="admin")
+    assert 'User "system:anonymous" cannot list resource "serviceversions"' in nobody.stderr
+
+
 def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
-    log = tmp_path / "watch.log"
-    environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path)}
-    watch = Process("watch", [_kubectl(), "get", "decisions", "-n", "shop", "-w"], log, environment)
+    environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path), "KUBECTL_PATH": _kubectl()}
+    kubectl = Process(
+        "kubectl", [_kubectl(), "get", "decisions", "-n", "shop", "-w"], tmp_path / "kubectl.log", environment
+    )
+    program = [sys.executable, "-u", str(ROOT / "kubectl-herodotus")]
+    plugin = Process("plugin", [*program, "watch", "-n", "shop"], tmp_path / "plugin.log", environment)
     try:
-        watch.wait_for("web-1")
+        for watch in (kubectl, plugin):
+            watch.wait_for("web-1")
         table = a_table(NODES)
         late = a_decision(pod="web-3", cluster=system.cluster, sequence=10)
         assert system.send(system.token, late).status_code == 200
-        watch.wait_for(r"web-3\s+1\s+Binding")
+        kubectl.wait_for(r"web-3\s+1\s+Binding")
         assert system.send(system.token, bound(late, table, sequence=11)).status_code == 200
-        watch.wait_for(r"web-3\s+1\s+Bound")
+        kubectl.wait_for(r"web-3\s+1\s+Bound")
+        plugin.wait_for("web-3")
     finally:
-        watch.kill()
+        for watch in (kubectl, plugin):
+            watch.kill()
 
 
 def test_a_reader_with_a_token_may_ask_the_service_itself(system: System) -> None:

@@ -72,6 +72,7 @@ ROUTES = {
     f"{API}/nodehistories": Row(f"{API}/nodehistories", ("list", "nodehistories", "")),
     f"{API}/nodehistories/<node>": Row(f"{API}/nodehistories/worker-1", ("get", "nodehistories", "")),
     f"{API}/incarnations": Row(f"{API}/incarnations", ("list", "incarnations", "")),
+    f"{API}/serviceversions": Row(f"{API}/serviceversions"),
     "/ingest/v1/frames": Row("/ingest/v1/frames"),  # its senders: test_senders
 }
 GUARDED = [row for row in ROUTES.values() if row.right]

@@ -1,0 +1,130 @@
+"""The two ways behind the API server: an answer costs one request, and which way it takes is found out by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.service import API, PROXY, command
+
+PATH = f"{API}/namespaces/shop/podexplanations/p"
+ANSWER = {"kind": "PodExplanation", "metadata": {"name": "p"}}
+UNKNOWN = "Error from server (NotFound): the server could not find the requested resource"
+NO_PROXY = 'Error from server (Forbidden): services "https:x:1" is forbidden: User "ada" cannot get "services/proxy"'
+NO_RIGHT = 'Error from server (Forbidden): podexplanations.herodotus.dev "p" is forbidden: User "ada" cannot get it'
+PLAIN_TO_TLS = "Error from server (ServiceUnavailable): error trying to reach service: EOF"
+AWAY = "Error from server (ServiceUnavailable): the server is currently unable to handle the request"
+BY_PROXY, BY_GROUP, LOOKED = f"{PROXY}{PATH}", PATH, API
+
+
+@dataclass
+class Cluster:
+    """A kubectl that says what it is told about each path: an error's words, or "" for the answer."""
+
+    directory: Path
+    context: str = "c1"
+
+    def says(self, **said: str) -> None:
+        """`proxy`, `group`: about the question on either way; `look`: about the APIService."""
+        for name, words in said.items():
+            (self.directory / name).write_text(words)
+
+    def environ(self) -> dict[str, str]:
+        d = self.directory
+        (d / "answer").write_text(json.dumps(ANSWER))
+        (d / "config").write_text(f"current-context: {self.context}\n")
+        script = d / "kubectl"
+        script.write_text(
+            f'#!/bin/sh\necho "$3" >> {d}/asked\n'
+            f"case $3 in */proxy/*) f=proxy;; {API}) f=look;; *) f=group;; esac\n"
+            f"[ -s {d}/$f ] && {{ cat {d}/$f >&2; exit 1; }}\ncat {d}/answer\n"
+        )
+        script.chmod(0o755)
+        return {"KUBECTL_PATH": str(script), "HOME": str(d), "KUBECONFIG": str(d / "config")}
+
+    def run(self, *more: str, code: int = 0) -> list[str]:
+        """The paths that one command asked for, one after the other."""
+        (self.directory / "asked").write_text("")
+        ran = command("pod", "p", "-n", "shop", "-o", "name", *more, environ=self.environ())
+        assert (ran.code, ran.out) == (code, "" if code else "pod/p\n")
+        asked = (self.directory / "asked").read_text().splitlines()
+        return [path for path in asked if path != "/api/v1/namespaces/shop/pods/p"]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluster: Cluster) -> None:
+    cluster.says(proxy="", look=UNKNOWN, group=UNKNOWN)
+    assert [cluster.run(), cluster.run()] == [[BY_PROXY]] * 2
+    assert not (cluster.directory / ".kube").exists()
+
+
+@pytest.mark.parametrize("refusal", [NO_PROXY, PLAIN_TO_TLS, UNKNOWN], ids=["no right", "TLS", "not there"])
+def test_an_api_service_is_found_once_and_then_asked_at_once(cluster: Cluster, refusal: str) -> None:
+    cluster.says(proxy=refusal, look="", group="")
+    assert [cluster.run(), cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP], [BY_GROUP], [BY_GROUP]]
+
+
+def test_an_api_service_that_was_removed_is_forgotten(cluster: Cluster) -> None:
+    cluster.says(proxy=NO_PROXY, look="", group="")
+    cluster.run()
+    cluster.says(proxy="", look=UNKNOWN, group=UNKNOWN)
+    assert [cluster.run(), cluster.run()] == [[BY_GROUP, LOOKED, BY_PROXY], [BY_PROXY]]
+
+
+def test_each_cluster_has_its_own_way(cluster: Cluster) -> None:
+    cluster.says(proxy=NO_PROXY, look="", group="")
+    cluster.run()
+    cluster.context = "c2"
+    assert cluster.run() == [BY_PROXY, LOOKED, BY_GROUP]
+    cluster.context = "c1"
+    assert (cluster.run(), cluster.run("--context", "c3")) == ([BY_GROUP], [BY_PROXY, LOOKED, BY_GROUP])
+
+
+def test_kubeconfigs_are_remembered_to_a_limit(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("herodotus_cli.transport.remembered._MOST", 2)
+    cluster.says(proxy=NO_PROXY, look="", group="")
+    for context in ("c1", "c2", "c3", "c4"):
+        cluster.context = context
+        cluster.run()
+    assert len(list((cluster.directory / ".kube/cache/herodotus").iterdir())) == 2
+
+
+def test_without_a_place_to_remember_it_the_answer_comes_all_the_same(cluster: Cluster) -> None:
+    cluster.says(proxy=NO_PROXY, look="", group="")
+    (cluster.directory / ".kube").write_text("no folder")
+    assert [cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP]] * 2
+
+
+@pytest.mark.parametrize(
+    ("says", "asked", "printed"),
+    [
+        ({"proxy": NO_PROXY, "look": UNKNOWN}, [BY_PROXY, LOOKED], "needed: get on services/proxy"),
+        ({"proxy": NO_PROXY, "look": "", "group": NO_RIGHT}, [BY_PROXY, LOOKED, BY_GROUP], "needed: the ClusterRole"),
+        ({"proxy": NO_PROXY, "look": AWAY, "group": AWAY}, [BY_PROXY, LOOKED, BY_GROUP], "is it running?"),
+        ({"proxy": NO_PROXY, "look": "Unable to connect to the server: x"}, [BY_PROXY, LOOKED], "needed: get on"),
+        ({"proxy": "Error from server (BadRequest): no"}, [BY_PROXY], "Error from server (BadRequest): no"),
+    ],
+    ids=["no right to the proxy", "no right to the pod", "backend away", "cannot be found out", "about the question"],
+)  # fmt: skip
+def test_a_failure_is_told_of_the_way_that_counts(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], asked: list[str], printed: str
+) -> None:
+    cluster.says(**says)
+    assert cluster.run(code=1) == asked
+    assert printed in capsys.readouterr().err
+
+
+def test_a_service_that_is_named_is_meant(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.says(proxy=NO_PROXY, look="", group="")
+    named = "/api/v1/namespaces/ops/services/https:decisions:443/proxy"
+    assert cluster.run("--service", "ops/https:decisions:443", code=1) == [f"{named}{PATH}"]
+    cluster.says(proxy="error: You must be logged in to the server (Unauthorized)")
+    cluster.run("--service", "ops/https:decisions:443", code=1)
+    assert "the service may ask who you are, which its proxy does not say: without --service" in capsys.readouterr().err
