@@ -11,10 +11,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from herodotus_cli.errors import CliError
 
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Screen = Callable[["View"], Sequence["Block"]]
 SCREENS = ("", "wide")
+USUAL_WIDTH = 80
 LEAST_WIDTH = 40  # narrower terminals scroll sideways; a table of one letter a line helps nobody
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The process around a command."""
 
     environ: Mapping[str, str]
@@ -116,8 +115,7 @@ class Surroundings:
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
 
-@dataclass
-class Given:
+class Given(NamedTuple):
     """What a command finds in click's context."""
 
     around: Surroundings
@@ -132,11 +130,18 @@ def given(ctx: click.Context) -> Given:
 
 def surroundings() -> Surroundings:
     """The process that we are."""
-    from shutil import get_terminal_size
+    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width)
 
-    return Surroundings(
-        os.environ, sys.stdout, lambda: datetime.now().astimezone(), lambda: get_terminal_size().columns
-    )
+
+def _width() -> int:
+    """Columns of the terminal that is written to. COLUMNS says otherwise."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):  # not a terminal: colour was demanded
+        return USUAL_WIDTH
 
 
 def _blocks(screen: Screen, view: View) -> Sequence[Block]:

@@ -9,7 +9,6 @@ Invariant: whatever goes wrong, there are no names and no words on the terminal;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.errors import CliError
@@ -87,7 +86,7 @@ def _asked(ctx: click.Context, ask: Callable[[Connection, Callable[[str], Json]]
 
     environ = given(ctx).around.environ
     try:
-        connection = replace(options.connection(ctx, environ), request_timeout_s=PATIENCE_S)
+        connection = options.connection(ctx, environ)._replace(request_timeout_s=PATIENCE_S)
         return ask(connection, connect(connection, environ).get)
     except (CliError, click.ClickException, KeyError, TypeError):
         return []

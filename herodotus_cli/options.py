@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -33,8 +32,7 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """The Service of the decisions service, behind the API server's proxy."""
 
     namespace: str
@@ -48,8 +46,7 @@ class Service:
         return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(NamedTuple):
     """Whom to ask. `endpoint` empty: through the API server, with the user's kubeconfig."""
 
     context: str
@@ -61,8 +58,7 @@ class Connection:
     as_groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """How to print the answer. `format`: empty (a screen), wide, json, yaml or name."""
 
     format: str

@@ -6,8 +6,7 @@ Owns: its options and the question they make up. Does not own: the screen.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -30,8 +29,7 @@ class Weights(click.ParamType[str]):
         return text
 
 
-@dataclass(frozen=True)
-class BalanceQuestion:
+class BalanceQuestion(NamedTuple):
     """What is asked."""
 
     since_s: float

@@ -5,7 +5,7 @@ Owns: its options and the questions they make up. Does not own: the screens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -18,8 +18,7 @@ from herodotus_cli.transport import questions
 _KIND = ("pod", "pods", "po")
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """What is asked: `pods` are two, or one with two `nodes`. `namespace` empty: the context's."""
 
     namespace: str

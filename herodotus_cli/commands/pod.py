@@ -5,8 +5,8 @@ Owns: its options, the question they make up, what helps when there is no answer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import click
 
@@ -20,8 +20,7 @@ from herodotus_cli.transport.live import LivePod
 _EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet"
 
 
-@dataclass(frozen=True)
-class PodQuestion:
+class PodQuestion(NamedTuple):
     """What is asked. `namespace` empty: the context's."""
 
     name: str

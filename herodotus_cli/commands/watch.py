@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 import click
 
@@ -18,8 +18,7 @@ from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import connect
 
 
-@dataclass(frozen=True)
-class Watching:
+class Watching(NamedTuple):
     """What is asked. `namespace` empty: the context's, unless `every`."""
 
     namespace: str

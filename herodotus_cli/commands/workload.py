@@ -5,7 +5,7 @@ Owns: its options and the question they make up. Does not own: the screen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -16,8 +16,7 @@ from herodotus_cli.options import Connection, Output
 from herodotus_cli.transport import questions
 
 
-@dataclass(frozen=True)
-class WorkloadQuestion:
+class WorkloadQuestion(NamedTuple):
     """What is asked. `namespace` empty: the context's."""
 
     kind: str

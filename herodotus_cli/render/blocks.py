@@ -2,23 +2,20 @@
 
 Owns: the vocabulary between screens and writers. Does not own: what a screen says, colours, alignment.
 
-Invariant: a block's text holds no control characters, whatever the record says.
+Invariant: a block's text cannot move a cursor or turn the direction of writing, whatever the record says.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from typing import Literal, NamedTuple
+from unicodedata import combining, east_asian_width
 
 Style = Literal["", "strong", "good", "bad", "dim"]
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """For whom a screen is drawn. `width` None: not a terminal, so lines have no limit."""
 
     now: datetime
@@ -33,16 +30,14 @@ class View:
         return self.width is None
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A text and what its colour repeats."""
 
     text: str
     style: Style = ""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A sentence. `exact`: never broken, so that it can be copied whole."""
 
     text: str
@@ -50,8 +45,7 @@ class Line:
     exact: bool = False
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(NamedTuple):
     """A line with a left and a right half; two lines where the width does not hold both."""
 
     left: str
@@ -59,17 +53,15 @@ class Sides:
     style: Style = ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Aligned columns; only the last may be folded. `right`: columns of numbers."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    right: frozenset[int] = field(default_factory=frozenset)
+    right: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class Blank:
+class Blank(NamedTuple):
     """An empty line."""
 
 
@@ -96,5 +88,12 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def clean(text: str) -> str:
-    """A text that cannot move a terminal's cursor."""
-    return _CONTROL.sub(" ", text)
+    """A text without characters that move a terminal's cursor, are not seen, or turn the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def cells(text: str) -> int:
+    """How many of a terminal's columns a text takes: wide letters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)

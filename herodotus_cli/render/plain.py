@@ -8,9 +8,8 @@ Invariant: no line is cut or broken, no colour, no trailing spaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from unicodedata import east_asian_width
 
-from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Table, View, clean
+from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Table, View, cells, clean
 
 GAP = "  "
 
@@ -36,14 +35,10 @@ def _table(block: Table, view: View) -> list[str]:
     rows = [[clean(cell.text) for cell in row] for row in block.rows]
     if block.header and view.headers:
         rows.insert(0, list(block.header))
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     return [GAP.join(_pad(row[i], widths[i], i in block.right) for i in range(len(row))) for row in rows]
 
 
 def _pad(cell: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(cell))
+    space = " " * (width - cells(cell))
     return space + cell if right else cell + space
-
-
-def _width(cell: str) -> int:
-    return len(cell) + sum(east_asian_width(c) in "WF" for c in cell)

@@ -9,8 +9,7 @@ without a word is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from herodotus_cli.render.blocks import Block, Cell, Line, View, table
 from herodotus_cli.render.words import count, short_names
@@ -20,8 +19,7 @@ _GAP = 2
 _CHOSEN = "◀"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """Weighted scores of one plugin, or of several summed up."""
 
     header: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,7 +145,7 @@ def test_a_plugin_that_gave_no_node_anything_is_left_out_for_people() -> None:
 
 def test_no_headers_leaves_out_header_rows_only() -> None:
     scene = Scene(placed())
-    with_, without = (drawn(scene, replace(VIEWS["piped"], headers=h)).splitlines() for h in (True, False))
+    with_, without = (drawn(scene, VIEWS["piped"]._replace(headers=h)).splitlines() for h in (True, False))
     assert len(with_) - len(without) == 2
     assert not any(line.startswith(("RANK", "REJECTED")) for line in without)
 

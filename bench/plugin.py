@@ -1,0 +1,188 @@
+"""`kubectl herodotus pod NAME` and `kubectl get pod NAME` in turn, on a record of 5,000 nodes.
+
+Owns: the cluster (simulated, on loopback), the turns, the table. Does not own: what makes the plugin quick.
+
+Both go through kubectl and the API server, with warm caches, and write to a pipe or a terminal as said. Of each: the
+median wall time, and the median of user and system time with what it started, which a busy machine does not stretch.
+
+python -m bench.plugin [--nodes 5000] [--rounds 25]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from tests.e2e.cluster import Cluster, Herodotus, node, pod
+from tests.processes import ROOT, Process, eventually, python
+
+BUDGET_MS: Final = 150.0  # of the wall, on loopback
+RATIO: Final = 3.0  # of kubectl get pod
+NAMESPACE: Final = "bench"
+POD: Final = "measured"
+SERVICE: Final = "herodotus-endpoint"
+_SLOWER: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")  # an installed plugin has its bytecode
+
+
+@dataclass
+class Contender:
+    """A command line and what its runs took."""
+
+    name: str
+    command: Sequence[str]
+    terminal: bool = False
+    wall_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+    def run(self, environ: dict[str, str]) -> None:
+        """Once."""
+        before, start = _children_s(), time.perf_counter()
+        written = _on_terminal(self.command, environ) if self.terminal else _piped(self.command, environ)
+        self.wall_ms.append((time.perf_counter() - start) * 1000)
+        self.cpu_ms.append((_children_s() - before) * 1000)
+        if POD not in written:
+            raise RuntimeError(f"{self.name} says nothing about the pod: {written[:500]}")
+
+    def row(self, base: Contender) -> str:
+        """Its medians, and how many times those of `base` they are."""
+        wall, cpu = statistics.median(self.wall_ms), statistics.median(self.cpu_ms)
+        base_wall, base_cpu = statistics.median(base.wall_ms), statistics.median(base.cpu_ms)
+        return f"{self.name:44}{wall:>9.0f}{wall / base_wall:>7.2f}{cpu:>9.0f}{cpu / base_cpu:>7.2f}"
+
+
+def contenders() -> list[Contender]:
+    """kubectl's own command first: the others are measured against it."""
+    asked = ("herodotus", "pod", POD)
+    return [
+        Contender("kubectl get pod", ("kubectl", "get", "pod", POD, "-n", NAMESPACE)),
+        Contender("kubectl herodotus pod -n, piped", ("kubectl", *asked, "-n", NAMESPACE)),
+        Contender("kubectl herodotus pod -n, terminal", ("kubectl", *asked, "-n", NAMESPACE), terminal=True),
+        Contender("kubectl herodotus pod, terminal", ("kubectl", *asked), terminal=True),
+        Contender("kubectl herodotus pod --node, terminal", ("kubectl", *asked, "--node", "n-17"), terminal=True),
+    ]
+
+
+def main() -> int:
+    """Measure; 0 when the promise is kept."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plugin", description="Measure the plugin.")
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=25)
+    given = parser.parse_args()
+    measured = contenders()
+    with tempfile.TemporaryDirectory() as directory, decided(given.nodes, Path(directory)) as environ:
+        for turn in range(given.rounds + 1):
+            for contender in measured:
+                contender.run(environ)
+                if turn == 0:  # kubectl's discovery cache and the page cache are warm from here on
+                    contender.wall_ms.clear()
+                    contender.cpu_ms.clear()
+    print(f"{'':44}{'WALL MS':>9}{'×':>7}{'CPU MS':>9}{'×':>7}    {given.nodes} nodes, p50 of {given.rounds}")
+    for contender in measured:
+        print(contender.row(measured[0]))
+    base = statistics.median(measured[0].wall_ms)
+    walls = [statistics.median(c.wall_ms) for c in measured[1:]]
+    return int(max(walls) > min(BUDGET_MS, RATIO * base))
+
+
+@contextmanager
+def decided(nodes: int, directory: Path) -> Iterator[dict[str, str]]:
+    """A cluster with one decision over that many nodes; the environment in which kubectl finds it and the plugin."""
+    with ExitStack() as running:
+        kubeconfig = directory / "kubeconfig"
+        command = python("herodotus_sim", "--port", "0", "--write-kubeconfig", str(kubeconfig))
+        sim = Process("sim", command, directory / "sim.log")
+        running.callback(sim.stop)
+        url = sim.wait_for(r"http://127\.0\.0\.1:\d+")[0]
+        cluster = Cluster("simulated", url, {}, kubeconfig)
+        running.callback(cluster.close)
+        for name in (NAMESPACE, "herodotus"):
+            cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        zones = [{"topology.kubernetes.io/zone": f"zone-{i % 3}"} for i in range(nodes)]
+        cluster.create_all("/api/v1/nodes", [node(f"n-{i}", labels=zones[i]) for i in range(nodes)])
+        herodotus = Herodotus(cluster, directory)
+        running.callback(herodotus.stop)
+        _publish(cluster, herodotus.endpoint_url)
+        cluster.create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod(POD))
+        eventually(lambda: herodotus.decisions(NAMESPACE) or None, "the decision", 120)
+        _use_namespace(kubeconfig)
+        yield _environment(kubeconfig, directory)
+
+
+def _publish(cluster: Cluster, endpoint_url: str) -> None:
+    """The service behind which the API server's proxy finds the decisions service."""
+    metadata = {"name": SERVICE, "namespace": "herodotus"}
+    port = int(endpoint_url.rpartition(":")[2])
+    spec = {"ports": [{"port": 8000, "targetPort": port}]}
+    cluster.create("/api/v1/namespaces/herodotus/services", {"metadata": metadata, "spec": spec})
+    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": port}]}]
+    cluster.create("/api/v1/namespaces/herodotus/endpoints", {"metadata": metadata, "subsets": subsets})
+
+
+def _use_namespace(kubeconfig: Path) -> None:
+    """The current context's namespace, as `kubectl config set-context --current --namespace` writes it."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = NAMESPACE
+    kubeconfig.write_text(yaml.safe_dump(config))
+
+
+def _environment(kubeconfig: Path, directory: Path) -> dict[str, str]:
+    programs = directory / "bin"
+    programs.mkdir()
+    plugin = programs / "kubectl-herodotus"
+    plugin.write_text(f"#!{sys.executable}\n" + (ROOT / "kubectl-herodotus").read_text().partition("\n")[2])
+    plugin.chmod(0o755)
+    inherited = {name: value for name, value in os.environ.items() if name not in _SLOWER}
+    return {
+        **inherited,
+        "KUBECONFIG": str(kubeconfig),
+        "KUBECACHEDIR": str(directory / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "TERM": "xterm-256color",
+    }
+
+
+def _children_s() -> float:
+    """User and system time of what was started and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _piped(command: Sequence[str], environ: dict[str, str]) -> str:
+    return subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _on_terminal(command: Sequence[str], environ: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, env=environ, stdout=theirs):
+        os.close(theirs)
+        written = b""
+        while chunk := _read(ours):
+            written += chunk
+    os.close(ours)
+    return written.decode("utf-8", "replace")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the other side was closed
+        return b""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
