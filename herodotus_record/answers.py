@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from herodotus_record import reasons
-from herodotus_record.document import blank, retry, woken_by
+from herodotus_record.document import blank, reconstruction, retry, woken_by
 from herodotus_record.explain import (
     Json,
     headline,
@@ -101,6 +101,7 @@ def pod_explanation(
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": next_steps(decision, table),
         "marks": list(decision.marks),
+        "reconstruction": reconstruction(decision),
     }
     if every_node or node or decision.nodes_total <= PER_NODE:
         answer["perNode"] = [node_answer(decision, table, slot) for slot in slots]

@@ -98,6 +98,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "preemption": asdict(d.preemption) if d.preemption else None,
             "marks": list(d.marks),
             "unknown": list(d.unknown),
+            "reconstruction": reconstruction(d),
         },
         "status": {
             "state": state(d, outcomes),
@@ -134,6 +135,18 @@ def blank(document: Json, unknown: Sequence[str]) -> None:
         for holder in holders:
             if last in holder:
                 holder[last] = None
+
+
+def reconstruction(d: Decision) -> Json | None:
+    """How it compares with what another scheduler did."""
+    r = d.reconstruction
+    if r is None:
+        return None
+    return {
+        "agreement": r.agreement.value,
+        "cause": r.cause.value if r.cause else None,
+        "bindingsInFlight": r.in_flight,
+    }
 
 
 def woken_by(d: Decision) -> Json | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from herodotus_record import reasons
 from herodotus_record.model import (
+    Cause,
     Code,
     Column,
     Decision,
@@ -40,6 +41,7 @@ from herodotus_record.one_node import (
     why_not_evaluated,
 )
 from herodotus_record.units import natural_key
+from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, the largest first; plugins without are absent
@@ -129,6 +131,8 @@ def headline(decision: Decision, table: NodeTable) -> str:
     """What happened, in one sentence."""
     total, feasible = decision.nodes_total, decision.nodes_feasible
     out_of = f"{decision.nodes_evaluated} that were looked at" if "snapshot.nodes" in decision.unknown else str(total)
+    if decision.reconstruction is not None and decision.reconstruction.cause is not None:
+        return _headline_otherwise(decision, decision.reconstruction.cause, table)
     if decision.chosen is None:
         return _headline_unplaced(decision, table)
     node = table.names[decision.chosen]
@@ -152,6 +156,26 @@ def headline(decision: Decision, table: NodeTable) -> str:
         f"On {node}: best of {feasible} feasible nodes out of {out_of},"
         f" {count(ahead.points, 'point')} ahead of {table.names[ahead.runner_up]} ({shares})."
     )
+
+
+def _headline_otherwise(decision: Decision, cause: Cause, table: NodeTable) -> str:
+    """Of another scheduler's outcome that does not follow from the evaluation: theirs, ours, why they may differ."""
+    scheduler, order, slot = decision.scheduler.profile, ranking(decision), decision.chosen
+    theirs = f"On {table.names[slot]}, by {scheduler}." if slot is not None else f"Not placed, by {scheduler}."
+    if not order:
+        ours = "The evaluation finds no node that fits"
+    elif slot is None:
+        ours = f"The evaluation finds {count(len(order), 'feasible node')}, {table.names[order[0]]} the best"
+    elif not decision.rank[slot]:
+        which = ", ".join(plugin for plugin, _ in rejections(decision, slot)) or "it was not looked at"
+        ours = f"The evaluation finds that it does not fit there ({which})"
+    elif decision.rank[slot] == 1:
+        ours = "The evaluation prefers it too"
+    else:
+        points = count(decision.totals[order[0]] - decision.totals[slot], "point")
+        lead_of = signed(lead(decision, order[0], slot))
+        ours = f"The evaluation puts {table.names[order[0]]} {points} ahead ({lead_of})"
+    return f"{theirs} {ours}: {CAUSES[cause]}."
 
 
 def summary(decision: Decision, table: NodeTable) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from herodotus_record import reasons
-from herodotus_record.model import Reason
+from herodotus_record.model import Cause, Reason
 
 TEXTS: Final[Mapping[str, str]] = {
     "disk-conflict": "{disk} is mounted by another pod on the node",
@@ -22,6 +22,16 @@ TEXTS: Final[Mapping[str, str]] = {
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
     "volume-zone": "the pod's volumes are in {wants}",
     "features": "the node does not declare {features}",
+}
+
+CAUSES: Final[Mapping[Cause, str]] = {
+    Cause.SAMPLING: "it need not have looked at every node (percentageOfNodesToScore)",
+    Cause.EXTENDERS: "it asks extenders, which were not asked here",
+    Cause.STALE_VIEW: "it must have seen another state of the cluster",
+    Cause.UNKNOWN_PLUGIN: "it runs plugins that are not known here",
+    Cause.UNEXPLAINED: "why is not known",
+    Cause.NOT_WATCHED: "the watch was interrupted while the pod was placed",
+    Cause.NOT_EVALUATED: "the evaluation ended in an error",
 }
 
 REMEDIES: Final[Mapping[str, str]] = {

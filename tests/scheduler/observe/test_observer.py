@@ -1,0 +1,285 @@
+"""The observer with its real parts in one process: only the API server is missing, and the clock is ours."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from herodotus_record import explain
+from herodotus_record.model import Agreement, Cause, Code, Decision, Outcome, Reconstruction, Source
+from herodotus_record.model import Path as TakenPath
+from scheduler.config import Configuration, build_profile
+from scheduler.config.load import read
+from scheduler.config.types import ProfileConfig
+from scheduler.eventhandlers import NODES, PODS
+from scheduler.framework.runtime import Framework
+from scheduler.handle import ApiHandle
+from scheduler.kube.watch import Changed, Listed
+from scheduler.observe.configuration import known
+from scheduler.observe.metrics import ObserverMetrics
+from scheduler.observe.observer import Observer
+from scheduler.plugins import IN_TREE
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.spool import Spool
+from scheduler.shared import Shared
+from tests.scheduler import spools
+from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
+
+WINDOW_S = 1.0
+DEFAULT = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
+
+
+class World:
+    """An observer and everything around it. Each change comes `BETWEEN_S` after the last."""
+
+    BETWEEN_S = 0.01
+
+    def __init__(self, spool: Path, config: Configuration = DEFAULT) -> None:
+        self.spool, self.now = spool, 0.0
+        shared = Shared()
+        evaluated, theirs = known(config, IN_TREE)
+        profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
+        self.metrics = ObserverMetrics()
+        self.observer = Observer(
+            {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)},
+            theirs,
+            Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
+            shared,
+            {},
+            self.metrics,
+            window_s=WINDOW_S,
+            clock=lambda: self.now,
+        )
+
+    def start(self, *nodes: NodeBuilder, pods: tuple[PodBuilder, ...] = ()) -> None:
+        self.observer.inbox.put(Listed(NODES, [n.obj() for n in nodes]))
+        self.observer.inbox.put(Listed(PODS, [p.obj() for p in pods]))
+        self.observer.step(0.0)
+
+    def pod(self, type: str, pod: PodBuilder) -> None:
+        self.observer.inbox.put(Changed(PODS, type, pod.obj()))
+        self.now += self.BETWEEN_S
+        self.observer.step(0.0)
+
+    def node(self, type: str, node: NodeBuilder) -> None:
+        self.observer.inbox.put(Changed(NODES, type, node.obj()))
+        self.now += self.BETWEEN_S
+        self.observer.step(0.0)
+
+    def pause(self) -> None:
+        """Longer than the window: nothing is in flight any more."""
+        self.now += 2 * WINDOW_S
+        self.observer.step(0.0)
+
+    @property
+    def found(self) -> list[tuple[str, str | None, Reconstruction | None]]:
+        """(pod, node, comparison) of every record."""
+        names = spools.table(self.spool).names
+        return [
+            (d.pod.name, None if d.chosen is None else names[d.chosen], d.reconstruction)
+            for d in spools.of(Decision, self.spool)
+        ]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "spool")
+
+
+def waiting(name: str = "p", cpu: str = "1") -> PodBuilder:
+    return make_pod(name).request(cpu=cpu)
+
+
+def rejected(pod: PodBuilder, message: str) -> PodBuilder:
+    pod.json["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    ]
+    return pod
+
+
+SMALL, LARGE = make_node("small").allocatable(cpu="2"), make_node("large").allocatable(cpu="8")
+AGREE = Reconstruction(Agreement.AGREE)
+
+
+def test_a_binding_to_the_best_node_agrees(world: World) -> None:
+    world.start(SMALL, LARGE)
+    world.pod("ADDED", waiting())
+    world.pod("MODIFIED", waiting().node("large"))
+    assert world.found == []  # held back
+    world.pause()
+    assert world.found == [("p", "large", AGREE)]
+    (decision,), (outcome,) = spools.of(Decision, world.spool), spools.of(Outcome, world.spool)
+    assert (decision.key.source, decision.path, decision.nodes_feasible) == (
+        Source.RECONSTRUCTED,
+        TakenPath.SCORED,
+        2,
+    )
+    assert (outcome.phase, outcome.status, outcome.node, outcome.final) == ("Bind", Code.SUCCESS, "large", True)
+
+
+def test_a_pod_that_waited_before_we_came_is_known(world: World) -> None:
+    world.start(SMALL, LARGE, pods=(waiting(),))
+    world.pod("MODIFIED", waiting().node("large"))
+    world.pause()
+    assert world.found == [("p", "large", AGREE)]
+
+
+def test_a_pod_created_on_a_node_was_never_scheduled(world: World) -> None:
+    world.start(SMALL, LARGE)
+    world.pod("ADDED", waiting().node("small"))
+    world.pause()
+    assert world.found == []
+
+
+def test_pods_of_other_schedulers_only_count_on_their_nodes(world: World) -> None:
+    other = make_pod("other").request(cpu="7").with_spec(schedulerName="somebody")
+    world.start(SMALL, LARGE)
+    world.pod("ADDED", other)
+    world.pod("MODIFIED", other.node("large"))
+    world.pod("ADDED", waiting(cpu="2"))
+    world.pod("MODIFIED", waiting(cpu="2").node("small"))
+    world.pause()
+    assert world.found == [("p", "small", AGREE)]
+
+
+class TestInFlight:
+    """Two nodes of 4 cpu; whoever comes second goes where the first is not."""
+
+    A, B = make_node("a").allocatable(cpu="4"), make_node("b").allocatable(cpu="4")
+
+    def started(self, world: World) -> None:
+        world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
+
+    def test_a_binding_seen_before_it_was_decided_after(self, world: World) -> None:
+        """p went to b, the emptier; q then had the choice of both. q's binding is seen first."""
+        self.started(world)
+        world.pod("MODIFIED", waiting("q", "2").node("b"))
+        world.pod("MODIFIED", waiting("p").node("b"))
+        world.pause()
+        assert world.found == [("q", "b", AGREE), ("p", "b", Reconstruction(Agreement.IN_WINDOW, None, -1))]
+
+    def test_a_binding_seen_after_it_was_decided_before(self, world: World) -> None:
+        """q took 2 of b, so that a became the emptier for p, whose binding is seen first."""
+        world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
+        world.pod("MODIFIED", waiting("p").node("a"))
+        world.pod("MODIFIED", waiting("q", "2").node("b"))
+        world.pause()
+        assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 1)), ("q", "b", AGREE)]
+
+    def test_what_is_longer_ago_was_known(self, world: World) -> None:
+        self.started(world)
+        world.pod("MODIFIED", waiting("q", "2").node("b"))
+        world.pause()
+        world.pod("ADDED", waiting("r", "1").node("b"))
+        world.pause()
+        world.pod("MODIFIED", waiting("p").node("b"))
+        world.pause()
+        assert world.found[-1] == ("p", "b", Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED))
+
+    def test_the_cache_is_as_it_was_afterwards(self, world: World) -> None:
+        self.started(world)
+        world.pod("MODIFIED", waiting("q", "2").node("a"))
+        world.pod("MODIFIED", waiting("p").node("a"))  # neither order explains it
+        world.pause()
+        assert [r.agreement for _, _, r in world.found if r] == [Agreement.DISAGREE, Agreement.DISAGREE]
+        columns = world.observer._cache.columns
+        assert {n: int(columns.requested("cpu")[columns.index[n]]) for n in "ab"} == {"a": 4000, "b": 0}
+
+
+class TestRejected:
+    FULL = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims."
+
+    def test_no_node_and_none_that_fits_agree(self, world: World) -> None:
+        world.start(SMALL)
+        world.pod("ADDED", waiting(cpu="3"))
+        world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
+        world.pause()
+        assert world.found == [("p", None, AGREE)]
+        (decision,) = spools.of(Decision, world.spool)
+        assert (decision.message, decision.path, decision.final) == (self.FULL, TakenPath.NONE, True)
+        assert any(mark.startswith("the evaluation words it otherwise: 0/1 nodes") for mark in decision.marks)
+
+    def test_the_same_words_again_are_no_new_attempt(self, world: World) -> None:
+        world.start(SMALL)
+        world.pod("ADDED", waiting(cpu="3"))
+        world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
+        world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL).label("touched", "yes"))
+        world.pause()
+        world.pod("MODIFIED", rejected(waiting(cpu="3"), "0/2 nodes are available"))
+        world.pause()
+        assert [d.key.attempt for d in spools.of(Decision, world.spool)] == [1, 2]
+
+    def test_a_node_that_fits_makes_it_a_disagreement(self, world: World) -> None:
+        world.start(SMALL)
+        world.pod("ADDED", waiting())
+        world.pod("MODIFIED", rejected(waiting(), self.FULL))
+        world.pause()
+        assert world.found == [("p", None, Reconstruction(Agreement.DISAGREE, Cause.STALE_VIEW))]
+        (decision,) = spools.of(Decision, world.spool)
+        assert explain.headline(decision, spools.table(world.spool)) == (
+            f"Not placed, by {PROFILE}. The evaluation finds 1 feasible node, small the best: it must have seen another"
+            " state of the cluster."
+        )
+
+
+CONFIG = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{{schedulerName: {PROFILE}}}]
+"""
+SCORE_ONLY_MINE = CONFIG.replace("}]", ", plugins: {score: {enabled: [{name: Mine, weight: 5}]}}}]")
+EXTENDED = CONFIG + "extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}]\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "node", "cause"),
+    [
+        pytest.param(SCORE_ONLY_MINE, "small", Cause.UNKNOWN_PLUGIN, id="a plugin that is not known"),
+        pytest.param(EXTENDED, "small", Cause.EXTENDERS, id="extenders"),
+        pytest.param(CONFIG, "small", Cause.UNEXPLAINED, id="a worse node"),
+        pytest.param(CONFIG, "full", Cause.STALE_VIEW, id="a node that does not fit"),
+        pytest.param(CONFIG, "gone", Cause.STALE_VIEW, id="a node that is not there"),
+    ],
+)
+def test_a_disagreement_has_its_cause(tmp_path: Path, config: str, node: str, cause: Cause) -> None:
+    world = World(tmp_path / "spool", read(config))
+    world.start(SMALL, LARGE, make_node("full").allocatable(cpu="500m"))
+    world.pod("ADDED", waiting())
+    world.pod("MODIFIED", waiting().node(node))
+    world.pause()
+    assert [r for _, _, r in world.found] == [Reconstruction(Agreement.DISAGREE, cause)]
+    assert f'agreement="disagree",cause="{cause.value}",scheduler="{PROFILE}"' in world.metrics.exposition().decode()
+
+
+def test_sampling_explains_what_may_have_been_left_out(tmp_path: Path) -> None:
+    """Of 200 nodes that fit 100 are looked at: 100 better ones may have been left out, 101 may not."""
+    for better, cause in ((100, Cause.SAMPLING), (101, Cause.UNEXPLAINED)):
+        world = World(tmp_path / str(better), read(CONFIG + "percentageOfNodesToScore: 50\n"))
+        nodes = [make_node(f"n{i}").allocatable(cpu="8" if i < better else "2") for i in range(200)]
+        world.start(*nodes)
+        world.pod("ADDED", waiting())
+        world.pod("MODIFIED", waiting().node("n199"))
+        world.pause()
+        assert [r for _, _, r in world.found] == [Reconstruction(Agreement.DISAGREE, cause)]
+
+
+def test_an_interrupted_watch_is_not_judged(world: World) -> None:
+    world.start(SMALL, LARGE, pods=(waiting(),))
+    world.observer.inbox.put(Listed(PODS, [waiting().node("small").obj()]))
+    world.observer.step(0.0)
+    world.pause()
+    assert world.found == [("p", "small", Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED))]
+
+
+def test_a_worse_node_is_told_with_its_distance(world: World) -> None:
+    world.start(SMALL, LARGE)
+    world.pod("ADDED", waiting())
+    world.pod("MODIFIED", waiting().node("small"))
+    world.pause()
+    (decision,) = spools.of(Decision, world.spool)
+    said = explain.headline(decision, spools.table(world.spool))
+    assert said.startswith(f"On small, by {PROFILE}. The evaluation puts large ")
+    assert "NodeResourcesFit +" in said
+    assert said.endswith(": why is not known.")
