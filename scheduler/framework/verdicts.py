@@ -5,7 +5,7 @@ Invariant: `table[0]` is Success; `ids` is None where every node passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,7 +79,7 @@ class Verdicts:
         """The same, but for the slots of `where`, whose column `part` is; itself where nothing differs."""
         if self.ids is None and part.ids is None:
             return self
-        table = list(dict.fromkeys((*self.table, *part.table)))
+        table = self._with(part.table)
         numbers = np.array([table.index(verdict) for verdict in part.table], np.uint16)
         fresh = numbers.take(np.zeros(len(where), np.intp) if part.ids is None else part.ids)
         if self.ids is not None and np.array_equal(self.ids[where], fresh):
@@ -92,11 +92,16 @@ class Verdicts:
         """The same with other verdicts for some slots."""
         if not said:
             return self
-        table = list(dict.fromkeys((*self.table, *said.values())))
+        table = self._with(said.values())
         ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
         for slot, verdict in said.items():
             ids[slot] = table.index(verdict)
         return Verdicts(tuple(table), ids)
+
+    def _with(self, more: Iterable[Verdict]) -> list[Verdict]:
+        """The table with what it lacks of these at its end: the numbers that there are go on meaning the same."""
+        known = set(self.table)
+        return [*self.table, *(verdict for verdict in dict.fromkeys(more) if verdict not in known)]
 
 
 PASS = Verdicts()

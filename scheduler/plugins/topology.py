@@ -112,8 +112,9 @@ class FirstRejections:
         """Give the undecided slots of the mask this verdict."""
         where = where & self.undecided
         if where.any():
-            self._ids[where] = len(self._table)
-            self._table.append(verdict)
+            if verdict not in self._table:  # two constraints may have the same words
+                self._table.append(verdict)
+            self._ids[where] = self._table.index(verdict)
 
     def verdicts(self) -> Verdicts:
         """The finished column."""
