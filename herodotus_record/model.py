@@ -92,7 +92,7 @@ class Agreement(str, Enum):
     """Whether another scheduler's outcome follows from what was reconstructed."""
 
     AGREE = "agree"  # the node is among the best, or there is none where none fits
-    IN_WINDOW = "agree-in-window"  # likewise, on a snapshot that tells apart which bindings were still in flight
+    IN_WINDOW = "agree-in-window"  # likewise, on a snapshot without, or with, what was still in flight
     DISAGREE = "disagree"
     UNKNOWN = "unknown"  # nothing to compare with
 

@@ -10,6 +10,8 @@ Invariant: only pods that wait are here; one that is assumed, bound, gone or ano
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,6 +76,16 @@ class Nominator:
         self._on[node].discard(uid)
         if not self._on[node]:
             del self._on[node]
+
+    @contextmanager
+    def none(self) -> Iterator[None]:
+        """As if no pod were nominated, for a while."""
+        held = self._pods, self._node_of, self._on
+        self._pods, self._node_of, self._on = {}, {}, {}
+        try:
+            yield
+        finally:
+            self._pods, self._node_of, self._on = held
 
     def _at(self, node: str) -> list[PodInfo]:
         return [self._pods[uid] for uid in sorted(self._on.get(node, ()))]

@@ -5,7 +5,8 @@
                                            -> cache, queue (as the scheduler's own loop keeps them)
 
 Owns: which changes of a pod are outcomes of an attempt, and the order of these steps. Does not own: evaluation
-(`scheduler.cycle`), what agreement is (`agreement`), what was in flight (`window`), the record's form (`recorder`).
+(`scheduler.cycle`), what agreement is (`agreement`), what was in flight (`window`), what a binding writes before its
+end (`own_writes`), the record's form (`recorder`).
 
 Invariant: cache and columns are changed by this thread alone; nothing is written to the cluster.
 """
@@ -32,6 +33,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Object, Pod
 from scheduler.observe.agreement import Theirs, cause, follows, with_outcome
 from scheduler.observe.metrics import ObserverMetrics
+from scheduler.observe.own_writes import OwnWrites
 from scheduler.observe.window import Message, Window
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
@@ -82,9 +84,11 @@ class Observer:
         self._theirs = theirs
         self._recorder = recorder
         self._cache = shared.cache
+        self._nominator = shared.nominator
         self._metrics = metrics
         self._clock = clock
         self._window = Window(window_s)
+        self._own_writes = OwnWrites(shared.objects)
         self._attempts: dict[str, int] = {}  # by UID of waiting pods
         self._rejected: dict[str, str] = {}  # likewise: the last message
         self._prepared = False
@@ -141,6 +145,7 @@ class Observer:
         if message.kind == PODS:
             for pod, outcome in self._outcomes(message):
                 self._reconstruct(pod, outcome)
+        self._own_writes.note(message)
         self._handlers.apply(message)
 
     # --- what other schedulers did --------------------------------------------------------------------------------
@@ -164,11 +169,12 @@ class Observer:
 
     def _reconstruct(self, queued: QueuedPod, outcome: Outcome) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
-        with self._compared(queued.pod, outcome) as compared:
+        with self._own_writes.taken_back(queued.pod), self._compared(queued.pod, outcome) as compared:
             self._record(queued, attempt, outcome, compared)
         self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
         if outcome.node:
             self._forget(queued.uid)
+            self._own_writes.forget(queued.pod)
             self._window.bound(_on_node(queued.pod, outcome.node), self._clock())
 
     @contextmanager
@@ -178,16 +184,21 @@ class Observer:
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
             yield plain
             return
-        waits = self._waits
-        with closing(self._window.snapshots(self._cache, waits, pod.uid, self._clock())) as steps:
+        with self._nominator.none():  # what was nominated for the nodes since, or no longer is
+            tried = self._evaluate(pod, outcome, exact=False)
+            if tried.reconstruction.agreement is Agreement.IN_WINDOW:
+                yield tried
+                return
+        with closing(self._window.snapshots(self._cache, self._waits, pod.uid, self._clock())) as steps:
             for in_flight in steps:
-                tried = self._evaluate(pod, outcome, in_flight)
+                tried = self._evaluate(pod, outcome, in_flight, exact=False)
                 if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                     yield tried
                     return
         yield self._evaluate(pod, outcome)  # again: rows that were touched meanwhile have a newer generation
 
-    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int = 0) -> _Compared:
+    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int = 0, *, exact: bool = True) -> _Compared:
+        """`exact`: on the cluster just as it was seen."""
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
         result = schedule(self._frameworks[name], pod, snapshot, SEED)
@@ -198,7 +209,7 @@ class Observer:
         elif not outcome.watched:
             found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
         elif not gone and follows(result, slot):
-            found = Reconstruction(Agreement.IN_WINDOW if in_flight else Agreement.AGREE, None, in_flight)
+            found = Reconstruction(Agreement.AGREE if exact else Agreement.IN_WINDOW, None, in_flight)
         else:
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name])
             found = Reconstruction(Agreement.DISAGREE, why, in_flight)

@@ -1,0 +1,251 @@
+"""The observer beside a stock kube-scheduler: how often do the two agree, and on which points?
+
+python -m bench.observation [--nodes 100] [--pods 2000] [--per-s 50] [--seed 1] [--directory DIR]
+
+A random cluster on a real kube-apiserver; pods that ask for everything are created at a steady rate and scheduled by
+kube-scheduler, whose log at -v=10 is read afterwards. Owns: the run and its report. Does not own: the cluster and its
+pods (`tests.e2e`), reconstruction (`scheduler.observe`), reading the log (`scheduler.logged`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from herodotus_record import codec, explain
+from herodotus_record.model import Agreement, Decision, NodeRows, NodeTable
+from scheduler.logged.reader import LogReader
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster
+from tests.e2e.parity_cluster import ParityCluster, pods_of
+from tests.e2e.random_cluster import RandomCluster
+from tests.processes import Process, eventually, free_port, python
+
+QUIET_S = 6.0  # without a new binding: everything that fits is placed
+SETTLE_EVERY_S = 0.1  # the volume controller's turn
+
+
+@dataclass
+class Report:
+    """What came of a run. `cells`: weighted points of (node, plugin) in agreeing decisions that the log has too."""
+
+    pods: int = 0
+    placed: int = 0
+    reconstructed: int = 0
+    classes: Counter[str] = field(default_factory=Counter)
+    without: list[str] = field(default_factory=list)  # placed pods without a reconstruction
+    compared: int = 0
+    cells: int = 0
+    equal: int = 0
+    differing: Counter[str] = field(default_factory=Counter)  # by plugin
+    disagreements: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        share = {name: f"{n} ({n / max(1, self.reconstructed):.2%})" for name, n in self.classes.most_common()}
+        return "\n".join(
+            [
+                f"{self.pods} pods, {self.placed} placed by kube-scheduler;"
+                f" {self.reconstructed} outcomes reconstructed",
+                *(f"  {name}: {said}" for name, said in share.items()),
+                f"{len(self.without)} placed pods without a reconstruction {self.without[:5]}",
+                f"{self.compared} agreeing decisions are in the log with scores: {self.equal} of {self.cells} cells"
+                f" equal ({self.equal / max(1, self.cells):.3%}) {dict(self.differing)}",
+                *self.disagreements[:40],
+            ]
+        )
+
+
+def main() -> int:
+    """The exit code: 1 where a placed pod has no reconstruction."""
+    parser = argparse.ArgumentParser(prog="python -m bench.observation", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--per-s", type=float, default=50.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--directory", type=Path, help="for logs and records; default: a new temporary one")
+    given = parser.parse_args()
+    binaries = control_plane.assets()
+    if binaries is None or not (binaries / "kube-scheduler").exists():
+        raise SystemExit("no etcd, kube-apiserver and kube-scheduler: see tests/e2e/control_plane.py")
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="observation-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(f"seed {given.seed}; logs in {directory}", flush=True)
+    plane = control_plane.ControlPlane(binaries, directory)
+    try:
+        plane.wait_until_ready()
+        report = Run(plane, binaries, directory, given.seed, given.nodes).report(given.pods, given.per_s)
+    finally:
+        plane.stop()
+    print(report)
+    return 1 if report.without else 0
+
+
+class Run:
+    """One cluster, kube-scheduler and the observer."""
+
+    def __init__(
+        self, plane: control_plane.ControlPlane, binaries: Path, directory: Path, seed: int, nodes: int
+    ) -> None:
+        self._directory = directory
+        self._random = RandomCluster(seed, nodes)
+        kubeconfig = directory / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+        self._api = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+        self._cluster = ParityCluster(self._api, self._random)
+        config = directory / "kube-scheduler.yaml"
+        connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000}
+        leader = {"leaderElect": False}
+        whole = {**self._random.configuration(), "clientConnection": connection, "leaderElection": leader}
+        config.write_text(yaml.safe_dump(whole))
+        self._observer = Process(
+            "observer",
+            python(
+                *("scheduler", "observe", "--kubeconfig", str(kubeconfig), "--config", str(config), "--v", "2"),
+                *("--spool", str(directory / "spool"), "--secure-port", "0"),
+            ),
+            directory / "observer.log",
+        )
+        self._observer.wait_for("Observing")
+        time.sleep(2.0)  # its lists, and the window behind them
+        self._scheduler = Process(
+            "kube-scheduler",
+            [
+                *(str(binaries / "kube-scheduler"), f"--config={config}", f"--secure-port={free_port()}", "-v=10"),
+                *(f"--cert-dir={directory / 'certs'}", "--bind-address=127.0.0.1"),
+            ],
+            directory / "kube-scheduler.log",
+        )
+
+    def report(self, pods: int, per_s: float) -> Report:
+        """Create the pods, wait until nothing more is placed, compare."""
+        stop = threading.Event()
+        volumes = threading.Thread(target=self._settle, args=(stop,))
+        volumes.start()
+        try:
+            self._create(pods, per_s)
+            placed = self._wait()
+        finally:
+            stop.set()
+            volumes.join()
+        eventually(lambda: len(self._reconstructed()) >= len(placed), "the observer's last records", 20.0)
+        time.sleep(2.0)
+        self._scheduler.stop()
+        self._observer.stop()
+        return self._compared(pods, placed)
+
+    def _create(self, pods: int, per_s: float) -> None:
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            for number in range(pods):
+                time.sleep(max(0.0, began + number / per_s - time.monotonic()))
+                pod = self._random.incoming(number)
+                pool.submit(self._api.create, pods_of(pod), pod).add_done_callback(lambda done: done.result())
+
+    def _settle(self, stop: threading.Event) -> None:
+        while not stop.wait(SETTLE_EVERY_S):
+            self._cluster.settle_volumes()
+
+    def _wait(self) -> dict[str, str]:
+        """The node of every new pod that has one, by UID, once no more come."""
+        seen, since = -1, time.monotonic()
+        while True:
+            found = {
+                pod["metadata"]["uid"]: pod["spec"]["nodeName"]
+                for pod in self._api.items("/api/v1/pods")
+                if pod["metadata"]["name"].startswith("new-") and pod["spec"].get("nodeName")
+            }
+            if len(found) != seen:
+                seen, since = len(found), time.monotonic()
+            if time.monotonic() - since > QUIET_S:
+                return found
+            time.sleep(1.0)
+
+    def _reconstructed(self) -> list[tuple[Decision, NodeTable]]:
+        return [(d, t) for d, t in _decisions(self._directory / "spool") if d.chosen is not None]
+
+    def _compared(self, pods: int, placed: dict[str, str]) -> Report:
+        report = Report(pods, len(placed))
+        logged: dict[str, list[tuple[Decision, dict[tuple[str, str], int]]]] = {}
+        reader = LogReader()
+        with (self._directory / "kube-scheduler.log").open(errors="replace") as log:
+            for read in reader.all(line.rstrip("\n") for line in log):
+                d = read.decision
+                if d.chosen is not None:
+                    names = reader.nodes.names
+                    logged.setdefault(f"{d.pod.namespace}/{d.pod.name}", []).append((d, _cells(d, names)))
+        seen = set()
+        for decision, table in _decisions(self._directory / "spool"):
+            found = decision.reconstruction
+            assert found is not None
+            report.reconstructed += 1
+            what = "placed" if decision.chosen is not None else "rejected"
+            report.classes[f"{what}: {found.agreement.value}{f' ({found.cause.value})' if found.cause else ''}"] += 1
+            if decision.chosen is not None:
+                seen.add(decision.pod.uid)
+            if found.agreement is Agreement.DISAGREE:
+                report.disagreements.append(_told(decision, table))
+            elif decision.chosen is not None and found.agreement is not Agreement.UNKNOWN:
+                _compare(report, decision, table, logged.get(f"{decision.pod.namespace}/{decision.pod.name}", []))
+        report.without = sorted(placed.keys() - seen)
+        return report
+
+
+def _compare(
+    report: Report, ours: Decision, table: NodeTable, theirs: list[tuple[Decision, dict[tuple[str, str], int]]]
+) -> None:
+    mine, last = _cells(ours, table.names), theirs[-1][1] if theirs else {}
+    if not mine or not last:
+        return
+    report.compared += 1
+    for cell in mine.keys() | last.keys():
+        report.cells += 1
+        if mine.get(cell) == last.get(cell):
+            report.equal += 1
+        else:
+            report.differing[cell[1]] += 1
+
+
+def _cells(d: Decision, names: list[str]) -> dict[tuple[str, str], int]:
+    """(node, plugin) -> weighted points of the feasible nodes."""
+    feasible = [slot for slot, rank in enumerate(d.rank) if rank]
+    return {
+        (names[slot], s.plugin): s.normalized[slot] * s.weight
+        for s in d.scores
+        if not s.skipped and len(s.normalized)
+        for slot in feasible
+    }
+
+
+def _told(d: Decision, table: NodeTable) -> str:
+    found = d.reconstruction
+    assert found is not None
+    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {explain.headline(d, table)} {d.marks[1:]} {d.message}"
+
+
+def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:
+    """Every decision of the spool, with the node table as of then."""
+    table = NodeTable()
+    for frame in _frames(sorted(spool.glob("*/*.seg"))):
+        if isinstance(frame, NodeRows):
+            table = NodeTable() if frame.base == -1 else table
+            table.apply(frame)
+        elif isinstance(frame, Decision):
+            yield frame, table
+
+
+def _frames(segments: Iterable[Path]) -> Iterator[object]:
+    for segment in segments:
+        yield from codec.decode_all(segment.read_bytes())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""What another scheduler wrote for a pod before it bound it: its claims' node and volumes.
+
+A scheduler chooses a node, then selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when
+they are bound. Seen at the binding, the claims allow that node alone; when the choice was made they did not.
+
+Owns: claims and volumes as they were before that, until the pod is bound. Does not own: their latest state
+(`ClusterObjects`). For one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduler.kube.watch import Changed
+from scheduler.objects.cluster import ClusterObjects
+from scheduler.objects.pod import PodInfo
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.observe.window import Message
+
+
+class OwnWrites:
+    """The earlier versions, by claim (NAMESPACE/NAME)."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
+
+    def note(self, message: Message) -> None:
+        """A change, before it is brought to the objects."""
+        if not isinstance(message, Changed):
+            return
+        if isinstance(message.object, PersistentVolumeClaim):
+            self._claim(message.type, message.object)
+        elif isinstance(message.object, PersistentVolume) and message.type != "DELETED":
+            self._volume(message.object)
+
+    def forget(self, pod: PodInfo) -> None:
+        """The pod is bound: whoever comes now finds its claims as they are."""
+        for claim in pod.claims:
+            self._claims.pop(claim, None)
+            self._volumes.pop(claim, None)
+
+    @contextmanager
+    def taken_back(self, pod: PodInfo) -> Iterator[None]:
+        """The pod's claims and their volumes as they were; in the end, as they are."""
+        hidden = [found for claim in pod.claims if claim in self._claims for found in self._take_back(claim)]
+        try:
+            yield
+        finally:
+            for now in hidden:
+                self._objects.restore(now)
+                self._objects.set(now)
+
+    def _take_back(self, claim: str) -> Iterator[PersistentVolumeClaim | PersistentVolume]:
+        before = self._claims[claim]
+        now = self._objects.get(PersistentVolumeClaim, before.metadata.name, before.metadata.namespace)
+        if now is None:
+            return
+        self._objects.assume(before)
+        yield now
+        for name, old in self._volumes.get(claim, {}).items():
+            volume = self._objects.get(PersistentVolume, name)
+            if volume is not None:
+                if old is None:
+                    self._objects.remove(volume)
+                else:
+                    self._objects.assume(old)
+                yield volume
+
+    def _claim(self, change: str, claim: PersistentVolumeClaim) -> None:
+        if change == "DELETED":
+            self._claims.pop(claim.full_name, None)
+            self._volumes.pop(claim.full_name, None)
+            return
+        old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+        if old is not None and _free(old) and not _free(claim):
+            self._claims[claim.full_name] = old
+
+    def _volume(self, volume: PersistentVolume) -> None:
+        to = volume.spec.claim_ref
+        old = self._objects.get(PersistentVolume, volume.metadata.name)
+        if to is not None and (old is None or old.spec.claim_ref is None):
+            self._volumes.setdefault(f"{to.namespace}/{to.name}", {})[volume.metadata.name] = old
+
+
+def _free(claim: PersistentVolumeClaim) -> bool:
+    return not claim.spec.volume_name and claim.annotations.selected_node is None
