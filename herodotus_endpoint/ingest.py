@@ -13,18 +13,17 @@ peer too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
 
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint.access.senders import clusters_in, incarnations_in
 from herodotus_endpoint.checks import checked
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, StoreUnavailableError
+from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_record import codec
 from herodotus_record.model import Frame
 
@@ -50,22 +49,27 @@ def blueprint(store: Store, settings: Settings, metrics: Metrics) -> Blueprint:
         finally:
             places.release()
 
+    @routes.after_request
+    def reads(response: Response) -> Response:
+        """Which frames may come next: a shipper of a newer version says it in ours."""
+        response.headers["Accept"] = codec.accepted()
+        return response
+
     return routes
 
 
 def _store(store: Store, metrics: Metrics, cluster: str) -> Response:
     """`cluster`: the one that the sender is bound to; "" where it is bound to none."""
     body = _body()
-    batch: Iterable[tuple[Frame, bytes | memoryview]] = _decoded(body)
-    if cluster:
-        batch = list(batch)
-        _of_cluster(store, batch, cluster)
     try:
         with metrics.ingest_seconds.time():
-            receipt = store.writer.store(batch)
+            receipt = store.writer.store(_decoded(body), cluster)
     except NodeRowsMissingError as e:
         metrics.refused.labels("node-rows-missing").inc()
         raise ApiError(409, str(e), reason="NodeRowsMissing") from e
+    except ForeignClusterError as e:
+        metrics.refused.labels("foreign-cluster").inc()
+        raise ApiError(403, f"the sender is bound to a cluster, and the batch holds records of another: {e}") from e
     except BatchError as e:
         metrics.refused.labels("contradiction").inc()
         raise ApiError(400, str(e)) from e
@@ -83,13 +87,6 @@ def _store(store: Store, metrics: Metrics, cluster: str) -> Response:
             "nodeRows": receipt.node_rows,
         }
     )
-
-
-def _of_cluster(store: Store, batch: Sequence[tuple[Frame, bytes | memoryview]], cluster: str) -> None:
-    """403 where a frame is of another cluster, or of a scheduler of which another cluster's frames are stored."""
-    of = clusters_in(batch) | store.listing.clusters_of(incarnations_in(batch))
-    if of - {cluster}:
-        raise ApiError(403, f'the sender is bound to cluster "{cluster}", and the batch holds records of another')
 
 
 def _sender(settings: Settings) -> str:
@@ -150,4 +147,5 @@ def _decoded(body: bytes) -> Iterator[tuple[Frame, memoryview]]:
             yield checked(codec.decode(raw)), raw
             number += 1
     except codec.CodecError as e:
-        raise ApiError(400, f"frame {number} of the batch: {e}") from e
+        code = 415 if isinstance(e, codec.UnknownVersionError) else 400
+        raise ApiError(code, f"frame {number} of the batch: {e}") from e

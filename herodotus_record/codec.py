@@ -8,15 +8,19 @@ A frame is a 12-byte header and a payload::
     magic "HF" | version u8 | kind u8 | payload length u32 | CRC-32 of the payload u32     (little-endian)
 
 The payload is MessagePack of the model's dataclass by field name, columns as one byte of type code and little-endian
-entries. Unknown fields are ignored, so that a reader one version behind can read on; a new field needs a default, and
-whatever older readers must not misread needs a new version. Frames follow each other without padding: a spool segment
-and an uncompressed batch are the same bytes.
+entries. Frames follow each other without padding: a spool segment and an uncompressed batch are the same bytes.
+
+Versions: unknown fields are ignored, so that a reader one version behind can read on; a new field needs a default. A
+new kind of frame, and whatever older readers must not misread, needs a new version, and with it a step in `_BEFORE`:
+how the same is said in the version before, or that it cannot be. The header does not change: a frame of any version can
+be found, passed on and set aside. A service tells what it reads (`accepted`), and a shipper says it so (`restated`).
 
 Invariant: what `decode` returns satisfies `validate`; what does not is refused with the reason.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 import zlib
@@ -32,14 +36,19 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, HighWater, NodeRows, Outcome, Source
 
-VERSION: Final = 1
+OLDEST: Final = 1  # that is read
+VERSION: Final = 1  # that is written, and the newest that is read
+NEWEST_EVER: Final = 255  # that the header can name
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
 ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per cent of size on these columns
 
 _HEADER: Final = struct.Struct("<2sBBII")
 HEADER_BYTES: Final = _HEADER.size
+_VERSION_AT: Final = 2
 _MAGIC: Final = b"HF"
+# By version: a frame of it as the version before says it. UnknownVersionError for what that cannot say.
+_BEFORE: Final[dict[int, Callable[[Frame], Frame]]] = {}
 _KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
@@ -51,6 +60,10 @@ _LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for 
 
 class CodecError(ValueError):
     """Bytes that are no frame, or a frame that contradicts itself. The message says where and why."""
+
+
+class UnknownVersionError(CodecError):
+    """A frame of a version that is not read here, or that cannot be said in another."""
 
 
 class TruncatedError(CodecError):
@@ -77,15 +90,46 @@ def as_numpy(col: Column) -> NDArray[Any]:
 
 def encode(frame: Frame) -> bytes:
     """One frame as bytes. CodecError when it contradicts itself."""
+    return _encoded(frame, VERSION)
+
+
+def _encoded(frame: Frame, version: int) -> bytes:
     validate(frame)
     payload = _encoder.encode(frame)
     if len(payload) > MAX_FRAME_BYTES:
         raise CodecError(f"frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return _HEADER.pack(_MAGIC, VERSION, _KIND_OF[type(frame)], len(payload), zlib.crc32(payload)) + payload
+    return _HEADER.pack(_MAGIC, version, _KIND_OF[type(frame)], len(payload), zlib.crc32(payload)) + payload
+
+
+def accepted() -> str:
+    """What is read here, as HTTP says it (`Accept`)."""
+    return f"{CONTENT_TYPE};version={VERSION}"
+
+
+def newest_of(accept: str) -> int | None:
+    """The newest version that an `Accept` of the other end names; None where it names none."""
+    said = re.search(rf"{re.escape(CONTENT_TYPE)}\s*;\s*version=(\d{{1,3}})\b", accept)
+    return int(said[1]) if said else None
+
+
+def restated(frame: bytes, version: int) -> bytes:
+    """The same frame for a reader of nothing newer than `version`.
+
+    UnknownVersionError where that version cannot say it, or where the frame is too new for us to know.
+    """
+    written = frame[_VERSION_AT]
+    if written <= version:
+        return frame
+    said = decode(frame)
+    for newer in range(written, version, -1):
+        if newer not in _BEFORE:
+            raise UnknownVersionError(f"what version {newer} says in this frame cannot be said in version {newer - 1}")
+        said = _BEFORE[newer](said)
+    return _encoded(said, version)
 
 
 def split(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, memoryview]]:
-    """The frames in `data` from `offset` on, undecoded: (offset behind the frame, the frame's bytes).
+    """The frames in `data` from `offset` on, of any version, undecoded: (offset behind the frame, the frame's bytes).
 
     TruncatedError when the bytes end inside a frame, after the whole ones were yielded; CodecError on anything else
     that is not a frame.
@@ -95,11 +139,9 @@ def split(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, memo
         end = offset + _HEADER.size
         if end > len(view):
             raise TruncatedError(f"at byte {offset}: the header is cut off")
-        magic, version, kind, length, _ = _HEADER.unpack_from(view, offset)
+        magic, _, _, length, _ = _HEADER.unpack_from(view, offset)
         if magic != _MAGIC:
             raise CodecError(f"at byte {offset}: no frame starts here")
-        if version != VERSION or kind not in _KINDS:
-            raise CodecError(f"at byte {offset}: frame version {version} kind {kind} is not known to version {VERSION}")
         if length > MAX_FRAME_BYTES:
             raise CodecError(f"at byte {offset}: a payload of {length} bytes is over the limit of {MAX_FRAME_BYTES}")
         if end + length > len(view):
@@ -114,7 +156,11 @@ def decode(frame: bytes | memoryview) -> Frame:
     ends = [end for end, _ in split(view)]
     if ends != [len(view)]:
         raise CodecError(f"expected one frame, found {len(ends)}")
-    _, _, kind, _, crc = _HEADER.unpack_from(view)
+    _, version, kind, _, crc = _HEADER.unpack_from(view)
+    if not OLDEST <= version <= VERSION:
+        raise UnknownVersionError(f"frame version {version} is not known to version {VERSION}")
+    if kind not in _KINDS:
+        raise CodecError(f"frame version {version} has no kind {kind}")
     payload = view[_HEADER.size :]
     if zlib.crc32(payload) != crc:
         raise CodecError("the payload's checksum does not match: damaged in transit or at rest")

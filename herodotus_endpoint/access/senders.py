@@ -1,13 +1,14 @@
 """Who may send records, and of which cluster: a service account by its token, or a client certificate.
 
-Owns: the senders that the configuration names, and telling which of them sends. Does not own: the batch, TLS.
+Owns: the senders that the configuration names, telling which of them sends, and for which cluster. Does not own: TLS,
+holding the batch to that cluster (`store.writer`).
 
-Invariant: a sender is bound to one cluster, and what it sends is of that cluster and no other.
+Invariant: a sender is bound to one cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from herodotus_endpoint.access.apiserver import NoAnswerError
@@ -15,7 +16,6 @@ from herodotus_endpoint.access.frontproxy import certified_name
 from herodotus_endpoint.access.identity import Environ, bearer_token, client_certificate
 from herodotus_endpoint.access.rights import Rights
 from herodotus_endpoint.errors import ApiError, busy
-from herodotus_record.model import Decision, Frame, NodeRows
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,3 @@ class Senders:
         except NoAnswerError as e:
             raise busy(503, f"whose token this is cannot be found out: {e}") from e
         return user.name if user else ""
-
-
-def clusters_in(batch: Sequence[tuple[Frame, bytes | memoryview]]) -> set[str]:
-    """The clusters that a batch's frames name."""
-    named = (f.key.cluster if isinstance(f, Decision) else f.cluster for f, _ in batch if isinstance(f, _SAYING))
-    return set(named)
-
-
-def incarnations_in(batch: Iterable[tuple[Frame, bytes | memoryview]]) -> set[str]:
-    """The incarnations that a batch's frames are of."""
-    return {f.key.incarnation if isinstance(f, Decision) else f.incarnation for f, _ in batch}
-
-
-_SAYING = (Decision, NodeRows)

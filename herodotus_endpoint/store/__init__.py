@@ -21,11 +21,12 @@ from herodotus_endpoint.store.postgresql import Postgresql
 from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
 from herodotus_endpoint.store.sqlite import Sqlite, sqlite_url
-from herodotus_endpoint.store.writer import BatchError, Receipt, Writer
+from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, Receipt, Writer
 
 __all__ = [
     "BatchError",
     "Database",
+    "ForeignClusterError",
     "Involved",
     "KnownIncarnation",
     "Limits",

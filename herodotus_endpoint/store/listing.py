@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded
 from herodotus_endpoint.store.rollups import Rollup
-from herodotus_endpoint.store.schema import DECISIONS, INCARNATIONS, NODES, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS
 
 UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
 COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # of each node in a list
@@ -102,12 +102,6 @@ class Listing:
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add(sums, place_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]
-
-    def clusters_of(self, incarnations: Collection[str]) -> set[str]:
-        """The clusters that stored frames of these incarnations are of."""
-        statement = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.incarnation.in_(incarnations))
-        with self._snapshot() as connection:
-            return {cluster for cluster in connection.scalars(statement.distinct()) if cluster}
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:

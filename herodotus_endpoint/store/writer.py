@@ -41,6 +41,10 @@ class BatchError(ValueError):
     """A batch that contradicts what is stored. The message says how."""
 
 
+class ForeignClusterError(ValueError):
+    """A batch that holds records of another cluster than its sender's. The message names both."""
+
+
 @dataclass
 class Receipt:
     """What became of a batch's frames."""
@@ -69,6 +73,7 @@ class _Batch:
     """What a transaction has gathered and not yet written."""
 
     now_us: int
+    of: str = ""  # the cluster that all of it must be of; "" for any
     receipt: Receipt = field(default_factory=Receipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
@@ -89,13 +94,15 @@ class Writer:
         self._turn = threading.Lock()
         self._forget()
 
-    def store(self, frames: Iterable[tuple[Frame, Raw]]) -> Receipt:
+    def store(self, frames: Iterable[tuple[Frame, Raw]], of: str = "") -> Receipt:
         """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
 
+        `of`: the one cluster that they may be of, "" where that is open; a scheduler of which only frames came that say
+        no cluster is then of this one. ForeignClusterError when one is of another.
         NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
         StoreUnavailableError: the database cannot do it now.
         """
-        batch = _Batch(int(self._clock() * 1e6))
+        batch = _Batch(int(self._clock() * 1e6), of)
         try:
             with self.transaction() as connection:
                 self._database.make_room(connection, batch.now_us)
@@ -176,6 +183,9 @@ class Writer:
             incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.now_us)
             batch.touched[name] = incarnation
             self._confirm_chains(connection, incarnation.id)
+        cluster = cluster or batch.of
+        if batch.of and (foreign := {cluster, incarnation.cluster} - {"", batch.of}):
+            raise ForeignClusterError(f"incarnation {name} is of cluster {foreign.pop()}, its sender of {batch.of}")
         if cluster and incarnation.cluster not in ("", cluster):
             raise BatchError(f"incarnation {name} belongs to cluster {incarnation.cluster}, not {cluster}")
         incarnation.cluster = incarnation.cluster or cluster

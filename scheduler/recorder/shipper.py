@@ -16,6 +16,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +37,7 @@ DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has end
 TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
 REFUSED_LIMIT_BYTES: Final = 16 << 20  # a segment: enough to see what is refused; it is not in --spool-limit
-_MUST_SPLIT: Final = (400, 413)  # something in the batch is refused, not the batch as such
+_MUST_SPLIT: Final = (400, 409, 413, 415)  # something in the batch is refused, not the batch as such
 
 
 class NotDeliveredError(Exception):
@@ -56,6 +57,9 @@ class Shipper:
         self._directory = directory
         self._endpoint, self._transport = endpoint, transport
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
+        self._reads = (
+            codec.NEWEST_EVER
+        )  # of frames' versions, by the service: until it says so, it is sent what there is
         self._client: httpx.Client | None = None
         self._made_of: object = None
         self._looked_at = 0.0
@@ -122,15 +126,14 @@ class Shipper:
 
     def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
         """Send frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
-        code, message = self._send(b"".join(batch.frames[start:end]))
-        if code == 409:
-            table = spool.node_table()
-            if table is not None:
-                code, message = self._send(table + b"".join(batch.frames[start:end]))
+        try:
+            code, message = self._offer(spool, batch.frames[start:end])
+        except codec.UnknownVersionError as e:
+            code, message = 415, str(e)  # as the service would say
         if code < 300:
             self._tell(delivered=self.progress.delivered + end - start)
             spool.acknowledge(batch, end)
-        elif code not in _MUST_SPLIT and code != 409:
+        elif code not in _MUST_SPLIT:
             raise NotDeliveredError(f"{code}: {message}")
         elif end - start > 1:
             middle = (start + end) // 2
@@ -140,7 +143,21 @@ class Shipper:
             self._set_aside(batch.frames[start], f"{code}: {message}")
             spool.acknowledge(batch, end)
 
-    def _send(self, body: bytes) -> tuple[int, str]:
+    def _offer(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
+        """Send frames as far back in version as the service needs, and with the node table where it misses that.
+
+        UnknownVersionError where one of them cannot be said in a version that it reads.
+        """
+        known = self._reads
+        code, message = self._send(frames)
+        if code == 415 and self._reads < known:
+            code, message = self._send(frames)
+        if code == 409 and (table := spool.node_table()) is not None:
+            code, message = self._send((table, *frames))
+        return code, message
+
+    def _send(self, frames: Sequence[bytes]) -> tuple[int, str]:
+        body = b"".join([codec.restated(frame, self._reads) for frame in frames])
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
             client = self._connected()
@@ -150,6 +167,13 @@ class Shipper:
             raise NotDeliveredError(f"cannot show who we are: {e}") from e
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
+        reads = codec.newest_of(response.headers.get("Accept", ""))
+        if reads is not None and reads != self._reads:
+            self._reads = reads
+            if reads < codec.VERSION:
+                klog.info(0, "The decisions service reads older records, ours are said so", reads=reads)
+        if response.status_code == 415 and reads is None:
+            raise NotDeliveredError(f"415, and not from the decisions service: {_message(response)}")
         if response.status_code in (429, 503):
             after = response.headers.get("Retry-After", "")
             raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)

@@ -316,7 +316,7 @@ def test_more_batches_at_once_than_places_are_told_to_come_again(tmp_path: Path)
     service = a_service(tmp_path, max_concurrent_ingests=1)
     inner = []
 
-    def storing(_frames: object) -> None:
+    def storing(_frames: object, _of: str) -> None:
         inner.append(service.send())
         raise StoreUnavailableError("test over")
 

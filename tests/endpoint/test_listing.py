@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from herodotus_endpoint.kubeapi.watching import Watch
-from herodotus_record.model import Gap
 from tests import postgresql
-from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -89,12 +88,6 @@ def test_nodes_have_the_counts_of_their_histories(service: Service) -> None:
         ("worker-2", 3, 2, 0),
         ("worker-3", 3, 2, 0),
     ]
-
-
-def test_an_incarnation_is_of_its_cluster(service: Service) -> None:
-    assert service.store.listing.clusters_of({INCARNATION, "unknown"}) == {CLUSTER}
-    service.stored(Gap("young", 1, 0, 0, "none yet", MONDAY_US))
-    assert service.store.listing.clusters_of({"young"}) == set()
 
 
 def test_no_text_of_a_request_is_one_that_the_database_cannot_hold(service: Service) -> None:

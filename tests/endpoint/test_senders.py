@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from herodotus_endpoint import ingest
 from herodotus_endpoint.access.identity import CERTIFICATE
-from herodotus_record.model import Gap
-from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table
+from herodotus_record import codec
+from herodotus_record.model import Frame, Gap, HighWater
+from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.reviewer import SENDER, Reviewer, bearer
 from tests.endpoint.service import a_service, envelope, rows
 from tests.scheduler.serving.authorities import Authority
@@ -53,6 +56,47 @@ def test_a_sender_is_bound_to_one_cluster(tmp_path: Path) -> None:
         assert envelope(service.send(*batch, headers=bearer("b")))["reason"] == "Forbidden"
     theirs = replace(TABLE, generation=9).rows("another", "their-incarnation")
     assert service.send(theirs, headers=bearer("b")).status_code == 200
+    service.store.close()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Gap("young", 1, 0, 0, "spool full", MONDAY_US),
+        replace(bound(a_decision(), TABLE), incarnation="young"),
+        HighWater("young", 1, "older", 7, MONDAY_US),
+    ],
+    ids=lambda f: type(f).__name__,
+)
+def test_a_scheduler_that_said_no_cluster_yet_is_of_its_sender_s(tmp_path: Path, frame: Frame) -> None:
+    reviewer = Reviewer(tokens={"a": ("a", "herodotus-endpoint"), "b": ("b", "herodotus-endpoint")})
+    service = a_service(tmp_path, senders=reviewer.senders({"a": CLUSTER, "b": "another"}))
+    assert service.send(frame, headers=bearer("a")).status_code == 200
+    assert {known.cluster for known in service.store.reader.incarnations()} == {CLUSTER}
+    for batch in ((frame,), (rows(TABLE, cluster="another", incarnation="young"),)):
+        status = envelope(service.send(*batch, headers=bearer("b")))
+        assert (status["code"], "its sender of another" in status["message"]) == (403, True)
+    assert service.send(rows(TABLE, incarnation="young"), headers=bearer("a")).status_code == 200
+    service.store.close()
+
+
+def test_a_bound_sender_s_batch_is_read_frame_by_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of decoded decisions takes ten times the memory of its bytes."""
+    alive: list[weakref.ref[Frame]] = []
+    most = 0
+
+    def counted(frame: Frame) -> Frame:
+        nonlocal most
+        alive.append(weakref.ref(frame))
+        most = max(most, sum(ref() is not None for ref in alive))
+        return frame
+
+    monkeypatch.setattr(ingest, "checked", counted)
+    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
+    batch = [a_decision(sequence=n, pod=f"web-{n}") for n in range(1, 60)]
+    body = b"".join(map(codec.encode, (rows(TABLE), *batch)))
+    assert service.post(body, headers=bearer("good")).status_code == 200
+    assert most < 10
     service.store.close()
 
 

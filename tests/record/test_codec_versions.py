@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_record import codec
-from herodotus_record.model import Gap, HighWater
+from herodotus_record.model import Frame, Gap, HighWater
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
 
 STORED = Path(__file__).parent / "stored"
@@ -33,9 +33,55 @@ def test_frames_of_an_earlier_version_are_read(file: Path) -> None:
     ]
 
 
-def test_a_version_that_is_not_known_is_refused_by_its_number() -> None:
-    """Never misread: the shipper keeps the frame aside, and the message says what is too old."""
-    frame = bytearray((STORED / "version-1.frames").read_bytes())
-    frame[2] = codec.VERSION + 1
-    with pytest.raises(codec.CodecError, match=f"frame version {codec.VERSION + 1} .* not known to version"):
-        next(codec.decode_all(bytes(frame)))
+@pytest.fixture
+def tomorrow(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The next version of the codec: it no longer has gaps' reasons as the version before, and has no other step."""
+
+    def before(frame: Frame) -> Frame:
+        if isinstance(frame, HighWater):
+            raise codec.UnknownVersionError("a high-water mark cannot be said in the version before")
+        return replace(frame, reason=frame.reason.removeprefix("v2 ")) if isinstance(frame, Gap) else frame
+
+    monkeypatch.setattr(codec, "VERSION", codec.VERSION + 1)
+    monkeypatch.setitem(codec._BEFORE, codec.VERSION, before)
+    return codec.VERSION
+
+
+GAP = Gap(INCARNATION, 5, 3, 4, "v2 disk full", MONDAY_US)
+
+
+def test_a_version_that_is_not_known_is_found_and_refused_by_its_number(tomorrow: int) -> None:
+    """Never misread; and what stands behind it is read."""
+    frames = codec.encode(GAP) + (STORED / "version-1.frames").read_bytes()
+    with pytest.MonkeyPatch.context() as today:
+        today.setattr(codec, "VERSION", tomorrow - 1)
+        (_, newer), *older = codec.split(frames)
+        with pytest.raises(codec.UnknownVersionError, match=f"frame version {tomorrow} is not known to version"):
+            codec.decode(newer)
+        assert len([codec.decode(frame) for _, frame in older]) == 5
+
+
+def test_a_frame_is_said_in_the_version_before(tomorrow: int) -> None:
+    said = codec.restated(codec.encode(GAP), tomorrow - 1)
+    assert (said[2], codec.decode(said)) == (tomorrow - 1, replace(GAP, reason="disk full"))
+    assert codec.restated(said, tomorrow - 1) is said, "what is old enough is not touched"
+
+
+@pytest.mark.parametrize("back", [1, 2], ids=["a step that refuses", "no step"])
+def test_what_cannot_be_said_is_not_said(tomorrow: int, back: int) -> None:
+    frame = GAP if back == 2 else HighWater(INCARNATION, 6, "earlier", 41, MONDAY_US)
+    with pytest.raises(codec.UnknownVersionError, match="cannot be said in"):
+        codec.restated(codec.encode(frame), tomorrow - back)
+
+
+@pytest.mark.parametrize(
+    ("accept", "newest"),
+    [
+        (codec.accepted(), codec.VERSION),
+        ("text/plain, application/vnd.herodotus.frames; version=12;q=1", 12),
+        ("application/vnd.herodotus.frames", None),
+        ("", None),
+    ],
+)
+def test_what_the_other_end_reads_is_understood(accept: str, newest: int | None) -> None:
+    assert codec.newest_of(accept) == newest
