@@ -7,6 +7,8 @@ Invariant: what is left out is counted (`...Omitted`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 
 from herodotus_record import reasons
@@ -61,17 +63,9 @@ def pod_explanation(
     `every_node`: nothing is left out, each node on its own. `node`: only that node in `perNode`; KeyError when it was
     not in the cluster at that generation.
     """
-    order = sorted(
-        ranking(decision), key=lambda s: (decision.rank[s], s != decision.chosen, natural_key(table.names[s]))
-    )
-    shown = order if every_node else order[:RANKED]
-    present = (slot for slot in range(decision.slots) if decision.evaluation[slot] != Evaluation.ABSENT)
-    slots = sorted(present, key=lambda slot: natural_key(table.names[slot]))
-    if node:
-        named = table.slot_of(node)
-        if named is None or named not in slots:
-            raise KeyError(node)
-        slots = [named]
+    order = ranking(decision)
+    shown = _by_name_among_equals(decision, table, order, len(order) if every_node else RANKED)
+    told = _told(decision, table, node) if every_node or node or decision.nodes_total <= PER_NODE else None
     answer: Json = {
         "apiVersion": API_VERSION,
         "kind": "PodExplanation",
@@ -103,10 +97,29 @@ def pod_explanation(
         "marks": list(decision.marks),
         "reconstruction": reconstruction(decision),
     }
-    if every_node or node or decision.nodes_total <= PER_NODE:
-        answer["perNode"] = [node_answer(decision, table, slot) for slot in slots]
+    if told is not None:
+        answer["perNode"] = [node_answer(decision, table, slot) for slot in told]
     blank(answer, [_SHARED.get(path, path) for path in decision.unknown if path in _SHARED or path.startswith("pod.")])
     return answer
+
+
+def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[int], most: int) -> list[int]:
+    """The first `most` of a ranking, those of one rank by name behind the chosen one."""
+    rank, chosen = decision.rank, decision.chosen
+    if most < len(order):
+        order = order[: bisect_right(order, rank[order[most - 1]], key=rank.__getitem__)]
+    return sorted(order, key=lambda s: (rank[s], s != chosen, natural_key(table.names[s])))[:most]
+
+
+def _told(decision: Decision, table: NodeTable, node: str) -> list[int]:
+    """The slots told one by one: the one of `node`, or all by name. KeyError when the node was not there."""
+    present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]
+    if not node:
+        return sorted(present, key=lambda slot: natural_key(table.names[slot]))
+    named = table.slot_of(node)
+    if named is None or named not in present:
+        raise KeyError(node)
+    return [named]
 
 
 def _pod(decision: Decision) -> Json:
@@ -164,12 +177,9 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
 
 def _not_evaluated(decision: Decision) -> Json:
     """Nodes that no filter looked at, counted by why. Of those that are not recorded it is not known."""
-    counts: Json = {}
-    for value in decision.evaluation:
-        if value not in (Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.UNRECORDED):
-            name = Evaluation(value).label
-            counts[name] = counts.get(name, 0) + 1
-    return counts
+    counts = Counter(decision.evaluation)
+    looked = (Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.UNRECORDED)
+    return {Evaluation(value).label: times for value, times in counts.items() if value not in looked}
 
 
 def _preemption(decision: Decision) -> Json | None:
@@ -213,11 +223,11 @@ def _margin(decision: Decision, table: NodeTable) -> Json | None:
 
 def _filters(decision: Decision) -> list[Json]:
     rows = []
-    evaluated = sum(e == Evaluation.EVALUATED for e in decision.evaluation)
+    evaluated = decision.evaluation.count(Evaluation.EVALUATED)
     for f in decision.filters:
-        # slots that were not evaluated hold 0, which is Success
-        rejected = sum(map([v.against for v in f.verdicts].__getitem__, f.ids))
-        not_run = sum(map([v == NOT_RUN for v in f.verdicts].__getitem__, f.ids))
+        said = Counter(f.ids)  # slots that were not evaluated hold 0, which is Success
+        rejected = sum(times for number, times in said.items() if f.verdicts[number].against)
+        not_run = sum(times for number, times in said.items() if f.verdicts[number] == NOT_RUN)
         ran = 0 if f.skipped else evaluated - not_run
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
     return rows

@@ -122,9 +122,11 @@ def _fate(of: Recorded, node: str) -> str:
         plugin, verdict = against[0]
         why = ", ".join(detail(d, of.table, slot, reason)["text"] for reason in verdict.reasons)
         return f"{when} did not fit: {plugin}{', ' if why else ''}{why}."
-    best = ranking(d)[0]
+    if not d.rank[slot]:
+        return f"{when} passed every filter that ran; the attempt ended before it was ranked."
     if not len(d.totals):
         return f"{when} fitted too; nothing was scored."
+    best = ranking(d)[0]
     points = d.totals[best] - d.totals[slot]
     if not points:
         return f"{when} had the same total as {of.table.names[best]}, which was drawn."

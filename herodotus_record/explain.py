@@ -11,8 +11,11 @@ Invariant: an answer holds nothing that the record does not say.
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from herodotus_record import reasons
@@ -71,8 +74,23 @@ def ended(last: Outcome) -> str:
 
 def ranking(decision: Decision) -> list[int]:
     """The feasible slots, best first; the chosen one first among equals."""
-    feasible = [slot for slot, rank in enumerate(decision.rank) if rank]
-    return sorted(feasible, key=lambda slot: (decision.rank[slot], slot != decision.chosen, slot))
+    rank, chosen = decision.rank, decision.chosen
+    order = sorted(compress(range(len(rank)), rank), key=rank.__getitem__)  # stable: equals stay in order
+    if chosen is not None and rank[chosen]:
+        order.remove(chosen)
+        order.insert(bisect_left(order, rank[chosen], key=rank.__getitem__), chosen)
+    return order
+
+
+def _first_two(decision: Decision) -> list[int]:
+    """As `ranking` begins, without putting all the others in order."""
+    rank, found = decision.rank, list[int]()
+    for level in heapq.nsmallest(2, {*rank} - {0}):
+        equals = [slot for slot, r in enumerate(rank) if r == level] if rank.count(level) > 1 else [rank.index(level)]
+        found += sorted(equals, key=decision.chosen.__ne__)
+        if len(found) > 1:
+            break
+    return found[:2]
 
 
 def weighted(decision: Decision, slot: int) -> dict[str, int]:
@@ -82,10 +100,10 @@ def weighted(decision: Decision, slot: int) -> dict[str, int]:
 
 def margin(decision: Decision) -> Margin | None:
     """The best node's lead over the next; None where fewer than two were scored."""
-    order = ranking(decision)
-    if len(order) < 2 or not len(decision.totals):
+    order = _first_two(decision) if len(decision.totals) else []
+    if len(order) < 2:
         return None
-    best, next_ = order[0], order[1]
+    best, next_ = order
     return Margin(next_, decision.totals[best] - decision.totals[next_], lead(decision, best, next_))
 
 
@@ -199,12 +217,13 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
     if decision.chosen is not None or Evaluation.UNRECORDED in decision.evaluation:
         return []  # a node that is not recorded may be nearer
-    rejected = (slot for slots in first_rejections(decision).values() for slot in slots)
-    effort = [(len(obstacles(decision, slot)), _shortfall(decision, table, slot), slot) for slot in rejected]
-    if not effort:
+    alike = _rejected_alike(decision)
+    if not alike:
         return []
-    least = min(effort)[:2]
-    nearest = min((slot for *e, slot in effort if tuple(e) == least), key=lambda slot: natural_key(table.names[slot]))
+    effort = [(len(obstacles(decision, slots[0])), slots) for _, _, slots in alike]
+    least = min(obstacles for obstacles, _ in effort)
+    rejected = [slot for obstacles, slots in effort if obstacles == least for slot in slots]
+    (nearest,) = _nearest(decision, table, rejected, 1)
     return what_would_change(decision, table, nearest)
 
 
@@ -219,8 +238,7 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
         groups.setdefault((position, reasons_given), []).extend(slots)
     answer = []
     for (position, reasons_given), slots in groups.items():
-        nearest = sorted(slots, key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
-        shown = nearest if named is None else nearest[:named]
+        shown = _nearest(decision, table, slots, named)
         answer.append(
             {
                 "plugin": decision.filters[position].plugin,
@@ -237,21 +255,35 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
 
 def _rejecting(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
     """The filters that may have rejected a node: (position, ids, whether each verdict rejects)."""
-    return [
-        (position, f.ids, [v.against for v in f.verdicts]) for position, f in enumerate(decision.filters) if len(f.ids)
-    ]
+    found = ((position, f.ids, [v.against for v in f.verdicts]) for position, f in enumerate(decision.filters))
+    return [(position, ids, rejects) for position, ids, rejects in found if len(ids) and any(rejects)]
 
 
 def first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
     """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
     found: dict[tuple[int, int], list[int]] = {}
+    for position, number, slots in _rejected_alike(decision):
+        found.setdefault((position, number), []).extend(slots)
+    return {verdict: sorted(slots) for verdict, slots in found.items()}
+
+
+def _rejected_alike(decision: Decision) -> list[tuple[int, int, list[int]]]:
+    """The rejected slots, those together of which every filter said the same: its first rejection (position, number).
+
+    Thousands of nodes are rejected in a few ways, so what follows from the verdicts is asked once a way.
+    """
     rejecting = _rejecting(decision)
-    for slot, evaluation in enumerate(decision.evaluation):
+    ways: dict[tuple[int, ...], list[int]] = {}
+    said = zip(*(ids for _, ids, _ in rejecting), strict=True)
+    for slot, (evaluation, way) in enumerate(zip(decision.evaluation, said, strict=False)):
         if evaluation == Evaluation.EVALUATED:
-            for position, ids, rejects in rejecting:
-                if rejects[ids[slot]]:
-                    found.setdefault((position, ids[slot]), []).append(slot)
-                    break
+            ways.setdefault(way, []).append(slot)
+    found = []
+    for way, slots in ways.items():
+        against = ((p, number) for (p, _, rejects), number in zip(rejecting, way, strict=True) if rejects[number])
+        first = next(against, None)
+        if first:
+            found.append((*first, slots))
     return found
 
 
@@ -307,7 +339,7 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
             return f"No node fits: {', '.join(decision.narrowed_by)} names no node of the cluster."
         return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
     position, slots = max(by_filter.items(), key=lambda item: (len(item[1]), -item[0]))
-    nearest = min(slots, key=lambda slot: (_shortfall(decision, table, slot), natural_key(table.names[slot])))
+    (nearest,) = _nearest(decision, table, slots, 1)
     verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
     details = [detail(decision, table, nearest, reason) for reason in verdict.reasons]
     words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender need not
@@ -324,13 +356,20 @@ def _numeric(details: Sequence[Json]) -> bool:
     return any(d.get("allocatable") for d in details)
 
 
-def _shortfall(decision: Decision, table: NodeTable, slot: int) -> float:
-    """How far the node is from holding the pod: the largest missing share of what it requests; 0 when it has room."""
-    return max(
-        (
-            (requested - table.free(slot, resource)) / requested
-            for resource, requested in decision.pod.requests.items()
-            if requested > 0
-        ),
-        default=0.0,
-    )
+def _nearest(decision: Decision, table: NodeTable, slots: Sequence[int], most: int | None) -> list[int]:
+    """The slots nearest to holding the pod, in order, by name among equals: `most` of them, or all."""
+    shortfall = dict(zip(slots, _shortfalls(decision, table, slots), strict=True))
+    if most is not None and most < len(slots):
+        farthest = heapq.nsmallest(most, shortfall.values())[-1]
+        slots = [slot for slot in slots if shortfall[slot] <= farthest]
+    return sorted(slots, key=lambda slot: (shortfall[slot], natural_key(table.names[slot])))[:most]
+
+
+def _shortfalls(decision: Decision, table: NodeTable, slots: Sequence[int]) -> list[float]:
+    """How far each slot's node is from holding the pod: the largest missing share of what it requests."""
+    missing = [
+        [(requested - free) / requested for free in table.free_of(slots, resource)]
+        for resource, requested in decision.pod.requests.items()
+        if requested > 0
+    ]
+    return [max(shares) for shares in zip(*missing, strict=True)] if missing else [0.0] * len(slots)

@@ -11,7 +11,7 @@ decisions of one incarnation compare entry by entry.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
@@ -328,8 +328,9 @@ class Decision:
     @property
     def ties(self) -> tuple[int, ...]:
         """The slots that shared rank 1 when more than one did: the chosen one was drawn among them."""
-        best = tuple(slot for slot, rank in enumerate(self.rank) if rank == 1)
-        return best if len(best) > 1 else ()
+        if self.rank.count(1) < 2:
+            return ()
+        return tuple(slot for slot, rank in enumerate(self.rank) if rank == 1)
 
     @property
     def final(self) -> bool:
@@ -413,25 +414,27 @@ class NodeTable:
     names: list[str] = field(default_factory=list)  # by slot; "" where the slot is free
     uids: list[str] = field(default_factory=list)
     since: list[int] = field(default_factory=list)
-    allocatable: list[Mapping[str, int]] = field(default_factory=list)
-    requested: list[Mapping[str, int]] = field(default_factory=list)
+    allocatable: Sequence[Mapping[str, int]] = field(default_factory=list)
+    requested: Sequence[Mapping[str, int]] = field(default_factory=list)
 
     def apply(self, rows: NodeRows) -> None:
         """Bring the table to `rows.generation`. ValueError when rows before these are missing."""
         if rows.base > self.generation:
             raise ValueError(f"node rows start after generation {rows.base}, the table is at {self.generation}")
+        allocatable, requested = list(self.allocatable), list(self.requested)
         for i, slot in enumerate(rows.slot):
             while slot >= len(self.names):
                 self.names.append("")
                 self.uids.append("")
                 self.since.append(-1)
-                self.allocatable.append({})
-                self.requested.append({})
+                allocatable.append({})
+                requested.append({})
             if rows.since[i] < self.since[slot]:
                 continue  # a row of a frame that was sent again
             self.names[slot], self.uids[slot], self.since[slot] = rows.name[i], rows.uid[i], rows.since[i]
-            self.allocatable[slot] = {r: c[i] for r, c in zip(rows.resources, rows.allocatable, strict=True)}
-            self.requested[slot] = {r: c[i] for r, c in zip(rows.resources, rows.requested, strict=True)}
+            allocatable[slot] = {r: c[i] for r, c in zip(rows.resources, rows.allocatable, strict=True)}
+            requested[slot] = {r: c[i] for r, c in zip(rows.resources, rows.requested, strict=True)}
+        self.allocatable, self.requested = allocatable, requested
         self.generation = max(self.generation, rows.generation)
 
     def rows(self, cluster: str, incarnation: str) -> NodeRows:
@@ -458,3 +461,7 @@ class NodeTable:
     def free(self, slot: int, resource: str) -> int:
         """Allocatable minus requested; negative on an overcommitted node, 0 for a resource the node does not have."""
         return self.allocatable[slot].get(resource, 0) - self.requested[slot].get(resource, 0)
+
+    def free_of(self, slots: Iterable[int], resource: str) -> list[int]:
+        """`free` of many slots."""
+        return [self.free(slot, resource) for slot in slots]

@@ -1,7 +1,7 @@
-"""The node tables of incarnations: rows in, the table at a generation out.
+"""The node tables of incarnations: rows in, the rows of a generation out.
 
 Owns: the rows' statements, the store's own node ids, the check that no rows are missing. Does not own: which frames
-come (`writer`), what a table is used for.
+come (`writer`), what a table is made of its rows (`tables`).
 
 Invariant: rows are only added, so the table at a generation never changes once its rows are stored; a node id stands
 for one (cluster, name, UID) for ever, whatever slots it passes through.
@@ -9,21 +9,21 @@ for one (cluster, name, UID) for ever, whatever slots it passes through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from herodotus_endpoint.store.counters import Ints
+from herodotus_endpoint.store.packed import pack
 from herodotus_endpoint.store.schema import NODE_ROWS, NODES
-from herodotus_record.model import NodeRows, NodeTable
+from herodotus_record.model import NodeRows
 
 MOST_NAMED: Final = 500  # nodes asked for by name; beyond, the whole cluster is as fast
-Amounts = dict[str, tuple[int, int]]
+MOST_KNOWN: Final = 100_000  # nodes whose names are kept: 20 MB
 Row = dict[str, Any]
 
 
@@ -137,34 +137,31 @@ def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int)
     return found
 
 
-def table_at(connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> NodeTable:
-    """The node table as a decision of that generation saw it; a slot without a node has no name."""
-    table = NodeTable(
-        generation=generation,
-        names=[""] * slots,
-        uids=[""] * slots,
-        since=[-1] * slots,
-        allocatable=[{} for _ in range(slots)],
-        requested=[{} for _ in range(slots)],
-    )
-    fill(connection, incarnation_id, table)
-    return table
+def rows_at(
+    connection: sa.Connection, incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()
+) -> Sequence[Any]:
+    """A node table as rows (slot, since, node_id, amounts): of `only` some slots, or of all. Some may have none."""
+    return connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
 
 
-def fill(connection: sa.Connection, incarnation_id: int, table: NodeTable, only: Sequence[int] = ()) -> None:
-    """Read the rows of an incarnation's table at its generation into it: of `only` some slots, or of all.
+class NodeNames:
+    """Name and UID behind node ids, for any number of threads. They never change, so what was read is kept."""
 
-    A slot whose row is not there is left as it is.
-    """
-    if not table.names:
-        return
-    rows = _rows_at(incarnation_id, table.generation, len(table.names), only).subquery()
-    statement = sa.select(rows, NODES.c.name, NODES.c.uid).outerjoin(NODES, NODES.c.id == rows.c.node_id)
-    for slot, since, _, amounts, name, uid in connection.execute(statement):
-        pairs = _amounts.decode(amounts) if name else {}
-        table.names[slot], table.uids[slot], table.since[slot] = name or "", uid or "", since
-        table.allocatable[slot] = {resource: pair[0] for resource, pair in pairs.items()}
-        table.requested[slot] = {resource: pair[1] for resource, pair in pairs.items()}
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, str]] = {}
+
+    def of(self, connection: sa.Connection, node_ids: Collection[int]) -> Mapping[int, tuple[str, str]]:
+        """Those of the ids, and others."""
+        missing = [node_id for node_id in node_ids if node_id not in self._known]
+        if missing:
+            if len(self._known) + len(missing) > MOST_KNOWN:
+                self._known = {}
+                missing = list(node_ids)
+            found = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid)
+            found = found.where(NODES.c.id.in_(missing) if len(missing) <= MOST_NAMED else NODES.c.id >= min(missing))
+            known = {row.id: (row.name, row.uid) for row in connection.execute(found.where(NODES.c.id <= max(missing)))}
+            self._known = self._known | known
+        return self._known
 
 
 def changed_between(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
@@ -234,7 +231,7 @@ def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: 
             "slot": slot,
             "since": rows.since[i],
             "node_id": node_ids[i] or None,
-            "amounts": msgspec.msgpack.encode(
+            "amounts": pack(
                 {r: (a[i], q[i]) for r, a, q in zip(rows.resources, rows.allocatable, rows.requested, strict=True)}
             ),
         }
@@ -251,6 +248,3 @@ def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
         if slot_map.node_ids[slot] != node_id:
             slot_map.node_ids[slot] = node_id
             slot_map.since = max(slot_map.since, since)
-
-
-_amounts = msgspec.msgpack.Decoder(Amounts)

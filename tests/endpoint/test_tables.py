@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_endpoint.store import Store, sqlite_url, tables
-from herodotus_endpoint.store.noderows import table_at
+from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_endpoint.store.tables import Tables
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
@@ -60,7 +59,7 @@ def test_a_kept_table_is_the_databases(
         with engine.connect() as connection:
             for generation, slots in asked:
                 table = kept.at(connection, 1, generation, slots)
-                assert table == table_at(connection, 1, generation, slots)
+                assert table == Tables().read(connection, (1, generation, slots))
                 table.names[:] = ["changed by who asked"] * slots
         engine.dispose()
         store.close()
@@ -69,8 +68,9 @@ def test_a_kept_table_is_the_databases(
 def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
     read: list[int] = []
-    monkeypatch.setattr(tables, "table_at", lambda *at: read.append(at[2]) or table_at(*at))
     kept = Tables(kept_slots=4)
+    from_database = kept.read
+    monkeypatch.setattr(kept, "read", lambda connection, at: read.append(at[1]) or from_database(connection, at))
     with engine.connect() as connection:
         for generation in (0, 0, 1, 1, 0):
             kept.at(connection, 1, generation, 2)
@@ -91,7 +91,7 @@ def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
     def ask(generation: int) -> bool:
         with engine.connect() as connection:
             asked = kept.at(connection, 1, generation, SLOTS)
-            return asked == table_at(connection, 1, generation, SLOTS)
+            return asked == Tables().read(connection, (1, generation, SLOTS))
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(ask, [i % (SLOTS + 1) for i in range(200)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from herodotus_record.changes import changes
 from herodotus_record.comparisons import node_comparison, pod_comparison
 from herodotus_record.histories import pod_history
-from herodotus_record.model import Decision, NodeTable, Outcome
+from herodotus_record.model import Decision, NodeTable, Outcome, Path
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table, bound
 
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -169,3 +170,12 @@ def test_the_same_question_is_told_by_the_digest() -> None:
     one = recorded(**A)
     other = replace(one, decision=replace(one.decision, pod=replace(one.decision.pod, digest="d2")))
     assert [pod_comparison([one, x])["sameQuestion"] for x in (one, other)] == [True, False]
+
+
+def test_an_attempt_that_ended_before_it_ranked_is_told_beside_a_placed_pod() -> None:
+    placed, ended = recorded(points=POINTS), recorded(late_s=60, pod="another")
+    unranked = replace(ended.decision, path=Path.ERROR, chosen=None, rank=array("B", bytes(len(NODES))))
+    document = pod_comparison([placed, Recorded(unranked, ended.table)])
+    assert document["headline"].endswith(
+        "worker-2 passed every filter that ran; the attempt ended before it was ranked."
+    )

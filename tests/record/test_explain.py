@@ -382,5 +382,19 @@ def test_what_has_to_be_freed_is_never_understated(free: int, words: str) -> Non
     reason = Verdict(Code.UNSCHEDULABLE, (Reason("insufficient", {"resource": "memory"}),))
     decision = a_decision(rejected={"worker-1": {"NodeResourcesFit": reason}}, requests={"memory": 8 << 30})
     table = a_table(NODES)
-    table.requested[0] = {"memory": (32 << 30) - free}
+    table.requested = [{"memory": (32 << 30) - free}, *table.requested[1:]]
     assert one_node.what_would_change(decision, table, 0) == [f"free {words} memory on worker-1"]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [{}, {"worker-2": {"ImageLocality": 1}}, {"worker-1": {"ImageLocality": 1}, "worker-3": {"ImageLocality": 1}}],
+    ids=["all-equal", "one-best", "two-best"],
+)
+def test_a_margin_is_between_the_first_two_of_the_ranking(points: dict[str, dict[str, int]]) -> None:
+    decision = a_decision(points=points)
+    best, next_ = explain.ranking(decision)[:2]
+    lead = explain.margin(decision)
+    assert lead == explain.Margin(
+        next_, decision.totals[best] - decision.totals[next_], explain.lead(decision, best, next_)
+    )
