@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -89,6 +90,17 @@ def main() -> int:
     return 1 if report.without else 0
 
 
+class Roomy(RandomCluster):
+    """A random cluster in which most pods find a place."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """As large as nodes are, and no smaller."""
+        made = super().nodes()
+        for node in made:
+            node["status"]["allocatable"] |= {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        return made
+
+
 class Run:
     """One cluster, kube-scheduler and the observer."""
 
@@ -96,7 +108,7 @@ class Run:
         self, plane: control_plane.ControlPlane, binaries: Path, directory: Path, seed: int, nodes: int
     ) -> None:
         self._directory = directory
-        self._random = RandomCluster(seed, nodes)
+        self._random = Roomy(seed, nodes)
         kubeconfig = directory / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
         self._api = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)

@@ -145,7 +145,7 @@ class Observer:
         if message.kind == PODS:
             for pod, outcome in self._outcomes(message):
                 self._reconstruct(pod, outcome)
-        self._own_writes.note(message)
+        self._own_writes.note(message, self._clock())
         self._handlers.apply(message)
 
     # --- what other schedulers did --------------------------------------------------------------------------------
@@ -169,7 +169,12 @@ class Observer:
 
     def _reconstruct(self, queued: QueuedPod, outcome: Outcome) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
-        with self._own_writes.taken_back(queued.pod), self._compared(queued.pod, outcome) as compared:
+        since = self._own_writes.since(queued.pod)
+        with (
+            self._own_writes.taken_back(queued.pod),
+            self._window.before(self._cache, since) as taken,
+            self._compared(queued.pod, outcome, -taken) as compared,
+        ):
             self._record(queued, attempt, outcome, compared)
         self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
         if outcome.node:
@@ -178,26 +183,29 @@ class Observer:
             self._window.bound(_on_node(queued.pod, outcome.node), self._clock())
 
     @contextmanager
-    def _compared(self, pod: PodInfo, outcome: Outcome) -> Iterator[_Compared]:
-        """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile."""
-        plain = self._evaluate(pod, outcome)
+    def _compared(self, pod: PodInfo, outcome: Outcome, in_flight: int) -> Iterator[_Compared]:
+        """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile.
+
+        `in_flight`: what is already taken out of the cache, since it was bound after the pod was decided.
+        """
+        plain = self._evaluate(pod, outcome, in_flight)
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
             yield plain
             return
         with self._nominator.none():  # what was nominated for the nodes since, or no longer is
-            tried = self._evaluate(pod, outcome, exact=False)
+            tried = self._evaluate(pod, outcome, in_flight, exact=False)
             if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                 yield tried
                 return
         with closing(self._window.snapshots(self._cache, self._waits, pod.uid, self._clock())) as steps:
-            for in_flight in steps:
-                tried = self._evaluate(pod, outcome, in_flight, exact=False)
+            for step in steps:
+                tried = self._evaluate(pod, outcome, in_flight + step, exact=False)
                 if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                     yield tried
                     return
-        yield self._evaluate(pod, outcome)  # again: rows that were touched meanwhile have a newer generation
+        yield self._evaluate(pod, outcome, in_flight)  # again: rows that were touched meanwhile have a newer generation
 
-    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int = 0, *, exact: bool = True) -> _Compared:
+    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int, *, exact: bool = True) -> _Compared:
         """`exact`: on the cluster just as it was seen."""
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()

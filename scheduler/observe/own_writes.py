@@ -25,22 +25,26 @@ class OwnWrites:
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
         self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._since: dict[str, float] = {}
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
-    def note(self, message: Message) -> None:
+    def note(self, message: Message, now: float) -> None:
         """A change, before it is brought to the objects."""
         if not isinstance(message, Changed):
             return
         if isinstance(message.object, PersistentVolumeClaim):
-            self._claim(message.type, message.object)
+            self._claim(message.type, message.object, now)
         elif isinstance(message.object, PersistentVolume) and message.type != "DELETED":
-            self._volume(message.object)
+            self._volume(message.object, now)
+
+    def since(self, pod: PodInfo) -> float | None:
+        """When the first of them was seen, which is just after the decision; None where there are none."""
+        return min((self._since[claim] for claim in pod.claims if claim in self._claims), default=None)
 
     def forget(self, pod: PodInfo) -> None:
         """The pod is bound: whoever comes now finds its claims as they are."""
         for claim in pod.claims:
-            self._claims.pop(claim, None)
-            self._volumes.pop(claim, None)
+            self._forget(claim)
 
     @contextmanager
     def taken_back(self, pod: PodInfo) -> Iterator[None]:
@@ -69,20 +73,26 @@ class OwnWrites:
                     self._objects.assume(old)
                 yield volume
 
-    def _claim(self, change: str, claim: PersistentVolumeClaim) -> None:
+    def _claim(self, change: str, claim: PersistentVolumeClaim, now: float) -> None:
         if change == "DELETED":
-            self._claims.pop(claim.full_name, None)
-            self._volumes.pop(claim.full_name, None)
+            self._forget(claim.full_name)
             return
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
         if old is not None and _free(old) and not _free(claim):
             self._claims[claim.full_name] = old
+            self._since.setdefault(claim.full_name, now)
 
-    def _volume(self, volume: PersistentVolume) -> None:
+    def _volume(self, volume: PersistentVolume, now: float) -> None:
         to = volume.spec.claim_ref
         old = self._objects.get(PersistentVolume, volume.metadata.name)
         if to is not None and (old is None or old.spec.claim_ref is None):
-            self._volumes.setdefault(f"{to.namespace}/{to.name}", {})[volume.metadata.name] = old
+            claim = f"{to.namespace}/{to.name}"
+            self._volumes.setdefault(claim, {})[volume.metadata.name] = old
+            self._since.setdefault(claim, now)
+
+    def _forget(self, claim: str) -> None:
+        for kept in (self._claims, self._volumes, self._since):
+            kept.pop(claim, None)
 
 
 def _free(claim: PersistentVolumeClaim) -> bool:

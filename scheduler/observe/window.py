@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -22,6 +23,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
 
 MOST: Final = 16  # bindings on each side: kube-scheduler has as many in flight at some thousand pods a second
+REMEMBERED: Final = 1024  # bindings: a pod whose volumes are made takes seconds from its decision to its binding
 
 Message = Listed[Any] | Changed[Any]
 
@@ -38,7 +40,7 @@ class Window:
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
         self._held: deque[tuple[float, Message]] = deque()
-        self._before: deque[_Seen] = deque(maxlen=MOST)
+        self._before: deque[_Seen] = deque(maxlen=REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -61,6 +63,21 @@ class Window:
         """A pod's binding was brought to the cache."""
         self._before.append(_Seen(now, pod))
 
+    @contextmanager
+    def before(self, cache: Cache, at: float | None) -> Iterator[int]:
+        """The cache without the bindings seen since a moment: how many those are. None: as it is."""
+        taken: list[PodInfo] = []
+        try:
+            for seen in reversed(self._before):
+                if at is None or seen.at < at:
+                    break
+                if cache.remove_pod(seen.pod.uid):  # else it has gone since
+                    taken.append(seen.pod)
+            yield len(taken)
+        finally:
+            for pod in reversed(taken):
+                cache.set_pod(pod)
+
     def snapshots(self, cache: Cache, waiting: Callable[[str], bool], but: str, now: float) -> Generator[int]:
         """Change the cache step by step: without the last binding, the last two, ... then with the next, the next two.
 
@@ -74,9 +91,9 @@ class Window:
         taken: list[PodInfo] = []
         try:
             for seen in reversed(self._before):
-                if seen.at < now - self._length_s:
+                if seen.at < now - self._length_s or len(taken) == MOST:
                     return
-                if cache.remove_pod(seen.pod.uid):  # else it has gone since
+                if cache.remove_pod(seen.pod.uid):
                     taken.append(seen.pod)
                     yield -len(taken)
         finally:
