@@ -179,7 +179,10 @@ def headline(decision: Decision, table: NodeTable) -> str:
 def _headline_otherwise(decision: Decision, cause: Cause, table: NodeTable) -> str:
     """Of another scheduler's outcome that does not follow from the evaluation: theirs, ours, why they may differ."""
     scheduler, order, slot = decision.scheduler.profile, ranking(decision), decision.chosen
-    theirs = f"On {table.names[slot]}, by {scheduler}." if slot is not None else f"Not placed, by {scheduler}."
+    if slot is not None:
+        theirs = f"On {table.names[slot]}, by {scheduler}."
+    else:
+        theirs = f"By {scheduler}: {decision.message.rstrip('.')}."
     if not order:
         ours = "The evaluation finds no node that fits"
     elif slot is None:

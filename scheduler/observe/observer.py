@@ -233,7 +233,7 @@ class Observer:
             attempt=attempt,
             profile=queued.pod.pod.spec.scheduler_name,
             snapshot=compared.snapshot,
-            result=with_outcome(compared.result, compared.slot, outcome.message),
+            result=with_outcome(compared.result, compared.slot, outcome.message or _unseen(outcome, compared)),
             times=Times(
                 created_us=microseconds(queued.pod.pod.metadata.creation_timestamp),
                 queued_us=queued.first_seen_us,
@@ -254,8 +254,6 @@ class Observer:
             yield f"not known here, and left out: {', '.join(theirs.unknown_plugins)}"
         for extender in theirs.extenders:
             yield f"extender {extender} was not asked"
-        if outcome.node and compared.slot is None:
-            yield f"the pod was bound to {outcome.node}, which is not among the nodes that were seen"
         if outcome.message and compared.result.message not in ("", outcome.message):
             yield f"the evaluation words it otherwise: {compared.result.message}"
         if compared.result.path is Path.ERROR:
@@ -264,6 +262,13 @@ class Observer:
     def _forget(self, uid: str) -> None:
         self._attempts.pop(uid, None)
         self._rejected.pop(uid, None)
+
+
+def _unseen(outcome: Outcome, compared: _Compared) -> str:
+    """In the place of a message: the record can name no node that is not in its table."""
+    if not outcome.node or compared.slot is not None:
+        return ""
+    return f"bound to {outcome.node}, which is not among the nodes that were seen"
 
 
 def _on_node(pod: PodInfo, node: str) -> PodInfo:

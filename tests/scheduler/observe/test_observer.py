@@ -17,6 +17,8 @@ from scheduler.eventhandlers import NODES, PODS
 from scheduler.framework.runtime import Framework
 from scheduler.handle import ApiHandle
 from scheduler.kube.watch import Changed, Listed
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.objects.types import Object
 from scheduler.observe.configuration import known
 from scheduler.observe.metrics import ObserverMetrics
 from scheduler.observe.observer import Observer
@@ -24,10 +26,15 @@ from scheduler.plugins import IN_TREE
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.shared import Shared
-from tests.scheduler import spools
+from tests.scheduler import spools, storage
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 
 WINDOW_S = 1.0
+KINDS = {
+    "persistentvolumes": PersistentVolume,
+    "persistentvolumeclaims": PersistentVolumeClaim,
+    "storageclasses": StorageClass,
+}
 DEFAULT = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
 
 
@@ -38,7 +45,7 @@ class World:
 
     def __init__(self, spool: Path, config: Configuration = DEFAULT) -> None:
         self.spool, self.now = spool, 0.0
-        shared = Shared()
+        self.shared = shared = Shared()
         evaluated, theirs = known(config, IN_TREE)
         profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
         self.metrics = ObserverMetrics()
@@ -47,7 +54,7 @@ class World:
             theirs,
             Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
             shared,
-            {},
+            KINDS,
             self.metrics,
             window_s=WINDOW_S,
             clock=lambda: self.now,
@@ -56,6 +63,15 @@ class World:
     def start(self, *nodes: NodeBuilder, pods: tuple[PodBuilder, ...] = ()) -> None:
         self.observer.inbox.put(Listed(NODES, [n.obj() for n in nodes]))
         self.observer.inbox.put(Listed(PODS, [p.obj() for p in pods]))
+        for kind in KINDS:
+            self.observer.inbox.put(Listed(kind, []))
+        self.observer.step(0.0)
+
+    def set(self, *objects: Object) -> None:
+        for obj in objects:
+            kind = next(name for name, decoded in KINDS.items() if isinstance(obj, decoded))
+            self.observer.inbox.put(Changed(kind, "MODIFIED", obj))
+        self.now += self.BETWEEN_S
         self.observer.step(0.0)
 
     def pod(self, type: str, pod: PodBuilder) -> None:
@@ -188,6 +204,64 @@ class TestInFlight:
         assert {n: int(columns.requested("cpu")[columns.index[n]]) for n in "ab"} == {"a": 4000, "b": 0}
 
 
+class TestVolumes:
+    """A claim that waits for its first consumer: the scheduler selects a node on it, and later binds the pod."""
+
+    def claiming(self) -> PodBuilder:
+        claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        return waiting().with_spec(volumes=claims)
+
+    def started(self, world: World) -> None:
+        sizes = {"small": "2", "large": "8"}
+        world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
+        world.set(storage.storage_class(), storage.claim("data"))
+        world.pod("ADDED", self.claiming())
+        world.pause()
+
+    def provisioned(self, world: World, node: str) -> None:
+        selected = {"volume.kubernetes.io/selected-node": node}
+        world.set(storage.claim("data", annotations=selected, version="2"))
+        within = storage.term(storage.expression(storage.HOST, "In", node))
+        world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="3"))
+        world.set(storage.claim("data", volume="made", annotations=selected | storage.BOUND, version="4"))
+
+    def test_what_the_scheduler_wrote_for_the_pod_is_taken_back(self, world: World) -> None:
+        """Seen at the binding, the volume allows one node alone; the decision was among two."""
+        self.started(world)
+        self.provisioned(world, "large")
+        world.pod("MODIFIED", self.claiming().node("large"))
+        world.pause()
+        assert world.found == [("p", "large", AGREE)]
+        (decision,) = spools.of(Decision, world.spool)
+        assert (decision.path, decision.nodes_feasible) == (TakenPath.SCORED, 2)
+        objects = world.shared.objects
+        assert [v.metadata.resource_version for v in objects.all(PersistentVolume)] == ["3"]
+        assert [c.metadata.resource_version for c in objects.all(PersistentVolumeClaim)] == ["4"]
+
+    def test_the_decision_was_taken_when_the_claim_was_written(self, world: World) -> None:
+        """What was bound while the volume was made was not there yet, however long that took."""
+        self.started(world)
+        world.set(storage.claim("data", annotations={"volume.kubernetes.io/selected-node": "large"}, version="2"))
+        world.pod("ADDED", waiting("q", "7"))
+        world.pod("MODIFIED", waiting("q", "7").node("large"))
+        world.pause()
+        self.provisioned(world, "large")
+        world.pod("MODIFIED", self.claiming().node("large"))
+        world.pause()
+        assert world.found[-1] == ("p", "large", Reconstruction(Agreement.AGREE, None, -1))
+
+    def test_the_next_pod_finds_the_claim_as_it_is(self, world: World) -> None:
+        self.started(world)
+        self.provisioned(world, "large")
+        world.pod("MODIFIED", self.claiming().node("large"))
+        other = make_pod("q").with_spec(volumes=self.claiming().spec["volumes"])
+        world.pod("ADDED", other)
+        world.pod("MODIFIED", other.node("large"))
+        world.pause()
+        last = spools.of(Decision, world.spool)[-1]
+        assert (last.pod.name, last.path, last.nodes_feasible) == ("q", TakenPath.ONLY_FEASIBLE, 1)
+
+
 class TestRejected:
     FULL = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims."
 
@@ -219,7 +293,7 @@ class TestRejected:
         assert world.found == [("p", None, Reconstruction(Agreement.DISAGREE, Cause.STALE_VIEW))]
         (decision,) = spools.of(Decision, world.spool)
         assert explain.headline(decision, spools.table(world.spool)) == (
-            f"Not placed, by {PROFILE}. The evaluation finds 1 feasible node, small the best: it must have seen another"
+            f"By {PROFILE}: {self.FULL} The evaluation finds 1 feasible node, small the best: it must have seen another"
             " state of the cluster."
         )
 
