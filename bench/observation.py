@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,10 @@ def main() -> int:
     plane = control_plane.ControlPlane(binaries, directory)
     try:
         plane.wait_until_ready()
-        report = Run(plane, binaries, directory, given.seed, given.nodes).report(given.pods, given.per_s)
+        with ExitStack() as closing:
+            run = Run(plane, binaries, directory, given.seed, given.nodes)
+            closing.callback(run.stop)
+            report = run.report(given.pods, given.per_s)
     finally:
         plane.stop()
     print(report)
@@ -148,11 +152,15 @@ class Run:
         finally:
             stop.set()
             volumes.join()
-        eventually(lambda: len(self._reconstructed()) >= len(placed), "the observer's last records", 20.0)
-        time.sleep(2.0)
-        self._scheduler.stop()
-        self._observer.stop()
+        eventually(lambda: len(self._reconstructed()) >= len(placed), "the observer's last records", 120.0)
+        self.stop()
         return self._compared(pods, placed)
+
+    def stop(self) -> None:
+        """End both processes."""
+        for process in (self._scheduler, self._observer):
+            if process.running:
+                process.stop()
 
     def _create(self, pods: int, per_s: float) -> None:
         began = time.monotonic()
