@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench bench-short reliability churn bench-store crash clean
+.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin reliability churn bench-store crash clean
 
 test: $(STAMP) lint types unit
 
@@ -67,6 +67,10 @@ reliability: $(STAMP)
 # A day's churn in minutes: is memory flat?
 churn: $(STAMP)
 	$(RUN) bench.churn
+
+# `kubectl herodotus pod` and `kubectl get pod` in turn, on a record of 5,000 nodes.
+bench-plugin: $(STAMP)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) bench.plugin
 
 # The store: size at rest, ingest, CPU of real decisions on 5,000 nodes; on SQLite and on a PostgreSQL of its own.
 bench-store: $(STAMP)

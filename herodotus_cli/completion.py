@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from click.shell_completion import CompletionItem, ShellComplete
 
+from herodotus_cli.command_line import PROG, cli
 from herodotus_cli.context import Given, Surroundings, surroundings
-from herodotus_cli.main import PROG, cli
 
 NO_FILES = ":4"  # cobra's ShellCompDirectiveNoFileComp
 FILES = ":0"  # let the shell complete file names

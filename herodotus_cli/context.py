@@ -20,8 +20,10 @@ from herodotus_cli.errors import CliError
 if TYPE_CHECKING:
     import click
 
-    from herodotus_cli.options import Connection, Output
+    from herodotus_cli.connection import Connection
+    from herodotus_cli.options import Output
     from herodotus_cli.render.blocks import Block, View
+    from herodotus_cli.transport.begun import Begun
 
 Json = dict[str, Any]
 Screen = Callable[["View"], Sequence["Block"]]
@@ -37,6 +39,7 @@ class Surroundings(NamedTuple):
     out: TextIO
     now: Callable[[], datetime]
     width: Callable[[], int]
+    begun: Begun | None = None  # questions that are under way already
 
     def ask(self, connection: Connection, path: str, output: Output) -> Json:
         """The document behind a question. What will draw it is imported while kubectl works."""
@@ -45,7 +48,7 @@ class Surroundings(NamedTuple):
         if output.format in SCREENS:
             writer = "terminal" if self.on_terminal(output) else "plain"
             threading.Thread(target=import_module, args=(f"herodotus_cli.render.{writer}",), daemon=True).start()
-        return connect(connection, self.environ).get(path)
+        return connect(connection, self.environ, self.begun).get(path)
 
     def namespace(self, given: str, connection: Connection) -> str:
         """The namespace that is meant. The kubeconfig is read only where it has to say something."""
@@ -128,9 +131,9 @@ def given(ctx: click.Context) -> Given:
     return found
 
 
-def surroundings() -> Surroundings:
+def surroundings(begun: Begun | None = None) -> Surroundings:
     """The process that we are."""
-    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width)
+    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width, begun)
 
 
 def _width() -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from herodotus_cli import plain_kubeconfig
 from herodotus_cli.errors import CliError
 
 DEFAULT_NAMESPACE = "default"
@@ -33,26 +33,27 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
     return contexts.get(wanted) or DEFAULT_NAMESPACE
 
 
-def files(environ: Mapping[str, str], kubeconfig: str) -> list[Path]:
+def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:
     """The files to be merged, those that may be missing too."""
     if kubeconfig:
-        return [Path(kubeconfig)]
-    listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+        return [kubeconfig]
+    listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    return listed or ([Path(home, ".kube", "config")] if home else [])
+    return listed or ([os.path.join(home, ".kube", "config")] if home else [])
 
 
-def _load(path: Path, *, required: bool) -> Mapping[str, Any]:
+def _load(path: str, *, required: bool) -> Mapping[str, Any]:
     """One file's content. A file that is only looked for may be missing, as with kubectl."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except FileNotFoundError:
         if required:
             raise CliError(f"error: kubeconfig {path}: no such file") from None
         return {}
     except (OSError, UnicodeDecodeError) as e:
         raise CliError(f"error: kubeconfig {path}: {getattr(e, 'strerror', None) or 'not a text file'}") from None
-    config = _parse(text, path)
+    config = plain_kubeconfig.read(text) or _parse(text, path)
     if config is None:
         return {}
     if not isinstance(config, dict):
@@ -60,7 +61,7 @@ def _load(path: Path, *, required: bool) -> Mapping[str, Any]:
     return config
 
 
-def _parse(text: str, path: Path) -> Any:
+def _parse(text: str, path: str) -> Any:
     import yaml  # here, because it costs 20 ms that many runs do not need
 
     try:
@@ -71,7 +72,7 @@ def _parse(text: str, path: Path) -> Any:
         raise CliError(f"error: kubeconfig {path}: not valid YAML{where}") from None
 
 
-def _contexts(config: Mapping[str, Any], path: Path) -> list[tuple[str, str]]:
+def _contexts(config: Mapping[str, Any], path: str) -> list[tuple[str, str]]:
     """Names of contexts with their namespaces."""
     entries = config.get("contexts") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -17,7 +17,7 @@ from herodotus_cli.transport import questions
 if TYPE_CHECKING:
     import click
 
-    from herodotus_cli.options import Connection
+    from herodotus_cli.connection import Connection
 
 Json = dict[str, Any]
 PATIENCE_S = 2.0  # of someone who has pressed the tabulator

@@ -5,8 +5,8 @@ Owns: these hints. Does not own: the errors that they stand below (`errors`).
 
 from __future__ import annotations
 
+from herodotus_cli.connection import Connection
 from herodotus_cli.errors import ServerError
-from herodotus_cli.options import Connection
 
 _NAMED = 5  # similar names or other namespaces in a hint
 _WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"

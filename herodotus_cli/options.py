@@ -16,12 +16,9 @@ from urllib.parse import urlsplit
 import click
 
 from herodotus_cli import live
+from herodotus_cli.connection import REQUEST_TIMEOUT_S, SERVICE, Connection, Service
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-# An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
-REQUEST_TIMEOUT_S = 30.0
-SERVICE = "herodotus/http:herodotus-endpoint:8000"
 
 _LAST_PORT = 65_535
 _PORT_DIGITS = 6  # enough to see that a number is too large
@@ -30,32 +27,6 @@ _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,253}")
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
-
-
-class Service(NamedTuple):
-    """The Service of the decisions service, behind the API server's proxy."""
-
-    namespace: str
-    scheme: str
-    name: str
-    port: str
-
-    @property
-    def proxy_path(self) -> str:
-        """Where the API server forwards to it."""
-        return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
-
-
-class Connection(NamedTuple):
-    """Whom to ask. `endpoint` empty: through the API server, with the user's kubeconfig."""
-
-    context: str
-    kubeconfig: str
-    endpoint: str
-    service: Service
-    request_timeout_s: float
-    as_user: str = ""
-    as_groups: tuple[str, ...] = ()
 
 
 class Output(NamedTuple):
@@ -224,7 +195,7 @@ def _before(ctx: click.Context) -> dict[str, Any]:
     return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
 
 
-def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: str) -> Any:
+def _from(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: object) -> Any:
     """A variable of the environment as an option's value; what is wrong with it names the variable."""
     try:
         return type_.convert(environ.get(name) or default, None, None)

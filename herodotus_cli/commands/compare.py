@@ -10,9 +10,10 @@ from typing import NamedTuple
 import click
 
 from herodotus_cli import live, missing, options
+from herodotus_cli.connection import Connection
 from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import ServerError
-from herodotus_cli.options import Connection, Output
+from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
 _KIND = ("pod", "pods", "po")

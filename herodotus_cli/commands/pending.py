@@ -10,8 +10,9 @@ import sys
 import click
 
 from herodotus_cli import options
+from herodotus_cli.connection import Connection
 from herodotus_cli.context import Surroundings, given
-from herodotus_cli.options import Connection, Output
+from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
 

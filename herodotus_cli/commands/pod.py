@@ -11,9 +11,10 @@ from typing import NamedTuple
 import click
 
 from herodotus_cli import live, missing, options
+from herodotus_cli.connection import Connection
 from herodotus_cli.context import SCREENS, Json, Surroundings, given
 from herodotus_cli.errors import ServerError
-from herodotus_cli.options import Connection, Output
+from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.live import LivePod
 
@@ -124,7 +125,7 @@ def _live_pod(
         return LivePod()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, around.environ).live_pod(namespace, question.name)
+    return KubectlTransport(connection, around.environ, around.begun).live_pod(namespace, question.name)
 
 
 def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings, *, earlier: bool) -> None:

@@ -11,8 +11,9 @@ import sys
 import click
 
 from herodotus_cli import __version__, options
+from herodotus_cli.connection import Connection
 from herodotus_cli.context import Json, Surroundings, given
-from herodotus_cli.options import Connection, Output
+from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
 

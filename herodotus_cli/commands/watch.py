@@ -13,8 +13,9 @@ from typing import NamedTuple
 import click
 
 from herodotus_cli import following, live, options
+from herodotus_cli.connection import Connection
 from herodotus_cli.context import Json, Surroundings, given
-from herodotus_cli.options import Connection, Output
+from herodotus_cli.options import Output
 from herodotus_cli.transport import connect
 
 

@@ -9,7 +9,8 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from herodotus_cli.options import Connection
+    from herodotus_cli.connection import Connection
+    from herodotus_cli.transport.begun import Begun
 
 
 class Transport(Protocol):
@@ -24,12 +25,12 @@ class Transport(Protocol):
         ...
 
 
-def connect(connection: Connection, environ: Mapping[str, str]) -> Transport:
-    """The way that the connection names."""
+def connect(connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> Transport:
+    """The way that the connection names. `begun`: where questions may be under way already."""
     if connection.endpoint:
         from herodotus_cli.transport.http import HttpTransport
 
         return HttpTransport(connection.endpoint, connection.request_timeout_s)
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, environ)
+    return KubectlTransport(connection, environ, begun)

@@ -21,17 +21,19 @@ Invariant: kubectl gets its arguments as a list, never through a shell; its log 
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import subprocess
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from herodotus_cli.connection import SERVICE, Connection
 from herodotus_cli.errors import CliError, Json, ServerError, unreachable
-from herodotus_cli.options import SERVICE, Connection
 from herodotus_cli.transport import questions
+from herodotus_cli.transport.begun import Begun, end
 from herodotus_cli.transport.body import document
-from herodotus_cli.transport.live import LivePod
+from herodotus_cli.transport.live import LivePod, comes_again
 from herodotus_cli.transport.remembered import Remembered
 
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
@@ -47,14 +49,22 @@ _NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  
 class KubectlTransport:
     """`kubectl get --raw` per question."""
 
-    def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> None:
+        """`begun`: where questions may be under way already."""
         self._connection = connection
+        self._begun = begun or Begun()
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
-        self._kubectl = environ.get("KUBECTL_PATH") or shutil.which("kubectl", path=environ.get("PATH"))
+        self._kubectl = environ.get("KUBECTL_PATH") or _on_path(environ, "kubectl")
         self._remembered = Remembered(connection, environ)
-        service = connection.service
-        self._named = f"{service.namespace}/{service.scheme}:{service.name}:{service.port}" != SERVICE
+        self._named = connection.service != SERVICE
         self._api_service = not self._named and self._remembered.api_service
+
+    def begin(self, path: str, *, namespace: str, pod: str) -> None:
+        """Sends a question ahead of `get`, and the one for a pod ahead of `live_pod`."""
+        if self._kubectl:
+            self._begun.begin(self._command(self._on_the_way(path)))
+        if self._kubectl and comes_again(pod):
+            self._begun.begin(self._command(questions.live_pod(namespace, pod)), alone=False)
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path."""
@@ -95,8 +105,12 @@ class KubectlTransport:
             raise self._failure(said)
 
     def live_pod(self, namespace: str, pod: str) -> LivePod:
-        """The question whether that pod is another one by now, under way."""
-        return LivePod(self._command(questions.live_pod(namespace, pod)) if self._kubectl else ())
+        """The question whether that pod is another one by now, under way; none for a name that is given once."""
+        if not comes_again(pod):
+            return LivePod()
+        with suppress(OSError):  # the question itself says what is wrong with kubectl
+            return LivePod(self._begun.take(self._command(questions.live_pod(namespace, pod)), alone=False))
+        return LivePod()
 
     def _on_the_way(self, path: str) -> str:
         return path if self._api_service else self._connection.service.proxy_path + path
@@ -123,7 +137,12 @@ class KubectlTransport:
         c = self._connection
         command = self._command(path, *more)
         try:
-            return subprocess.run(command, capture_output=True, check=False, timeout=c.request_timeout_s or None)
+            process = self._begun.take(command)
+            try:
+                out, err = process.communicate(timeout=c.request_timeout_s or None)
+            finally:
+                end(process)
+            return subprocess.CompletedProcess(command, process.returncode, out, err)
         except subprocess.TimeoutExpired:
             raise unreachable(
                 f"kubectl: nothing within {c.request_timeout_s:g}s",
@@ -176,6 +195,13 @@ class KubectlTransport:
         if last.startswith("error: "):
             return CliError(last)
         return CliError(f"error: the API server did not answer (kubectl: {last})")
+
+
+def _on_path(environ: Mapping[str, str], program: str) -> str:
+    """Where a program is; empty where it is not. As `shutil.which`, which takes longer to import than to ask."""
+    folders = os.get_exec_path(environ)
+    found = (os.path.join(folder, program) for folder in folders)
+    return next((path for path in found if os.access(path, os.X_OK) and os.path.isfile(path)), "")
 
 
 def _said(run: subprocess.CompletedProcess[bytes]) -> str:

@@ -10,29 +10,27 @@ Invariant: every failure means "not known"; nothing waits for this longer than `
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+import re
+from subprocess import TimeoutExpired
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import subprocess
+from herodotus_cli.transport.begun import Process, end
 
+_GENERATED = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")  # the API server's letters for generateName
 _PATIENCE_S = 0.25  # both start together and this one is answered by the API server alone
 
 
+def comes_again(pod: str) -> bool:
+    """Whether another pod may get this name: a StatefulSet's or a user's own; one with a random end is given once."""
+    return not _GENERATED.fullmatch(pod)
+
+
 class LivePod:
-    """`kubectl get --raw` of a pod: no discovery, so as fast as the question itself. An empty command asks nobody."""
+    """`kubectl get --raw` of a pod: no discovery, so as fast as the question itself. No process: nobody is asked."""
 
-    def __init__(self, command: Sequence[str] = ()) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        if command:
-            import subprocess  # here, because commands that ask nobody need not wait for it
-
-            with suppress(OSError):  # the question itself says what is wrong with kubectl
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-                )
+    def __init__(self, process: Process | None = None) -> None:
+        self._process = process
 
     def replaces(self, answer: dict[str, Any]) -> bool:
         """Whether the pod that exists is known to be another than the answer's."""
@@ -46,8 +44,6 @@ class LivePod:
     def _uid(self) -> str:
         if not self._process:
             return ""
-        from subprocess import TimeoutExpired
-
         try:
             body, _ = self._process.communicate(timeout=_PATIENCE_S)
             return str(json.loads(body)["metadata"]["uid"]) if not self._process.returncode else ""
@@ -59,7 +55,4 @@ class LivePod:
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         if self._process:
-            self._process.kill()
-            if self._process.stdout:
-                self._process.stdout.close()  # not read to its end: a child of kubectl may hold it open
-            self._process.wait()
+            end(self._process)

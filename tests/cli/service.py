@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from typing import Any
 
+from herodotus_cli.command_line import run
 from herodotus_cli.context import Surroundings
-from herodotus_cli.main import run
 from tests.cli.scenes import NOW
 
 API = "/apis/herodotus.dev/v1alpha1"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from herodotus_cli.transport.begun import Begun, end
 from tests.cli.scenes import explained, large, placed
 from tests.cli.service import API, Service
 
@@ -139,3 +140,43 @@ def test_a_locale_without_our_signs_shows_others(service: Service) -> None:
 
 def test_the_executable_is_small() -> None:
     assert len((ROOT / "kubectl-herodotus").read_text().splitlines()) < 10
+
+
+def asked_by(folder: Path, *arguments: str) -> list[str]:
+    """The questions that kubectl is started with, as often as it is started."""
+    kubectl = answering(folder, placed())
+    kubectl.write_text(kubectl.read_text().replace("exec", f'echo "$*" >> {folder}/asked\nexec'))
+    environ = {**os.environ, "KUBECTL_PATH": str(kubectl), "KUBECONFIG": str(folder / "none"), "HOME": str(folder)}
+    subprocess.run([*EXECUTABLE, *arguments], env=environ, capture_output=True, check=True)
+    return sorted((folder / "asked").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ("pod p -n shop", ""),
+        ("pod pod/p --namespace=shop -o wide --utc", ""),
+        ("-n shop pod p --all --color never", "?all=true"),
+        ("pod -n shop p --node worker-3 --context c --kubeconfig k", "?node=worker-3"),
+        ("pod p -nshop", ""),  # not guessed at
+        ("pod p -n shop --as u", ""),
+    ],
+)
+def test_what_is_asked_ahead_is_asked_once(tmp_path: Path, arguments: str, query: str) -> None:
+    """A guess that is right is the question itself; what is not guessed at is asked all the same."""
+    assert [asked.split()[2] for asked in asked_by(tmp_path, *arguments.split())] == [
+        "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+        f"{API}/namespaces/shop/podexplanations/p{query}",
+        "/api/v1/namespaces/shop/pods/p",
+    ]
+
+
+def test_a_question_that_nobody_comes_to_is_ended() -> None:
+    begun = Begun()
+    begun.begin(["sleep", "60"])
+    taken = begun.take(["sleep", "60"])
+    begun.begin(["sleep", "61"])
+    (left,) = begun._waiting.values()
+    begun.close()
+    assert (taken.poll(), left.poll()) == (None, -signal.SIGKILL)
+    end(taken)

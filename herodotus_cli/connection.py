@@ -1,0 +1,40 @@
+"""Whom to ask: values that every layer of the plugin knows, and that cost nothing to import.
+
+Owns: these values and their defaults. Does not own: the options that they come from (`options`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Service(NamedTuple):
+    """The Service of the decisions service, behind the API server's proxy."""
+
+    namespace: str
+    scheme: str
+    name: str
+    port: str
+
+    @property
+    def proxy_path(self) -> str:
+        """Where the API server forwards to it."""
+        return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
+
+
+SERVICE = Service("herodotus", "http", "herodotus-endpoint", "8000")
+
+
+class Connection(NamedTuple):
+    """Whom to ask. `endpoint` empty: through the API server, with the user's kubeconfig."""
+
+    context: str = ""
+    kubeconfig: str = ""
+    endpoint: str = ""
+    service: Service = SERVICE
+    request_timeout_s: float = REQUEST_TIMEOUT_S
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
