@@ -8,19 +8,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from herodotus_agents.objects import Node, Pod
+from scheduler.formulas.inputs import Inputs
 
 MAX_POINTS: Final = 10
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Explained(Generic[T]):
+    """What an agent says, and by which numbers: an entry for each node of the request, in its order."""
+
+    answer: T
+    inputs: Sequence[Inputs] = ()
+
+
 # Names of nodes that are turned away, and why. Nodes that are not named are accepted.
 Rejected = Mapping[str, str]
-Predicate = Callable[[Pod, Sequence[Node]], Rejected]
+Predicate = Callable[[Pod, Sequence[Node]], Rejected | Explained[Rejected]]
 # Points of each node, 0 to MAX_POINTS, in the order of the nodes.
-Priority = Callable[[Pod, Sequence[Node]], Sequence[int]]
+Points = Sequence[int]
+Priority = Callable[[Pod, Sequence[Node]], Points | Explained[Points]]
 # Binds a pod (namespace, name, uid) to a node. Raises BindError.
 Bind = Callable[[str, str, str, str], None]
 

@@ -9,7 +9,7 @@ neither ends the process, and no answer is empty.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,11 +17,12 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from herodotus_agents import __version__
-from herodotus_agents.agent import BindError
+from herodotus_agents.agent import BindError, Explained
 from herodotus_agents.nodes import KnownNodes
 from herodotus_agents.objects import AmountError, Node, Pod, decode_nodes
 from herodotus_agents.registry import Loaded
 from scheduler.extenders import wire
+from scheduler.formulas.inputs import Inputs
 
 _log: Final = logging.getLogger(__name__)
 
@@ -49,8 +50,8 @@ def create_app(loaded: Loaded, known: KnownNodes | None = None) -> Flask:
             return _unknown("predicate", verb, loaded)
         args = _read(wire.ExtenderArgs)
         pod, nodes = _pod(args.pod), _nodes(args, known)
-        rejected = predicate(pod, nodes)
-        return _answer(_filtered(args, nodes, dict(rejected)))
+        said = predicate(pod, nodes)
+        return _said(said, lambda rejected: _filtered(args, nodes, dict(rejected)))
 
     @app.post("/scheduler/priorities/<verb>")
     def prioritize_nodes(verb: str) -> Response:
@@ -59,8 +60,8 @@ def create_app(loaded: Loaded, known: KnownNodes | None = None) -> Flask:
             return _unknown("priority", verb, loaded)
         args = _read(wire.ExtenderArgs)
         pod, nodes = _pod(args.pod), _nodes(args, known)
-        points = priority(pod, nodes)
-        return _answer([wire.HostPriority(host=n.name, score=p) for n, p in zip(nodes, points, strict=True)])
+        said = priority(pod, nodes)
+        return _said(said, lambda points: _prioritized(nodes, points))
 
     @app.post("/scheduler/preemption")
     def preemption() -> Response:
@@ -141,6 +142,34 @@ def _nodes(args: wire.ExtenderArgs, known: KnownNodes | None) -> Sequence[Node]:
         return decode_nodes(args.nodes.items or ())
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Nodes: {e}") from e
+
+
+def _said(said: T | Explained[T], message: Callable[[T], Any]) -> Response:
+    """The answer that every scheduler understands; with what it follows from, where the request asks for that."""
+    explained = said if isinstance(said, Explained) else Explained(said)
+    answer = message(explained.answer)
+    asked = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
+    if asked != wire.EXPLAINED:
+        return _answer(answer)
+    told = wire.Explained(answer=msgspec.Raw(wire.encode(answer)), inputs=[_told(one) for one in explained.inputs])
+    return Response(wire.encode(told), content_type=wire.EXPLAINED)
+
+
+def _told(inputs: Inputs) -> wire.Inputs:
+    """On the wire, what is not finite is null."""
+    return wire.Inputs(
+        source=inputs.source,
+        numbers=[
+            wire.InputNumber(name=n.name, unit=n.unit, digits=n.digits, values=n.values.tolist())
+            for n in inputs.numbers
+        ],
+        measured=None if inputs.measured_s is None else inputs.measured_s.tolist(),
+        stale=None if inputs.stale is None or not inputs.stale.any() else inputs.stale.tolist(),
+    )
+
+
+def _prioritized(nodes: Sequence[Node], points: Sequence[int]) -> list[wire.HostPriority]:
+    return [wire.HostPriority(host=n.name, score=p) for n, p in zip(nodes, points, strict=True)]
 
 
 def _filtered(args: wire.ExtenderArgs, nodes: Sequence[Node], rejected: dict[str, str]) -> wire.ExtenderFilterResult:

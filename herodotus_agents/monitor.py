@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,9 +31,11 @@ MAX_TYPES: Final = 500  # published of a node: some 15 kB, of the 256 kB that al
 class Monitor:
     """For one thread."""
 
-    def __init__(self, kube: Kube, rewards: Rewards) -> None:
+    def __init__(self, kube: Kube, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since 1970."""
         self._kube = kube
         self._rewards = rewards
+        self._clock = clock
 
     def run(self, namespace: str, stop: threading.Event) -> None:
         """Watch a namespace ("": all) until `stop`."""
@@ -70,11 +73,12 @@ class Monitor:
             self._rewards.save()
         except StoreError as e:
             _log.error("rewards are not kept: %s", e)
+        now = measurements.stamp(self._clock())
         for node in sorted(nodes):
             worst = sorted(self._rewards.worse_on(node).items(), key=lambda item: item[1])[:MAX_TYPES]
             value = json.dumps(dict(sorted(worst)), separators=(",", ":")) if worst else None
             try:
-                self._kube.annotate(node, {measurements.REWARDS: value})
+                self._kube.annotate(node, {measurements.REWARDS: value, measurements.MEASURED["rewards"]: now})
             except KubeError as e:
                 _log.warning("node %s: %s", node, e)
 

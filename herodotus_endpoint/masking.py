@@ -88,6 +88,7 @@ def _decision(d: Decision, hidden: set[str], sight: Sight) -> Decision:
         pre_filters=tuple(_plugin(p, hidden) for p in d.pre_filters),
         post_filters=tuple(_plugin(p, hidden) for p in d.post_filters),
         preemption=_preemption(d.preemption, hidden) if d.preemption else None,
+        inputs=d.inputs if sight.sees(d.pod.namespace) else (),
     )
 
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from herodotus_record import reasons
+from herodotus_record import gone_by, reasons
 from herodotus_record.document import blank, reconstruction, retry, woken_by
 from herodotus_record.explain import (
     Json,
@@ -88,6 +88,7 @@ def pod_explanation(
         "narrowedBy": list(decision.narrowed_by),
         "filters": _filters(decision),
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
+        "inputs": gone_by.sources(decision),
         "ranking": [_ranked(decision, table, slot) for slot in shown],
         "rankingOmitted": len(order) - len(shown),
         "rejections": rejection_groups(decision, table, named=None if every_node else NAMED),
@@ -249,7 +250,7 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
         for s in decision.scores
         if not s.skipped and len(s.normalized)
     }
-    return row
+    return row | gone_by.of_node(decision, slot)
 
 
 def node_answer(decision: Decision, table: NodeTable, slot: int) -> Json:
@@ -260,7 +261,8 @@ def node_answer(decision: Decision, table: NodeTable, slot: int) -> Json:
     said = verdicts(decision, slot)
     name = table.names[slot]
     candidates = decision.preemption.candidates if decision.preemption else ()
-    answer = _ranked(decision, table, slot) if decision.rank[slot] else {"node": name, "chosen": False}
+    unranked = {"node": name, "chosen": False} | gone_by.of_node(decision, slot)
+    answer = _ranked(decision, table, slot) if decision.rank[slot] else unranked
     answer |= {
         "headline": headline_of_node(decision, table, slot),
         "evaluation": Evaluation(decision.evaluation[slot]).label,

@@ -34,13 +34,26 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from herodotus_record.model import Column, Decision, Evaluation, Frame, Gap, HighWater, NodeRows, Outcome, Source
+from herodotus_record.model import (
+    Column,
+    Decision,
+    Evaluation,
+    Frame,
+    Gap,
+    HighWater,
+    Inputs,
+    NodeRows,
+    Outcome,
+    Source,
+)
 
 OLDEST: Final = 1  # that is read
 VERSION: Final = 1  # that is written, and the newest that is read
 NEWEST_EVER: Final = 255  # that the header can name
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
+MAX_DIGITS: Final = 9  # decimals of an input: a float has 15 in all
+END_OF_TIME_S: Final = 253_402_300_800  # of the year 9999, beyond which dates cannot be written
 ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per cent of size on these columns
 
 _HEADER: Final = struct.Struct("<2sBBII")
@@ -231,6 +244,8 @@ def _validate_decision(d: Decision) -> None:
     for s in d.scores:
         _check(not s.raw or len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
         _check(not s.normalized or len(s.normalized) == slots, "scores[{}].normalized", s.normalized, slots, s.plugin)
+    for i in d.inputs:
+        _validate_inputs(i, slots)
     _check(not d.totals or len(d.totals) == slots, "totals", d.totals, slots)
     _check(len(d.rank) == slots, "rank", d.rank, slots)
     if d.chosen is not None and not 0 <= d.chosen < slots:
@@ -239,6 +254,20 @@ def _validate_decision(d: Decision) -> None:
     most = d.nodes_total if d.key.source is Source.LOGGED else slots
     if not 0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= most:
         raise CodecError("node counts are not in order")
+
+
+def _validate_inputs(i: Inputs, slots: int) -> None:
+    for number in i.numbers:
+        _check(len(number.values) == slots, "inputs[{}].values", number.values, slots, i.plugin)
+        _check(
+            not number.lacking or len(number.lacking) == slots, "inputs[{}].lacking", number.lacking, slots, i.plugin
+        )
+        if not 0 <= number.digits <= MAX_DIGITS:
+            raise CodecError(f"inputs[{i.plugin}]: {number.name} has {number.digits} digits, not 0 to {MAX_DIGITS}")
+    _check(len(i.measured) in (0, 1, slots), "inputs[{}].measured", i.measured, slots, i.plugin)
+    if not _within(i.measured, END_OF_TIME_S):
+        raise CodecError(f"inputs[{i.plugin}].measured holds what is no moment")
+    _check(not i.stale or len(i.stale) == slots, "inputs[{}].stale", i.stale, slots, i.plugin)
 
 
 def _validate_rows(r: NodeRows) -> None:

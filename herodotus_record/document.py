@@ -21,6 +21,7 @@ from herodotus_record.model import (
     Decision,
     Evaluation,
     FilterColumn,
+    Inputs,
     NodeTable,
     Outcome,
     PluginVerdict,
@@ -90,6 +91,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
             "filters": [_filter(f, evaluated) for f in d.filters],
             "scores": [_score(s, d.rank, nodes) for s in d.scores],
+            "inputs": [_inputs(told, evaluated) for told in d.inputs],
             "totals": _by_node(d.totals, d.rank, nodes),
             "rank": _by_node(d.rank, d.rank, nodes),
             "ties": [table.names[slot] for slot in d.ties],
@@ -180,6 +182,21 @@ def _score(s: ScoreColumn, rank: Column, nodes: Mapping[int, str]) -> Json:
         "skipped": s.skipped,
         "raw": _by_node(s.raw, rank, nodes),
         "normalized": _by_node(s.normalized, rank, nodes),
+    }
+
+
+def _inputs(told: Inputs, evaluated: Mapping[int, str]) -> Json:
+    """By node, of those that were looked at; where a node has no number, or nobody says from when it is, null."""
+    measured = {name: told.measured_s(slot) for slot, name in evaluated.items()}
+    return {
+        "plugin": told.plugin,
+        "source": told.source,
+        "numbers": [
+            {"name": n.name, "unit": n.unit, "values": {name: n.of(slot) for slot, name in evaluated.items()}}
+            for n in told.numbers
+        ],
+        "measuredAt": {name: timestamp(at_s * 1_000_000) if at_s else None for name, at_s in measured.items()},
+        "stale": [name for slot, name in evaluated.items() if len(told.stale) and told.stale[slot]],
     }
 
 

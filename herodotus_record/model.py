@@ -200,6 +200,43 @@ class ScoreColumn:
 
 
 @dataclass(frozen=True)
+class Number:
+    """One number of every node: an entry is the value times 10 to the power of `digits`, rounded.
+
+    `unit`: as it is written behind the number, "" for none. `lacking`: 1 where the node has none; empty: nowhere.
+    """
+
+    name: str
+    unit: str
+    digits: int
+    values: Column
+    lacking: Column = field(default_factory=empty_column)
+
+    def of(self, slot: int) -> float | None:
+        """The node's number; None where it has none."""
+        return None if len(self.lacking) and self.lacking[slot] else self.values[slot] / 10**self.digits
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a plugin or an extender went by, of one source: the numbers of every node that was looked at.
+
+    `source`: what they came from, in words. `measured`: when, in whole seconds since 1970, 0 where it is not said; one
+    entry stands for all slots, none says nothing. `stale`: 1 where it was too old, and ignored; empty: nowhere.
+    """
+
+    plugin: str
+    source: str
+    numbers: tuple[Number, ...]
+    measured: Column = field(default_factory=empty_column)
+    stale: Column = field(default_factory=empty_column)
+
+    def measured_s(self, slot: int) -> int:
+        """When the node's numbers were measured, in seconds since 1970; 0 where it is not said."""
+        return self.measured[slot if len(self.measured) > 1 else 0] if len(self.measured) else 0
+
+
+@dataclass(frozen=True)
 class Key:
     """What makes an attempt unique. Attempts may restart at 1 after a failover: hence the incarnation."""
 
@@ -322,6 +359,7 @@ class Decision:
     marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
     woken_by: WokenBy | None = None  # what ended its wait for an event; None where it had not waited for one
     retry: Retry | None = None  # None where a node was chosen, and in records of writers that do not say
+    inputs: tuple[Inputs, ...] = ()  # of plugins and extenders that say what they went by
     unknown: tuple[str, ...] = ()  # fields whose value means nothing, by their path in the document's `spec`
     reconstruction: Reconstruction | None = None  # of source RECONSTRUCTED, where there was an outcome to compare with
 

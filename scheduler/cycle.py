@@ -52,9 +52,11 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
         message = reasons.sentence(Reason("no-nodes"))
         return CycleResult(Path.NONE, trace, state, message=message, next_start=start)
     try:
-        return _schedule(framework, pod, nodes, trace, state, seed, start)
+        result = _schedule(framework, pod, nodes, trace, state, seed, start)
     except (PluginError, ExtenderError) as e:
-        return CycleResult(Path.ERROR, trace, state, message=str(e), next_start=start)
+        result = CycleResult(Path.ERROR, trace, state, message=str(e), next_start=start)
+    framework.gather_inputs(state, pod, nodes, trace)
+    return result
 
 
 def _schedule(

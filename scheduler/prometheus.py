@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import httpx
@@ -24,10 +24,15 @@ MAX_ANSWER_BYTES: Final = 64 << 20  # some 300,000 series
 
 @dataclass(frozen=True)
 class Answer:
-    """Values by one label. `at_s`: monotonic; None before the first answer. `error`: why the last try had none."""
+    """Values by one label. `at_s`: when they came, monotonic; None before the first answer.
+
+    `of_s`: when Prometheus evaluated the query, in seconds since 1970; None where it had no series. `error`: why the
+    last try had no answer.
+    """
 
     values: Mapping[str, float] = field(default_factory=dict)
     at_s: float | None = None
+    of_s: float | None = None
     error: str = ""
 
 
@@ -78,21 +83,22 @@ class BackgroundQuery:
     def ask(self) -> None:
         """Once, and wait for it. The values of before stay where there is no answer."""
         try:
-            values = self._values()
+            values, of_s = self._values()
         except (httpx.HTTPError, msgspec.MsgspecError, ValueError) as e:
             said = " ".join(str(e).split()) or type(e).__name__
             if not self._answer.error or self._answer.at_s is None:
                 klog.warning("Prometheus does not answer", url=self._url, err=said)
-            self._answer = Answer(self._answer.values, self._answer.at_s, said)
+            self._answer = replace(self._answer, error=said)
         else:
-            self._answer = Answer(values, time.monotonic())
+            self._answer = Answer(values, time.monotonic(), of_s)
 
     def _run(self) -> None:
         while True:
             self.ask()
             time.sleep(self._every_s)
 
-    def _values(self) -> dict[str, float]:
+    def _values(self) -> tuple[dict[str, float], float | None]:
+        """Values by label, and when the query was evaluated."""
         with self._http.stream("GET", self._url, params={"query": self._query}) as response:
             body = b""
             for piece in response.iter_bytes():
@@ -106,4 +112,4 @@ class BackgroundQuery:
         for result in answer.data.result:
             name = result.metric.get(self._label, "")
             values[name] = max(float(result.value[1]), values.get(name, float("-inf")))
-        return values
+        return values, max((result.value[0] for result in answer.data.result), default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from herodotus_record.model import Reason, Verdict
-from scheduler.framework.per_node import NodeInfo, PerNodePlugin
+from scheduler.framework.per_node import Input, NodeInfo, PerNodePlugin
 from scheduler.framework.plugin import Args
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import unschedulable
@@ -45,6 +45,10 @@ class SiblingLimit(PerNodePlugin):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """100 where there is none, less with every sibling."""
         return 100 - 100 * _siblings(pod, node) // self.args.max_per_node
+
+    def inputs(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Iterable[Input]:
+        """For the record: by which number both decided."""
+        yield Input("siblings", _siblings(pod, node), source="pods on the node", digits=0)
 
 
 def _siblings(pod: PodInfo, node: NodeInfo) -> int:

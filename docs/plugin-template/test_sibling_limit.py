@@ -30,9 +30,13 @@ def pod(name: str, on: str = "") -> dict[str, Any]:
     }
 
 
-def decide(*bound: dict[str, Any]) -> Any:
+def evaluated(*bound: dict[str, Any]) -> Any:
     case = {"id": "case", "objects": [node("a"), node("b"), *bound], "pod": pod("new")}
-    return evaluate(case, CONFIG, REGISTRY).outcome()
+    return evaluate(case, CONFIG, REGISTRY)
+
+
+def decide(*bound: dict[str, Any]) -> Any:
+    return evaluated(*bound).outcome()
 
 
 def test_a_node_with_three_siblings_takes_no_fourth() -> None:
@@ -57,3 +61,9 @@ def test_fewer_siblings_are_more_points(siblings: int, points: int) -> None:
         "normalized": {"a": points, "b": 100},
         "weight": 2,
     }
+
+
+def test_the_record_says_how_many_siblings_each_node_had() -> None:
+    (told,) = evaluated(pod("old-1", on="a"), pod("old-2", on="a")).decision()["spec"]["inputs"]
+    assert (told["plugin"], told["source"]) == ("SiblingLimit", "pods on the node")
+    assert told["numbers"] == [{"name": "siblings", "unit": "", "values": {"a": 2, "b": 0}}]

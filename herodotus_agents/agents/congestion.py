@@ -9,9 +9,11 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 import numpy as np
 
-from herodotus_agents.agent import Agent, Kind, Settings
+from herodotus_agents.agent import Agent, Explained, Kind, Points, Settings
+from herodotus_agents.measured import dated
 from herodotus_agents.objects import Node, Pod
 from scheduler.formulas import congestion, measurements
+from scheduler.formulas.inputs import Number
 
 _log: Final = logging.getLogger(__name__)
 
@@ -26,27 +28,26 @@ class CongestionSettings(Settings, frozen=True):
 
 
 def _make(settings: CongestionSettings, clock: Callable[[], float]) -> Agent:
-    def priority(pod: Pod, nodes: Sequence[Node]) -> Sequence[int]:
-        now = clock()
-        factors = [_factor(node, now, settings.max_age_s) for node in nodes]
-        points: list[int] = congestion.points(np.array(factors, np.float64), settings.factor_max).tolist()
-        _log.info("==> CongestionPriority pod=%s nodes=%d", pod.name, len(nodes))
-        for node, factor, given in zip(nodes, factors, points, strict=True):
-            _log.debug("pod=%s node=%s factor=%d points=%d", pod.name, node.name, factor, given)
-        return points
+    def priority(pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
+        when = dated("congestion", nodes, clock(), settings.max_age_s)
+        factors = np.array([_factor(node) for node in nodes], np.float64)
+        factors[when.stale] = np.nan
+        points: list[int] = congestion.points(np.nan_to_num(factors), settings.factor_max).tolist()
+        _log.info("==> CongestionPriority pod=%s nodes=%d stale=%d", pod.name, len(nodes), when.stale.sum())
+        if _log.isEnabledFor(logging.DEBUG):
+            for node, factor, given in zip(nodes, factors, points, strict=True):
+                _log.debug("pod=%s node=%s factor=%g points=%d", pod.name, node.name, factor, given)
+        return Explained(points, (when.inputs((measurements.CONGESTION,), Number("factor", factors, digits=0)),))
 
     return Agent(priorities={"congestion": priority})
 
 
-def _factor(node: Node, now_s: float, limit_s: float) -> int:
-    """0 where it is missing, no whole number, or too old."""
-    if measurements.age_s("congestion", node.annotations, now_s) > limit_s:
-        _log.warning("node=%s: the congestion factor is too old, ignored", node.name)
-        return 0
+def _factor(node: Node) -> float:
+    """NaN where it is missing or no whole number."""
     try:
-        return max(int(node.annotations.get(measurements.CONGESTION, "0")), 0)
-    except ValueError:
-        return 0
+        return max(int(node.annotations[measurements.CONGESTION]), 0)
+    except (KeyError, ValueError):
+        return np.nan
 
 
 KIND: Final = Kind(CongestionSettings, _make)

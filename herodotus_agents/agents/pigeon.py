@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -19,9 +20,11 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 import numpy as np
 
-from herodotus_agents.agent import Agent, AgentError, Kind, Settings
+from herodotus_agents.agent import Agent, AgentError, Explained, Kind, Points, Settings
+from herodotus_agents.measured import dated, numbers, present
 from herodotus_agents.objects import Node, Pod
 from scheduler.formulas import measurements, packing
+from scheduler.formulas.inputs import Dated, Inputs, Number
 from scheduler.formulas.packing import Demand, Floats
 
 _log: Final = logging.getLogger(__name__)
@@ -74,19 +77,27 @@ class Pigeon:
         self._learnt = _restored(self._file, settings.num_resources)
         _log.info("==> pigeon resources=%s objective=%s", ",".join(self._resources), settings.policy_objective.value)
 
-    def priority(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[int]:
+    def priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
         """10 for the best node, 0 where the pod does not fit."""
         demand = np.array([self._demand(pod, resource) for resource in self._resources], np.float64)
         learnt = self._learn(demand)
         capacity = self._matrix(nodes, self._capacity)
-        usage = self._matrix(nodes, self._usage)
+        when = dated("allocation", nodes, self._clock(), self._settings.max_age_s)
+        usage = self._usage(nodes, when)
         values = self._values(capacity, usage, demand, learnt) if nodes else np.zeros(0)
         points: list[int] = packing.points(values).tolist()
         _log.info("==> PigeonHoling pod=%s nodes=%d demand=%s", pod.name, len(nodes), demand.tolist())
         _log.debug("samples=%d mean=%s second=%s", learnt.count, learnt.mean, learnt.second)
-        for node, value, given in zip(nodes, values, points, strict=True):
-            _log.debug("pod=%s node=%s value=%.6f points=%d", pod.name, node.name, value, given)
-        return points
+        if _log.isEnabledFor(logging.DEBUG):
+            for node, value, given in zip(nodes, values, points, strict=True):
+                _log.debug("pod=%s node=%s value=%.6f points=%d", pod.name, node.name, value, given)
+        return Explained(points, (self._inputs(values, nodes, when),))
+
+    def _inputs(self, values: Floats, nodes: Sequence[Node], when: Dated) -> Inputs:
+        """The objective as if the pod were on each node in turn. What is too old counts as no usage."""
+        keys = present(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
+        told = when.inputs(keys, Number("objective", values, digits=6))
+        return replace(told, source=f"{self._settings.policy_objective.value} of {told.source}")
 
     def _values(self, capacity: Floats, usage: Floats, demand: Floats, learnt: Demand) -> Floats:
         prime = self._settings.policy_resource_index
@@ -106,6 +117,13 @@ class Pigeon:
     def _matrix(self, nodes: Sequence[Node], of: Callable[[Node, str], float]) -> Floats:
         return np.array([[of(node, resource) for node in nodes] for resource in self._resources], np.float64)
 
+    def _usage(self, nodes: Sequence[Node], when: Dated) -> Floats:
+        rows = []
+        for resource in self._resources:
+            requested = np.nan_to_num(numbers(nodes, measurements.REQUESTED[resource]))
+            rows.append(packing.scaled(resource, np.where(when.stale, 0, requested).astype(np.int64)))
+        return np.array(rows, np.float64)
+
     def _demand(self, pod: Pod, resource: str) -> float:
         if resource == "pods":
             return 1.0
@@ -114,12 +132,6 @@ class Pigeon:
 
     def _capacity(self, node: Node, resource: str) -> float:
         return float(packing.scaled(resource, node.allocatable(self._name(resource))))
-
-    def _usage(self, node: Node, resource: str) -> float:
-        if measurements.age_s("allocation", node.annotations, self._clock()) > self._settings.max_age_s:
-            return 0.0
-        requested = measurements.number(node.annotations.get(measurements.REQUESTED[resource]))
-        return 0.0 if np.isnan(requested) else float(packing.scaled(resource, int(requested)))
 
     def _name(self, resource: str) -> str:
         return self._settings.gpu_resource if resource == "gpu" else resource

@@ -15,15 +15,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_agents.agent import Agent, Kind, Rejected, Settings
+from herodotus_agents.agent import Agent, Explained, Kind, Points, Rejected, Settings
+from herodotus_agents.measured import dated, numbers, present
 from herodotus_agents.objects import Node, Pod
 from scheduler.formulas import beta, measurements, risk
+from scheduler.formulas.inputs import Inputs, of_load
 from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 
 _log: Final = logging.getLogger(__name__)
 
 RESOURCES: Final = ("cpu", "memory")
-_NONE: Final = float("nan")
 
 Floats = NDArray[np.float64]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -61,12 +62,16 @@ class SafeSettings(Settings, frozen=True):
 
 @dataclass(frozen=True)
 class Load:
-    """Of one resource on every node with the pod: mean and deviation of the used share, and the risk. NaN: unknown."""
+    """Of one resource on every node with the pod: mean and deviation of the used share, and the risk. NaN: unknown.
+
+    `inputs`: the same for the record, with what they came from.
+    """
 
     resource: str
     mean: Floats
     deviation: Floats
     risk: Floats
+    inputs: Inputs
 
 
 class Safe:
@@ -76,23 +81,25 @@ class Safe:
         self._settings = settings
         self._clock = clock
 
-    def overload_predicate(self, pod: Pod, nodes: Sequence[Node]) -> Rejected:
+    def overload_predicate(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Rejected]:
         """Both resources must be accepted; the reason names those that are not."""
         settings = self._settings
         why: dict[str, list[str]] = {}
-        for load in self._loads("SafeOverloadPredicate", pod, nodes):
+        loads = list(self._loads("SafeOverloadPredicate", pod, nodes))
+        for load in loads:
             for i in np.flatnonzero(~risk.acceptable(load.risk, settings.limit)).tolist():
                 why.setdefault(nodes[i].name, []).append(
                     f"{load.resource}: the risk of being used more than {settings.utilization} % is"
                     f" {load.risk[i]:.2f}, more than {settings.limit:.2f}"
                 )
-        return {name: "; ".join(reasons) for name, reasons in why.items()}
+        rejected = {name: "; ".join(reasons) for name, reasons in why.items()}
+        return Explained(rejected, [load.inputs for load in loads])
 
-    def overload_priority(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[int]:
+    def overload_priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
         """The worse of both resources."""
         return self._points("SafeOverloadPriority", pod, nodes, self._overload)
 
-    def balance_priority(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[int]:
+    def balance_priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
         """The worse of both resources."""
         return self._points("SafeBalancePriority", pod, nodes, lambda x: risk.balance_points(x.mean, x.deviation))
 
@@ -101,24 +108,25 @@ class Safe:
 
     def _points(
         self, verb: str, pod: Pod, nodes: Sequence[Node], points: Callable[[Load], NDArray[np.int64]]
-    ) -> Sequence[int]:
+    ) -> Explained[Points]:
         loads = list(self._loads(verb, pod, nodes))
         given = risk.least_known([points(load) for load in loads], [~np.isnan(load.mean) for load in loads])
-        result: list[int] = given.tolist()
-        return result
+        return Explained(given.tolist(), [load.inputs for load in loads])
 
     def _loads(self, verb: str, pod: Pod, nodes: Sequence[Node]) -> Iterator[Load]:
         """The load of each resource."""
-        settings, now = self._settings, self._clock()
-        fresh = [measurements.age_s("usage", node.annotations, now) <= settings.max_age_s for node in nodes]
-        _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), fresh.count(False))
+        settings = self._settings
+        when = dated("usage", nodes, self._clock(), settings.max_age_s)
+        _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), when.stale.sum())
         for resource in RESOURCES:
-            rows = [_statistics(n, resource) if ok else (_NONE,) * 3 for n, ok in zip(nodes, fresh, strict=True)]
-            mean, deviation, forecast = np.array(rows, np.float64).reshape(-1, 3).T
-            free = risk.expected_free(mean, forecast, settings.forecast_weight / 100)
+            mean = np.where(when.stale, np.nan, numbers(nodes, MEAN_FREE[resource]))
+            deviation = np.nan_to_num(numbers(nodes, DEVIATION_FREE[resource]))
+            free = risk.expected_free(mean, numbers(nodes, *FORECAST_FREE[resource]), settings.forecast_weight / 100)
             capacity = [node.allocatable(resource) for node in nodes]
-            mu, sigma = risk.utilization(capacity, free, np.nan_to_num(deviation), pod.demand(resource))
-            load = Load(resource, mu, sigma, risk.risk(mu, sigma, settings.threshold))
+            mu, sigma = risk.utilization(capacity, free, deviation, pod.demand(resource))
+            risky = risk.risk(mu, sigma, settings.threshold)
+            keys = present(nodes, (MEAN_FREE[resource], DEVIATION_FREE[resource], *FORECAST_FREE[resource]))
+            load = Load(resource, mu, sigma, risky, when.inputs(keys, *of_load(resource, mu, sigma, risky)))
             self._show(load, nodes)
             yield load
 
@@ -149,17 +157,6 @@ def table(mean: float, deviation: float) -> str:
     )
     rows = [f"{a:4.2f} {b:10.6f} {c:10.6f} {d:10.6f}" for a, b, c, d in zip(*columns, strict=True)]
     return "\n".join([f"{'x':>4} {'density':>10} {'P(<= x)':>10} {'residual':>10}", *rows])
-
-
-def _statistics(node: Node, resource: str) -> tuple[float, float, float]:
-    """Mean, deviation and forecast of what is free; NaN where it is absent or no number."""
-    known = node.annotations
-    forecast = next((known[key] for key in FORECAST_FREE[resource] if key in known), None)
-    return (
-        measurements.number(known.get(MEAN_FREE[resource])),
-        measurements.number(known.get(DEVIATION_FREE[resource])),
-        measurements.number(forecast),
-    )
 
 
 def _make(settings: SafeSettings, clock: Callable[[], float]) -> Agent:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Final, Protocol
 
 import msgspec
@@ -75,7 +74,7 @@ def one_round(
 ) -> int:
     """Measure and write once; how many nodes were written. KubeError, PrometheusError, AmountError."""
     values = measure.round(nodes_of(kube), kube)
-    measured_at = {measurements.MEASURED[measure.group]: datetime.fromtimestamp(clock(), timezone.utc).isoformat()}
+    measured_at = {measurements.MEASURED[measure.group]: measurements.stamp(clock())}
     written = 0
     for node, given in values.items():
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from herodotus_cli.render import inputs
 from herodotus_cli.render.blocks import Block, Cell, Line, Table, View, facts, spaced, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.words import ago, attempt, count, listed, short_names
@@ -30,6 +31,7 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
         [facts(notes)] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
+        inputs.blocks(answer, [node, *_other(answer, node)], view),
     ]
     return spaced(sections)
 
@@ -90,7 +92,7 @@ def _filters(answer: Json, node: Json) -> list[Block]:
 def _scores(answer: Json, node: Json, view: View) -> list[Block]:
     """The node's points plugin by plugin, beside the best other node's: the fullest layout that the width holds."""
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
-    other = next((row for row in answer["ranking"] if row["node"] != node["node"]), None)
+    other = next(iter(_other(answer, node)), None)
     names = {s["plugin"]: s["plugin"] for s in plugins}
     full = _compared(node, other, plugins, names, _FULL, other["node"] if other else "")
     if view.width is None or _width(full) <= view.width:
@@ -102,6 +104,11 @@ def _scores(answer: Json, node: Json, view: View) -> list[Block]:
         found = _without(found, "RAW", "NORM")
     note = f"OTHER: {other['node']}, rank {other['rank']}" if other else ""
     return [found, *([Line(note, "dim")] if note else [])]
+
+
+def _other(answer: Json, node: Json) -> list[Json]:
+    """The best node but for this one, if there is another."""
+    return [row for row in answer["ranking"] if row["node"] != node["node"]][:1]
 
 
 def _compared(

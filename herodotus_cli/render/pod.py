@@ -6,9 +6,10 @@ Owns: what the screen says and in which order: the outcome, the evidence, how to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render import rejections, scores, words
+from herodotus_cli.render import inputs, rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
 from herodotus_cli.render.words import age, ago, count, listed, span
 
@@ -29,6 +30,7 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
     sections: list[list[Block]] = [
         [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)],
         scores.blocks(answer, view, every_node=every_node),
+        inputs.blocks(answer, _told_of(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node, placed=placed),
         rejections.matrix(answer, view) if every_node else [],
         [facts(notes)] if (notes := _notes(answer, every_node=every_node)) else [],
@@ -89,6 +91,13 @@ def _headline(answer: Json, view: View) -> list[Block]:
     if not first:
         return [Line(said, "strong")]
     return [Line(first, "strong"), Line(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
+
+
+def _told_of(answer: Json, view: View, *, every_node: bool) -> Sequence[Json]:
+    """The nodes whose inputs are shown: the best, or where no node fits, in full alone, as many as the answer has."""
+    if answer["ranking"]:
+        return list(answer["ranking"] if every_node or view.wide else answer["ranking"][: inputs.NODES])
+    return answer.get("perNode", []) if every_node or view.wide else []
 
 
 def _rejected(answer: Json, view: View, *, every_node: bool, placed: bool) -> list[Block]:

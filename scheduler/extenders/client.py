@@ -12,16 +12,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.config.extenders import Extender as ExtenderConfig
 from scheduler.extenders import wire
 from scheduler.extenders.transport import Transport, without_password
-from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
+from scheduler.formulas.inputs import Inputs, Number
+from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Object
+
+_ACCEPT: Final = f"{wire.EXPLAINED}, {wire.JSON};q=0.9, */*;q=0.8"
 
 T = TypeVar("T")
 
@@ -67,7 +72,7 @@ class HttpExtender:
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
         """An answer without nodes leaves none."""
-        answer = self._ask(self._config.filter_verb, self._args(pod, nodes), wire.ExtenderFilterResult)
+        answer, inputs = self._explained(self._config.filter_verb, self._args(pod, nodes), wire.ExtenderFilterResult)
         if answer.error:
             raise ExtenderError(answer.error)
         names: Sequence[str] = ()
@@ -82,15 +87,16 @@ class HttpExtender:
                     f"extender {json.dumps(self._url)} claims a filtered node {json.dumps(name)}"
                     " which is not found in the input node list"
                 )
-        return Filtered(frozenset(names), answer.failed_nodes or {}, answer.failed_and_unresolvable_nodes or {})
+        unresolvable = answer.failed_and_unresolvable_nodes or {}
+        return Filtered(frozenset(names), answer.failed_nodes or {}, unresolvable, inputs)
 
-    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Prioritized:
         """A node that is named twice gets both."""
-        answer = self._ask(self._config.prioritize_verb, self._args(pod, nodes), list[wire.HostPriority])
+        answer, inputs = self._explained(self._config.prioritize_verb, self._args(pod, nodes), list[wire.HostPriority])
         points: Counter[str] = Counter()
         for entry in answer:
             points[entry.host] += entry.score
-        return points
+        return Prioritized(points, inputs)
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """The extender binds the pod itself."""
@@ -124,7 +130,17 @@ class HttpExtender:
         return wire.ExtenderArgs(pod=_whole(pod.pod), nodes=wire.NodeList(items=[_whole(node) for node in nodes]))
 
     def _ask(self, verb: str, args: object, kind: type[T]) -> T:
-        body = self._transport.post(verb, wire.encode(args))
+        return self._read(verb, kind, self._transport.post(verb, wire.encode(args)).content)
+
+    def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[Inputs, ...]]:
+        """The answer, and by which numbers, where the extender can say."""
+        body = self._transport.post(verb, wire.encode(args), _ACCEPT)
+        if body.media_type != wire.EXPLAINED:
+            return self._read(verb, kind, body.content), ()
+        explained = self._read(verb, wire.Explained, body.content)
+        return self._read(verb, kind, bytes(explained.answer)), tuple(map(_inputs, explained.inputs or ()))
+
+    def _read(self, verb: str, kind: type[T], body: bytes) -> T:
         try:
             return wire.decode(kind, body)
         except wire.WireError as e:
@@ -144,6 +160,16 @@ def _victims(candidate: Victims) -> wire.Victims:
 def _meta_victims(candidate: Victims) -> wire.MetaVictims:
     pods = [wire.MetaPod(uid=p.uid) for p in candidate.pods]
     return wire.MetaVictims(pods=pods, num_pdb_violations=candidate.pdb_violations)
+
+
+def _inputs(told: wire.Inputs) -> Inputs:
+    numbers = tuple(Number(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
+    measured_s = None if told.measured is None else _floats(told.measured)
+    return Inputs(told.source, numbers, measured_s, None if told.stale is None else np.array(told.stale, np.bool_))
+
+
+def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
+    return np.array(values, np.float64)  # None becomes NaN
 
 
 def _name(node: msgspec.Raw) -> str:

@@ -20,7 +20,7 @@ from concurrent.futures import TimeoutError as NotDone
 from contextlib import contextmanager
 from functools import cache
 from tempfile import NamedTemporaryFile
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 
@@ -46,6 +46,13 @@ def without_password(url: str) -> str:
     return re.sub(r"^(\w+://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
+class Body(NamedTuple):
+    """An answer, and which media type it says that it is."""
+
+    content: bytes
+    media_type: str
+
+
 class Transport:
     """Connections to one extender. Thread-safe."""
 
@@ -67,11 +74,12 @@ class Transport:
         # the library's time-outs hold for single reads; who waits for a thread can hold one for the whole exchange
         self._threads = ThreadPoolExecutor(CONCURRENT, thread_name_prefix="extender")
 
-    def post(self, verb: str, body: bytes) -> bytes:
-        """The answer's body. ExtenderError for anything but 200, or when the time is over."""
+    def post(self, verb: str, body: bytes, accept: str = "*/*") -> Body:
+        """The answer. ExtenderError for anything but 200, or when the time is over. `accept`: media types."""
         url = f"{self._url}/{verb}"
         shown = without_password(url)
-        exchange = self._threads.submit(self._exchange, verb, url, shown, body, time.monotonic() + self._timeout_s)
+        deadline = time.monotonic() + self._timeout_s
+        exchange = self._threads.submit(self._exchange, verb, url, shown, body, accept, deadline)
         try:
             return exchange.result(self._timeout_s)
         except NotDone:
@@ -83,9 +91,9 @@ class Transport:
         self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _exchange(self, verb: str, url: str, shown: str, body: bytes, deadline: float) -> bytes:
+    def _exchange(self, verb: str, url: str, shown: str, body: bytes, accept: str, deadline: float) -> Body:
         limit = 2 * len(body) + self._spare_bytes
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept": accept}
         with (
             _worded(shown),
             self._client.stream("POST", url, content=body, headers=headers, extensions=self._extensions) as response,
@@ -99,7 +107,7 @@ class Transport:
                     raise ExtenderError(f"answer of extender at URL {shown} is over the limit of {limit} bytes")
                 if time.monotonic() > deadline:
                     raise ExtenderError(_LATE_BODY)
-            return bytes(answer)
+            return Body(bytes(answer), response.headers.get("Content-Type", "").partition(";")[0].strip())
 
 
 def _pieces(response: httpx.Response) -> Iterator[bytes]:

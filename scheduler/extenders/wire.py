@@ -5,6 +5,10 @@ the scheduler, so that an extender can be written with it.
 
 Keys are written as Go writes them, in PascalCase and in the fields' order, null where nothing is set; they are read in
 any case, as Go reads them. Whole Pod and Node objects are `Raw`: the API server's own JSON, passed on as it came.
+
+kube-scheduler's messages have no place for the numbers that an answer follows from. Who wants them asks for the media
+type EXPLAINED (`Accept`), and gets `Explained` from an extender that knows it; everybody else gets what kube-scheduler
+gets.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import msgspec
 
 MIN_PRIORITY: Final = 0
 MAX_PRIORITY: Final = 10  # of a host; a scheduler stretches the range to its own
+EXPLAINED: Final = "application/vnd.herodotus.extender+json"
+JSON: Final = "application/json"
 
 T = TypeVar("T")
 
@@ -113,6 +119,34 @@ class ExtenderPreemptionResult(Struct, frozen=True):
     node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
 
 
+class InputNumber(Struct, frozen=True):
+    """One number of each node that was asked about, in that order; null: there is none."""
+
+    name: str = ""
+    unit: str = ""
+    digits: int = 2  # decimals worth keeping
+    values: list[float | None] | None = None
+
+
+class Inputs(Struct, frozen=True):
+    """The numbers that came from one source, in words.
+
+    `measured`: when, in seconds since 1970, null where that is not known. `stale`: whether it was too old, and ignored.
+    """
+
+    source: str = ""
+    numbers: list[InputNumber] | None = None
+    measured: list[float | None] | None = None
+    stale: list[bool] | None = None
+
+
+class Explained(Struct, frozen=True):
+    """An answer to filter or to prioritize, and what it follows from."""
+
+    answer: msgspec.Raw
+    inputs: list[Inputs] | None = None
+
+
 def encode(message: object) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
@@ -130,7 +164,7 @@ def decode(kind: type[T], body: bytes) -> T:
 def _read(kind: Any, raw: msgspec.Raw) -> Any:
     if kind is msgspec.Raw:
         return raw.copy()  # the body need not outlive the message
-    if get_origin(kind) is list:
+    if get_origin(kind) is list and kind not in _PLAIN:
         (item,) = get_args(kind)
         return [_read(item, one) for one in msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or ()]
     if get_origin(kind) is dict:
@@ -150,6 +184,9 @@ def _read(kind: Any, raw: msgspec.Raw) -> Any:
                 values[member[0]] = _read(member[1], one)
         return kind(**values)
     return msgspec.json.decode(raw, type=kind)
+
+
+_PLAIN: Final = (list[str], list[bool], list[float | None])  # no keys inside: read at once
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Final
 
 # free of a node: mean and standard deviation over a window, and what is forecast; memory in bytes, cpu in milli
@@ -57,10 +57,9 @@ def moment(measured_at: str | None) -> float:
         return -math.inf
 
 
-def age_s(group: str, annotations: Mapping[str, str], now_s: float) -> float:
-    """How old a group's values are, in seconds; 0 where they do not say when they are from."""
-    at = moment(annotations.get(MEASURED[group]))
-    return 0.0 if math.isnan(at) else max(now_s - at, 0.0)
+def stamp(now_s: float) -> str:
+    """A moment as annotators write it."""
+    return datetime.fromtimestamp(now_s, timezone.utc).isoformat()
 
 
 def rewards_key(labels: Mapping[str, str], name: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from scheduler.formulas.inputs import Inputs
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
 
@@ -22,11 +23,23 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True)
 class Filtered:
-    """An answer to filter: names of the nodes that are left, and messages for others. Some may have none."""
+    """An answer to filter: names of the nodes that are left, and messages for others. Some may have none.
+
+    `inputs`: by which numbers, where the extender says so; an entry for each node that it was asked about, in order.
+    """
 
     passed: frozenset[str]
     failed: Mapping[str, str]
     unresolvable: Mapping[str, str]
+    inputs: tuple[Inputs, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prioritized:
+    """An answer to prioritize: points by node, 0 to 10. Nodes that are not named get none. `inputs`: as `Filtered`."""
+
+    points: Mapping[str, int]
+    inputs: tuple[Inputs, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,8 +104,8 @@ class Extender(Protocol):
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
         """Which of the nodes are left."""
 
-    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
-        """Points by node, 0 to 10; nodes that are not named get none."""
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Prioritized:
+        """How much each of the nodes suits."""
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod."""

@@ -11,7 +11,7 @@ Invariant: an extender sees only nodes that everything before it let pass, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
@@ -21,9 +21,11 @@ import numpy as np
 from herodotus_record.model import NOT_RUN, SUCCESS, PluginVerdict, Reason
 from scheduler import klog
 from scheduler.columns import NodeColumns
-from scheduler.framework.extender import Agreement, Extender, ExtenderError, Filtered, Sacrifice, Victims
+from scheduler.formulas.inputs import Inputs
+from scheduler.framework.extender import Agreement, Extender, ExtenderError, Filtered, Prioritized, Sacrifice, Victims
+from scheduler.framework.inputs import spread
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask
-from scheduler.framework.trace import FilterRun, ScoreRun, Trace
+from scheduler.framework.trace import FilterRun, InputRun, ScoreRun, Trace
 from scheduler.framework.verdicts import PASS, SKIP, Verdicts, error, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
@@ -44,10 +46,10 @@ class Extenders:
         self.filter = any(extender.filters for extender in self._all)
         self.prioritize = any(extender.prioritizes for extender in self._all)
 
-    def run_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, marks: list[str]) -> list[FilterRun]:
+    def run_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
         """One column for each extender that filters, until no node is left. ExtenderError where one must not fail.
 
-        `left`: the feasible nodes. The columns are the caller's to keep; `marks` says what failed.
+        `left`: the feasible nodes. The columns are the caller's to keep; the trace's marks say what failed.
         """
         runs: list[FilterRun] = []
         for extender in self._all:
@@ -57,11 +59,12 @@ class Extenders:
                 break
             answer = None
             if extender.interested(pod):
-                with _tolerant(extender, "filter", marks):
+                with _tolerant(extender, "filter", trace.marks):
                     answer = extender.filter(pod, _nodes(nodes, left))
             if answer is None:
                 runs.append(FilterRun(extender.name, True, PASS))
                 continue
+            _tell(extender, answer.inputs, left, trace)
             verdicts = _verdicts(answer, nodes.names, left)
             runs.append(FilterRun(extender.name, False, verdicts))
             left = left & (verdicts.codes(len(left)) == 0)
@@ -72,7 +75,7 @@ class Extenders:
         scorers = [extender for extender in self._all if extender.prioritizes]
         asked = _nodes(nodes, feasible)
 
-        def points(extender: Extender) -> Mapping[str, int] | ExtenderError | None:
+        def points(extender: Extender) -> Prioritized | ExtenderError | None:
             try:
                 return extender.prioritize(pod, asked) if extender.interested(pod) else None
             except ExtenderError as e:
@@ -162,13 +165,13 @@ def _reason(message: str) -> Reason:
 
 def _scored(
     extender: Extender,
-    answer: Mapping[str, int] | ExtenderError | None,
+    answer: Prioritized | ExtenderError | None,
     pod: PodInfo,
     nodes: NodeColumns,
     feasible: Mask,
     trace: Trace,
 ) -> ScoreRun:
-    if isinstance(answer, Mapping) and any(abs(score) > MAX_SCORE for score in answer.values()):
+    if isinstance(answer, Prioritized) and any(abs(score) > MAX_SCORE for score in answer.points.values()):
         answer = ExtenderError(f"gave a score beyond {MAX_SCORE}, expected 0 to {MAX_EXTENDER_PRIORITY}")
     if isinstance(answer, ExtenderError):
         klog.info(
@@ -179,17 +182,30 @@ def _scored(
             extender=extender.name,
         )
         trace.marks.append(f"extender {extender.name} failed to prioritize, gave no points: {answer}")
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, Prioritized):
         return ScoreRun(extender.name, extender.weight, extender=True)
     raw = np.zeros(trace.slots, np.int64)
-    for node, score in answer.items():
+    for node, score in answer.points.items():
         klog.info(10, "Extender scored node for pod", pod=pod.full_name, extender=extender.name, node=node, score=score)
         slot = nodes.index.get(node)
         if slot is not None and feasible[slot]:
             raw[slot] = score
+    _tell(extender, answer.inputs, feasible, trace)
     assert trace.totals is not None
     trace.totals = trace.totals + raw * (STRETCH * extender.weight)
     return ScoreRun(extender.name, extender.weight, raw, raw * STRETCH, extender=True)
+
+
+def _tell(extender: Extender, told: Sequence[Inputs], asked: Mask, trace: Trace) -> None:
+    """Put what an extender says it went by into the trace; of two questions in one cycle, what is new."""
+    where = np.flatnonzero(asked)
+    before = {run.inputs.source for run in trace.inputs if run.plugin == extender.name}
+    try:
+        runs = [InputRun(extender.name, spread(one, where, trace.slots)) for one in told if one.source not in before]
+    except ValueError as e:
+        trace.marks.append(f"extender {extender.name}: what it went by is not recorded: {e}")
+    else:
+        trace.inputs += runs
 
 
 def _victims(extender: Extender, node: str, sacrifice: Sacrifice, nodes: NodeColumns) -> Victims | None:

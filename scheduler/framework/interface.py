@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
+from scheduler.formulas.inputs import Inputs
 from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.state import CycleState
@@ -144,6 +145,17 @@ class NormalizeScore(Plugin, Protocol):
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Points from 0 to `MAX_NODE_SCORE` a slot; only feasible slots count."""
+
+
+@runtime_checkable
+class TellsInputs(Plugin, Protocol):
+    """Says by which numbers its Filter and Score decided. No extension point of kube-scheduler."""
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[Inputs]:
+        """One for each source, with an entry a slot: those that Filter or Score saw in this cycle.
+
+        Asked once, after both. It changes no outcome: where it raises, the record says so.
+        """
 
 
 @runtime_checkable

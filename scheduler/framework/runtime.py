@@ -24,6 +24,7 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
 from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
+from scheduler.framework.inputs import gather, tellers
 from scheduler.framework.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -75,6 +76,7 @@ class Framework:
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
         self._recollection = Recollection()
         self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
+        self._tellers = tellers(profile)
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Have every plugin build what it keeps about the cluster. Changes no outcome."""
@@ -190,7 +192,7 @@ class Framework:
         if not self.extenders.filter:
             return []
         with self._timed(trace, "ExtenderFilter"):
-            return self.extenders.run_filters(pod, nodes, left, trace.marks)
+            return self.extenders.run_filters(pod, nodes, left, trace)
 
     # --- scores ---------------------------------------------------------------------------------------------------
 
@@ -252,6 +254,10 @@ class Framework:
                 f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
             )
         return points
+
+    def gather_inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
+        """By which numbers the plugins that were asked decided: fills `inputs`."""
+        gather(self._tellers, state, pod, nodes, trace)
 
     # --- no node left ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import Evaluation, PluginVerdict, Preemption
+from scheduler.formulas.inputs import Inputs
 from scheduler.framework.interface import Scores
 from scheduler.framework.nominated import Nomination
 from scheduler.framework.verdicts import Verdicts
@@ -36,6 +37,14 @@ class ScoreRun:
     extender: bool = False
 
 
+@dataclass(frozen=True)
+class InputRun:
+    """What a plugin, or an extender, went by: one source's numbers."""
+
+    plugin: str
+    inputs: Inputs
+
+
 @dataclass
 class Trace:
     """Filled phase by phase; what a phase did not reach stays as it is here."""
@@ -49,6 +58,7 @@ class Trace:
     filters: list[FilterRun] = field(default_factory=list)
     scores: list[ScoreRun] = field(default_factory=list)
     totals: Scores | None = None
+    inputs: list[InputRun] = field(default_factory=list)
     post_filters: list[PluginVerdict] = field(default_factory=list)
     preemption: Preemption | None = None
     nomination: Nomination | None = None  # absent: the pod's nominated node stays

@@ -7,7 +7,7 @@ Owns: reading annotations into numbers, and leaving out what is too old. Does no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,35 @@ from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.columns.dictionary import DictionaryColumn
 from scheduler.formulas import measurements
+from scheduler.formulas.inputs import Dated, Inputs, Number
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Clock = Callable[[], float]  # seconds since 1970
+
+
+class Reading:
+    """A group's numbers as of one moment, of which those that are too old are left out."""
+
+    def __init__(self, measured: Measured, nodes: NodeColumns, now_s: float) -> None:
+        self._measured = measured
+        self._nodes = nodes
+        moments_s = measured.column(nodes, measured.stamp, measurements.moment)
+        self.dated = Dated.of(moments_s, now_s, measured.max_age_s)
+
+    def of(self, *keys: str) -> Floats:
+        """The first of these annotations that a node has; NaN where it has none, or no number, or it is too old."""
+        values = np.full(self._nodes.slots, np.nan)
+        for key in reversed(keys):
+            found = self._measured.column(self._nodes, key, measurements.number)
+            values = np.where(np.isnan(found), values, found)
+        values[self.dated.stale] = np.nan
+        return values
+
+    def inputs(self, keys: Sequence[str], *numbers: Number) -> Inputs:
+        """Numbers that follow from these annotations, for the record."""
+        there = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
+        return self.dated.inputs(there or keys[:1], *numbers)
 
 
 class Measured:
@@ -29,34 +54,24 @@ class Measured:
     def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
         """`max_age_s`: older values are as if they were absent."""
         self.stamp = measurements.MEASURED[group]
-        self._max_age_s = max_age_s
+        self.max_age_s = max_age_s
         self._clock = clock
         self._parsed: dict[str, tuple[DictionaryColumn[Any], int, int, Floats]] = {}
 
-    def fresh(self, nodes: NodeColumns) -> Mask:
-        """Which slots' values are not too old. Where nobody says when they are from, they are fresh."""
-        moments = self._column(nodes, self.stamp, measurements.moment)
-        fresh: Mask = ~(self._clock() - moments > self._max_age_s)
-        return fresh
+    def read(self, nodes: NodeColumns) -> Reading:
+        """The numbers as of now."""
+        return Reading(self, nodes, self._clock())
 
     def note(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Success; for the record, how many nodes have values that are too old."""
-        stale = int((feasible & ~self.fresh(nodes)).sum())
+        stale = int((feasible & self.read(nodes).dated.stale).sum())
         if not stale:
             return SUCCESS
-        text = f"what was measured of {stale} node(s) is older than {self._max_age_s:g} s, and ignored"
+        text = f"what was measured of {stale} node(s) is older than {self.max_age_s:g} s, and ignored"
         return Verdict(Code.SUCCESS, (Reason("text", {"text": text}),))
 
-    def of(self, nodes: NodeColumns, *keys: str) -> Floats:
-        """The first of these annotations that a node has; NaN where it has none, or no number, or it is too old."""
-        values = np.full(nodes.slots, np.nan)
-        for key in reversed(keys):
-            found = self._column(nodes, key, measurements.number)
-            values = np.where(np.isnan(found), values, found)
-        values[~self.fresh(nodes)] = np.nan
-        return values
-
-    def _column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
+    def column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
+        """An annotation of every node, parsed; not to be changed."""
         column = nodes.annotation(key)
         known = self._parsed.get(key)
         if known is not None and known[0] is column and known[1:3] == (column.version, nodes.slots):

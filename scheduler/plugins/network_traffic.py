@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import traffic
+from scheduler.formulas.inputs import Inputs, Number
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid, not_supported, required
-from scheduler.prometheus import BackgroundQuery
+from scheduler.prometheus import Answer, BackgroundQuery
 
 RATE: Final = "rate"
 SUM_OVER_TIME: Final = "sum_over_time"  # what the original asks: the counter's readings added up
@@ -88,7 +90,7 @@ class NetworkTraffic(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Success while there is an answer to go by."""
-        answer = self.source.latest()
+        answer = self._answer(state)
         if answer.at_s is None:
             return _skip(f"no answer of Prometheus: {answer.error}")
         age_s = self._clock() - answer.at_s
@@ -98,21 +100,40 @@ class NetworkTraffic(BasePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Bytes a second (or the sum of readings); -1 of a node without a sample."""
-        values = self.source.latest().values
-        found = np.array([values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
-        usable = (found >= 0) & (found < 2.0**62)
-        return np.where(usable, np.where(usable, found, 0), UNKNOWN).astype(np.int64)
+        usable = _usable(self._answer(state), nodes)
+        return np.where(np.isnan(usable), UNKNOWN, np.nan_to_num(usable)).astype(np.int64)
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[Inputs]:
+        """What was received, as of when Prometheus evaluated the query."""
+        answer, unit = self._answer(state), "B/s" if self.args.function == RATE else "B"
+        received = Number("received", _usable(answer, nodes), unit, digits=0)
+        measured_s = np.full(nodes.slots, np.nan if answer.of_s is None else answer.of_s)
+        return (Inputs(f"Prometheus: {query(self.args)}", (received,), measured_s),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """0 for the busiest feasible node."""
         known = raw != UNKNOWN
         return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
 
+    def _answer(self, state: CycleState) -> Answer:
+        """One for the whole cycle: the newest when it was first asked for."""
+        answer = state.find(Answer)
+        if answer is None:
+            answer = self.source.latest()
+            state.write(answer)
+        return answer
+
 
 def query(args: NetworkTrafficArgs) -> str:
     """PromQL for all nodes at once."""
     counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
     return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
+
+
+def _usable(answer: Answer, nodes: NodeColumns) -> NDArray[np.float64]:
+    """The samples by slot; NaN where there is none, or one that is no amount."""
+    found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
+    return np.where((found >= 0) & (found < 2.0**62), found, np.nan)
 
 
 def _skip(why: str) -> Verdict:

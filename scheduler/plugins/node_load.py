@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, risk
+from scheduler.formulas.inputs import Inputs, of_load
 from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin, Handle
@@ -22,7 +23,7 @@ from scheduler.framework.state import CycleState
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.requests import CPU, MEMORY
-from scheduler.plugins.measured import Floats, Measured
+from scheduler.plugins.measured import Floats, Measured, Reading
 
 RESOURCES: Final = (CPU, MEMORY)
 SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
@@ -49,17 +50,26 @@ def percent(path: str, value: int) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Load:
-    """Of one resource on every slot: mean and deviation of the used share. NaN: nothing is known."""
+    """Of one resource on every slot: mean and deviation of the used share. NaN: nothing is known.
+
+    `reading`: the statistics that they follow from.
+    """
 
     resource: str
     mean: Floats
     deviation: Floats
+    reading: Reading
 
     @property
     def known(self) -> NDArray[np.bool_]:
         """Where there are statistics."""
         known: NDArray[np.bool_] = ~np.isnan(self.mean)
         return known
+
+    def inputs(self, risky: Floats | None = None) -> Inputs:
+        """For the record; with the risk of overload where there is one."""
+        keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
+        return self.reading.inputs(keys, *of_load(self.resource, self.mean, self.deviation, risky))
 
 
 class LoadPlugin(BasePlugin):
@@ -81,13 +91,15 @@ class LoadPlugin(BasePlugin):
 
     def loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[Load]:
         """Each resource, with the pod on every node."""
+        reading = self._measured.read(nodes)
         for resource in RESOURCES:
-            mean = self._measured.of(nodes, MEAN_FREE[resource])
-            forecast = self._measured.of(nodes, *FORECAST_FREE[resource])
-            deviation = np.nan_to_num(self._measured.of(nodes, DEVIATION_FREE[resource]))
+            mean = reading.of(MEAN_FREE[resource])
+            forecast = reading.of(*FORECAST_FREE[resource])
+            deviation = np.nan_to_num(reading.of(DEVIATION_FREE[resource]))
             free = risk.expected_free(mean, forecast, self.args.forecast_weight / 100)
             demand = pod.requests.get(resource, 0)
-            yield Load(resource, *risk.utilization(nodes.allocatable(resource), free, deviation, demand))
+            shares = risk.utilization(nodes.allocatable(resource), free, deviation, demand)
+            yield Load(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Notes what is too old."""

@@ -8,7 +8,8 @@ Invariant: what pods ask for is learnt from every pod that is scored; at the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from scheduler.columns import NodeColumns
 from scheduler.formulas import measurements, packing
+from scheduler.formulas.inputs import Inputs, Number
 from scheduler.formulas.packing import Demand, Floats
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin, Handle
@@ -52,6 +54,14 @@ class PigeonArgs(Args, frozen=True):
             yield invalid("policyResourceIndex", self.policy_resource_index, "must be less than numResources")
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """What Score saw: each node's value, and of how many pods the demand is known."""
+
+    values: Floats
+    pods: int
+
+
 class Pigeon(BasePlugin):
     """One objective."""
 
@@ -77,8 +87,18 @@ class Pigeon(BasePlugin):
         capacity = self._matrix(feasible, nodes.allocatable)
         usage = self._matrix(feasible, nodes.requested)
         raw = np.zeros(nodes.slots, np.int64)
-        raw[feasible] = packing.points(self._values(capacity, usage, demand))
+        values = np.full(nodes.slots, np.nan)
+        values[feasible] = self._values(capacity, usage, demand)
+        state.write(_Scored(values, self._learnt.count))
+        raw[feasible] = packing.points(values[feasible])
         return raw
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[Inputs]:
+        """The objective as if the pod were on each node in turn; none where it does not fit."""
+        seen = state.read(_Scored)
+        learnt = f"; demand of {seen.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
+        source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learnt}"
+        return (Inputs(source, (Number("objective", seen.values, digits=6),)),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Ten times the points."""

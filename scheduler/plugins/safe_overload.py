@@ -14,6 +14,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.formulas import risk
+from scheduler.formulas.inputs import Inputs
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.state import CycleState
@@ -21,7 +22,7 @@ from scheduler.framework.verdicts import PASS, Verdicts, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
 from scheduler.plugins.measured import Floats
-from scheduler.plugins.node_load import LoadArgs, LoadPlugin, percent
+from scheduler.plugins.node_load import Load, LoadArgs, LoadPlugin, percent
 
 
 class SafeOverloadArgs(LoadArgs, frozen=True):
@@ -39,11 +40,12 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
 
 @dataclass(frozen=True)
 class _Risks:
-    """Of overload with the pod, by resource, on these columns as of a revision."""
+    """Of overload with the pod, by resource, on these columns as of a revision; and the loads they follow from."""
 
     nodes: NodeColumns
     revision: int
     by_resource: dict[str, Floats]
+    loads: tuple[Load, ...]
 
 
 class SafeOverload(LoadPlugin):
@@ -78,13 +80,19 @@ class SafeOverload(LoadPlugin):
         points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
         return risk.least_known(points, [~np.isnan(risky) for risky in risks])
 
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[Inputs]:
+        """Used share, deviation and risk of each resource."""
+        found = self._risks(state, pod, nodes)
+        yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
+
     def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
         """Computed once a cycle for Filter and Score."""
         known = state.find(_Risks)
         if known is None or known.nodes is not nodes or known.revision != nodes.revision:
             threshold = self.args.utilization / 100
-            risks = {x.resource: risk.risk(x.mean, x.deviation, threshold) for x in self.loads(pod, nodes)}
-            known = _Risks(nodes, nodes.revision, risks)
+            loads = tuple(self.loads(pod, nodes))
+            risks = {load.resource: risk.risk(load.mean, load.deviation, threshold) for load in loads}
+            known = _Risks(nodes, nodes.revision, risks, loads)
             state.write(known)
         return known
 

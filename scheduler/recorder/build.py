@@ -12,14 +12,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.codec import column
+from herodotus_record.codec import END_OF_TIME_S, MAX_DIGITS, column
 from herodotus_record.model import (
     Column,
     Decision,
     Evaluation,
     FilterColumn,
+    Inputs,
     Key,
     NodeRows,
+    Number,
     Owner,
     Path,
     PodInfo,
@@ -29,14 +31,17 @@ from herodotus_record.model import (
     ScoreColumn,
     Times,
     WokenBy,
+    empty_column,
 )
 from scheduler.columns import NodeColumns
 from scheduler.cycle import CycleResult
-from scheduler.framework.trace import FilterRun, ScoreRun
+from scheduler.formulas import inputs
+from scheduler.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.objects import pod as objects
 from scheduler.objects.types import Volume
 
 MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points is ten times as fast as sorting
+MOST: Final = 2.0**62  # beyond, a number is not recorded: its columns hold 64 bits
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -91,6 +96,7 @@ def decision(
         retry=retry,
         unknown=unknown,
         reconstruction=reconstruction,
+        inputs=tuple(_inputs(run) for run in trace.inputs),
     )
 
 
@@ -159,6 +165,40 @@ def _score(run: ScoreRun, narrow: Callable[[NDArray[np.int64]], Column]) -> Scor
     if run.raw is None or run.normalized is None:
         return ScoreColumn(run.plugin, run.weight, skipped=True)
     return ScoreColumn(run.plugin, run.weight, False, narrow(run.raw), narrow(run.normalized))
+
+
+def _inputs(run: InputRun) -> Inputs:
+    told = run.inputs
+    return Inputs(
+        plugin=run.plugin,
+        source=told.source,
+        numbers=tuple(_number(number) for number in told.numbers),
+        measured=_measured(told.measured_s),
+        stale=_where(told.stale),
+    )
+
+
+def _number(told: inputs.Number) -> Number:
+    """In whole numbers of the last digit; what does not fit into 62 bits is not known."""
+    digits = min(max(told.digits, 0), MAX_DIGITS)
+    scaled = np.asarray(told.values, np.float64) * 10**digits
+    known = np.abs(scaled) < MOST  # not NaN
+    whole = np.rint(np.where(known, scaled, 0)).astype(np.int64)
+    return Number(told.name, told.unit, digits, column(whole), _where(~known))
+
+
+def _measured(moments_s: NDArray[np.float64] | None) -> Column:
+    """One entry where all are alike. What is no moment is not said."""
+    if moments_s is None:
+        return empty_column()
+    known = (moments_s >= 0) & (moments_s < END_OF_TIME_S)  # not NaN
+    whole = np.where(known, moments_s, 0).astype(np.int64)
+    alike = len(whole) and (whole == whole[0]).all()
+    return column(whole[:1] if alike else whole) if whole.any() else empty_column()
+
+
+def _where(mask: NDArray[np.bool_] | None) -> Column:
+    return empty_column() if mask is None or not mask.any() else column(mask)
 
 
 def _rank(totals: NDArray[np.int64] | None, feasible: NDArray[np.bool_]) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,60 @@ def test_foo_accepts_every_node_and_gives_each_a_point() -> None:
     client, nodes = service("foo"), [a_node("n1"), a_node("n2")]
     assert left(client, "foo", a_pod(), nodes) == (["n1", "n2"], {})
     assert points(client, "foo", a_pod(), nodes) == {"n1": 1, "n2": 1}
+
+
+EXPLAINED = "application/vnd.herodotus.extender+json"
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [None, "*/*", "application/json", f"{EXPLAINED};q=0.5, application/json"],
+    ids=["as kube-scheduler asks", "anything", "JSON", "rather JSON"],
+)
+def test_whoever_does_not_ask_for_more_gets_kube_scheduler_s_message(accept: str | None) -> None:
+    headers = {} if accept is None else {"Accept": accept}
+    response = service("safe").post(
+        "/scheduler/priorities/safe-overload", json=asked(a_pod(), [a_node("n1", TIGHT)]), headers=headers
+    )
+    assert (response.mimetype, response.json) == ("application/json", [{"Host": "n1", "Score": 0}])
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("priorities/safe-overload", lambda said: [entry["Score"] for entry in said] == [0, 0, 0]),
+        ("predicates/safe-overload", lambda said: list(said["FailedNodes"]) == ["n1"]),
+    ],
+    ids=["a priority", "a predicate"],
+)
+def test_who_asks_for_it_gets_the_numbers_that_the_answer_follows_from(
+    path: str, answer: Callable[[Any], bool]
+) -> None:
+    measured = "herodotus.dev/usage-measured-at"
+    old = {**TIGHT, measured: "2020-01-01T00:00:00+00:00"}
+    nodes = [a_node("n1", TIGHT), a_node("n2"), a_node("n3", old)]
+    body = service("safe").post(f"/scheduler/{path}", json=asked(a_pod(), nodes), headers={"Accept": EXPLAINED})
+    assert body.mimetype == EXPLAINED
+    said = body.json
+    assert answer(said["Answer"])
+    cpu, memory = said["Inputs"]
+    assert cpu == {
+        "Source": "annotations mean-free-cpu, std-free-cpu",
+        "Numbers": [
+            {"Name": name, "Unit": "%", "Digits": 2, "Values": [pytest.approx(value, abs=0.01), None, None]}
+            for name, value in (("cpu used", 95.0), ("cpu deviation", 10.0), ("cpu risk", 84.08))
+        ],
+        "Measured": [None, None, 1_577_836_800.0],
+        "Stale": [False, False, True],
+    }
+    assert memory["Source"] == "annotation mean-free-memory"
+
+
+def test_an_agent_that_tells_no_inputs_is_asked_alike() -> None:
+    response = service("foo").post(
+        "/scheduler/priorities/foo", json=asked(a_pod(), [a_node("n1")]), headers={"Accept": EXPLAINED}
+    )
+    assert response.json == {"Answer": [{"Host": "n1", "Score": 1}], "Inputs": []}
 
 
 def test_only_the_chosen_agents_answer() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -23,7 +23,9 @@ from herodotus_record.model import (
     Code,
     Decision,
     FilterColumn,
+    Inputs,
     NodeTable,
+    Number,
     Outcome,
     Owner,
     Path,
@@ -100,6 +102,9 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
         "node-many-plugins": lambda: Scene(long_names(explained(many_plugins(), node="worker-3")), node_of_pod.screen),
         "node-all": lambda: Scene(placed(node="worker-12"), all_filters),
+        "inputs": lambda: Scene(explained(measured())),
+        "inputs-pending": lambda: Scene(explained(overloaded())),
+        "inputs-node": lambda: Scene(explained(measured(), node="worker-3"), node_of_pod.screen),
         "extender-scored": lambda: Scene(explained(extender_scored())),
         "extender-refused": lambda: Scene(explained(extender_refused())),
         "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), node_of_pod.screen),
@@ -339,6 +344,46 @@ def preemption_would_help() -> Json:
         evicted=False,
     )
     return explained(replace(a_pending(), preemption=found))
+
+
+def measured() -> Decision:
+    """Placed by a price and by the load of nodes, of which one was measured too long ago."""
+    found = a_placed()
+    ours = [NODES.index(node) for node in POINTS]
+    return replace(found, inputs=(*loads(found, ours), *prices(found, ours)))
+
+
+def overloaded() -> Decision:
+    """Pending; what the nodes' load was is told for those that were looked at."""
+    found = a_pending()
+    return replace(found, inputs=loads(found, range(len(NODES))))
+
+
+def loads(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
+    """SafeOverload's: 13.37 % more from slot to slot; the third slot's were measured six minutes ago."""
+    shares = array("H", [(1337 * (slot + 1)) % 10_000 for slot in range(decision.slots)])
+    at_s = decision.times.started_us // 1_000_000
+    measured, stale = array("q", [at_s - 38] * decision.slots), array("B", [0] * decision.slots)
+    late = list(slots)[2]
+    measured[late], stale[late] = at_s - 372, 1
+    names = ("used", "deviation", "risk")
+    return tuple(
+        Inputs(
+            "SafeOverload",
+            f"annotations mean-free-{resource}, std-free-{resource}",
+            tuple(Number(f"{resource} {name}", "%", 2, shares, stale) for name in names),
+            measured,
+            stale,
+        )
+        for resource in ("cpu", "memory")
+    )
+
+
+def prices(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
+    """BestPrice's, of these slots alone."""
+    given = array("i", [50_000 * (slot + 1) for slot in range(decision.slots)])
+    lacking = array("B", [slot not in slots for slot in range(decision.slots)])
+    return (Inputs("BestPrice", "annotation hightower.com/cost", (Number("price", "", 6, given, lacking),)),)
 
 
 @cache

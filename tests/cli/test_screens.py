@@ -19,7 +19,7 @@ VIEWS = {
     "wide-piped": View(NOW, wide=True),
     "wide-80": View(NOW, width=80, wide=True),
 }
-ONLY_PLACED = ("placed", "placed-many-plugins")  # what -o wide changes
+ONLY_PLACED = ("placed", "placed-many-plugins", "inputs", "inputs-pending")  # what -o wide changes
 
 
 def drawn(scene: Scene, view: View, *, color: bool = False) -> str:

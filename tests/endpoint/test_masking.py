@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from herodotus_endpoint import documents, history
 from herodotus_endpoint.masking import HIDDEN, Sight, masked, namespaces_in
 from herodotus_endpoint.store import Involved, NodeFacts, Stored
-from herodotus_record.model import Candidate, Code, Decision, Outcome, PluginVerdict, Preemption, Reason, Verdict
+from herodotus_record.model import (
+    Candidate,
+    Code,
+    Decision,
+    Inputs,
+    Outcome,
+    PluginVerdict,
+    Preemption,
+    Reason,
+    Verdict,
+)
 from tests.builders import a_decision, a_table, bound
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -85,6 +95,14 @@ def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
     assert decision.id not in document
     assert (involved.decision.pod.labels, involved.decision.message) == ({}, "")
     assert '"rejectedBy":"NodeAffinity"' in document
+
+
+def test_what_a_hidden_pods_plugins_went_by_is_hidden_with_it() -> None:
+    """A source may say the pod's type."""
+    told = (Inputs("Reward", "annotation herodotus.dev/rewards, pod type payroll", ()),)
+    decision = replace(a_record("shop/web-0", namespace="ci"), inputs=told)
+    assert masked(Involved(decision, (), 2), SHOP).decision.inputs == ()
+    assert masked(Involved(decision, (), 2), ALL).decision.inputs == told
 
 
 names = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)

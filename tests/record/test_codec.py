@@ -24,7 +24,9 @@ from herodotus_record.model import (
     Frame,
     Gap,
     HighWater,
+    Inputs,
     NodeRows,
+    Number,
     Outcome,
     Owner,
     PluginVerdict,
@@ -41,6 +43,15 @@ verdicts = st.sampled_from([INSUFFICIENT_CPU, CORDONED, TAINTED])
 names = st.lists(st.sampled_from(["", *(f"worker-{i}" for i in range(8))]), max_size=8).map(
     lambda chosen: [n for i, n in enumerate(chosen) if not n or n not in chosen[:i]]
 )
+
+
+def inputs(slots: int) -> st.SearchStrategy[Inputs]:
+    """One source's numbers; masks and moments are there or not."""
+    mask = st.just(array("B")) | st.just(array("B", [1] * slots))
+    number = st.builds(Number, words, words, st.integers(0, 9), columns(slots), mask)
+    seconds = st.lists(st.integers(0, codec.END_OF_TIME_S - 1), min_size=slots, max_size=slots)
+    moments = st.just(array("B")) | seconds.map(lambda v: codec.column(np.array(v, np.int64)))
+    return st.builds(Inputs, words, words, st.lists(number, max_size=3).map(tuple), moments, mask)
 
 
 @st.composite
@@ -65,6 +76,7 @@ def decisions(draw: st.DrawFn) -> Decision:
         pod=replace(made.pod, labels=draw(st.dictionaries(words, words, max_size=3)), nominated_node=draw(words)),
         times=replace(made.times, phases_s=draw(st.dictionaries(words, st.floats(0, 1e6), max_size=3))),
         pre_filters=tuple(draw(st.lists(st.builds(PluginVerdict, words, verdicts), max_size=2))),
+        inputs=tuple(draw(st.lists(inputs(len(nodes)), max_size=2))),
     )
 
 
@@ -146,6 +158,12 @@ def test_a_column_takes_the_narrowest_type_that_holds_it(values: list[int]) -> N
 A = a_decision(rejected={"worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU}})
 FIT = A.filters[-1]
 ROWS = a_table(["a", "b"]).rows(CLUSTER, INCARNATION)
+PRICE = Number("price", "", 6, array("i", [1, 2, 3]))
+ONE = array("B", [0])
+
+
+def told(number: Number = PRICE, **more: array[int]) -> Decision:
+    return replace(A, inputs=(Inputs("BestPrice", "an annotation", (number,), **more),))
 
 
 def filters(changed: FilterColumn) -> Decision:
@@ -177,6 +195,12 @@ def filters(changed: FilterColumn) -> Decision:
             replace(A, scores=(ScoreColumn("S", 1, False, array("B", [1]), array("B", [1])),)),
             "scores[S].raw has 1 entries for 3 slots",
         ),
+        (told(replace(PRICE, values=ONE)), "inputs[BestPrice].values has 1 entries for 3 slots"),
+        (told(replace(PRICE, lacking=ONE)), "inputs[BestPrice].lacking has 1 entries for 3 slots"),
+        (told(replace(PRICE, digits=10)), "inputs[BestPrice]: price has 10 digits, not 0 to 9"),
+        (told(stale=ONE), "inputs[BestPrice].stale has 1 entries for 3 slots"),
+        (told(measured=array("q", [codec.END_OF_TIME_S])), "inputs[BestPrice].measured holds what is no moment"),
+        (told(measured=array("B", [0, 0])), "inputs[BestPrice].measured has 2 entries for 3 slots"),
         (replace(A, totals=array("q", [1])), "totals has 1 entries for 3 slots"),
         (replace(A, rank=array("B")), "rank has 0 entries for 3 slots"),
         (replace(A, chosen=3), "chosen names a slot that is not there"),

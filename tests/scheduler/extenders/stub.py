@@ -49,9 +49,9 @@ class Stub:
         self.replies[verb] = reply
 
 
-def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200) -> None:
+def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, media_type: str = "application/json") -> None:
     handler.send_response(status)
-    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Type", media_type)
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
     handler.wfile.write(body)

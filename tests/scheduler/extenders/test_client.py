@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.config.extenders import Extender, ManagedResource
@@ -20,7 +21,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
 from tests.scheduler.builders import make_pod
 from tests.scheduler.extenders.recordings import node_of, pod_of
-from tests.scheduler.extenders.stub import Request, Stub, client, send, stub
+from tests.scheduler.extenders.stub import Reply, Request, Stub, client, send, stub
 
 POD = pod_of(make_pod("p").request(cpu="1").json)
 NODES = [node_of({"metadata": {"name": name}}) for name in ("a", "b", "c")]
@@ -84,7 +85,34 @@ def test_messages_of_failed_nodes_are_read(extender: Stub) -> None:
 def test_points_are_read(extender: Stub, answer: Any, points: dict[str, int]) -> None:
     extender.answer("prioritize", answer)
     with client(extender.url) as ours:
-        assert ours.prioritize(POD, NODES) == points
+        assert ours.prioritize(POD, NODES).points == points
+
+
+TOLD = {
+    "Source": "annotation load",
+    "Numbers": [{"name": "load", "Unit": "%", "Digits": 1, "Values": [12.5, None]}],
+    "Measured": [60, None],
+    "Stale": [False, True],
+}
+
+
+def explained(answer: Any) -> Reply:
+    body = json.dumps({"Answer": answer, "Inputs": [TOLD]}).encode()
+    return lambda handler, _: send(handler, body, media_type="application/vnd.herodotus.extender+json; charset=utf-8")
+
+
+def test_what_an_extender_went_by_is_asked_for_and_read(extender: Stub) -> None:
+    extender.reply("filter", explained({**EMPTY, "NodeNames": ["a"]}))
+    extender.reply("prioritize", explained([{"Host": "a", "Score": 7}]))
+    with client(extender.url, node_cache_capable=True) as ours:
+        filtered, prioritized = ours.filter(POD, NODES), ours.prioritize(POD, NODES)
+    accepted = "application/vnd.herodotus.extender+json, application/json;q=0.9, */*;q=0.8"
+    assert [request.headers["Accept"] for request in extender.requests[-2:]] == [accepted] * 2
+    assert (filtered.passed, prioritized.points) == ({"a"}, {"a": 7})
+    for (told,) in (filtered.inputs, prioritized.inputs):
+        (load,) = told.numbers
+        assert (told.source, load.name, load.unit, load.digits) == ("annotation load", "load", "%", 1)
+        np.testing.assert_equal((load.values, told.measured_s, told.stale), ([12.5, np.nan], [60, np.nan], [0, 1]))
 
 
 def test_a_binding_names_pod_and_node(extender: Stub) -> None:
@@ -126,7 +154,7 @@ def test_answers_may_be_compressed(extender: Stub) -> None:
 
     extender.reply("prioritize", compressed)
     with client(extender.url) as ours:
-        assert ours.prioritize(POD, NODES) == {"a": 5}
+        assert ours.prioritize(POD, NODES).points == {"a": 5}
 
 
 @pytest.mark.parametrize(
@@ -256,7 +284,7 @@ def test_a_slow_extender_within_its_time_out_is_waited_for(extender: Stub) -> No
 
     extender.reply("prioritize", slow)
     with client(extender.url, http_timeout="5s") as ours:
-        assert ours.prioritize(POD, NODES) == {"a": 1}
+        assert ours.prioritize(POD, NODES).points == {"a": 1}
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -319,7 +347,9 @@ def test_it_is_asked_from_many_threads_at_once(extender: Stub) -> None:
     extender.answer("prioritize", [{"Host": "a", "Score": 1}])
     answers: list[Any] = []
     with client(extender.url) as ours:
-        threads = [threading.Thread(target=lambda: answers.append(ours.prioritize(POD, NODES))) for _ in range(20)]
+        threads = [
+            threading.Thread(target=lambda: answers.append(ours.prioritize(POD, NODES).points)) for _ in range(20)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -88,7 +88,7 @@ def test_answers_are_read(recording: str, extender: Stub) -> None:
     for exchange in recordings.exchanges(recording):
         said, answer = ask(exchange, extender, names_only=recording == recordings.NAMES), exchange.answer
         if exchange.verb == "prioritize":
-            assert said == {entry["Host"]: entry["Score"] for entry in answer}
+            assert said.points == {entry["Host"]: entry["Score"] for entry in answer}
         elif exchange.verb == "preempt":
             assert {node: (list(s.uids), s.pdb_violations) for node, s in said.items()} == {
                 node: ([p["UID"] for p in v["Pods"]], v["NumPDBViolations"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 
 from herodotus_record.model import NOT_RUN, SUCCESS, Code, Path, Preemption, Verdict
@@ -15,7 +16,8 @@ from scheduler.config import build_profile
 from scheduler.config.load import read
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
-from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
+from scheduler.formulas.inputs import Inputs, Number
+from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
 from scheduler.framework.runtime import Framework, message_of
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
@@ -33,6 +35,7 @@ class FakeExtender:
     name: str = "http://one"
     filter_answer: Filter | ExtenderError | None = None
     points: Mapping[str, int] | ExtenderError | None = None
+    told: tuple[Inputs, ...] = ()
     bind_answer: ExtenderError | str | None = None
     sacrifices: Mapping[str, Sacrifice] | ExtenderError | None = None
     weight: int = 1
@@ -54,9 +57,9 @@ class FakeExtender:
         assert callable(self.filter_answer) or isinstance(self.filter_answer, ExtenderError)
         return self._or_raise(self.filter_answer)(names)  # type: ignore[no-any-return]
 
-    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Mapping[str, int]:
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Prioritized:
         self.asked.append(("prioritize", [node.metadata.name for node in nodes]))
-        return self._or_raise(self.points)  # type: ignore[no-any-return]
+        return Prioritized(self._or_raise(self.points), self.told)
 
     def bind(self, pod: PodInfo, node: str) -> None:
         self.asked.append(("bind", [node]))
@@ -121,6 +124,24 @@ def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_wha
     assert [v == NOT_RUN for v in column(result, "http://one")] == [True, False, False]
     assert said(column(result, "http://one")[1]) == rejected(Code.UNSCHEDULABLE, "full")
     assert column(result, "http://two") == [NOT_RUN, NOT_RUN, SUCCESS]
+
+
+LOAD, PRICE = Number("load", np.array([1.0, 2.0])), Number("price", np.array([7.0, 8.0, 9.0]))
+
+
+def test_what_extenders_went_by_is_kept_of_the_nodes_they_were_asked_about_and_each_source_once() -> None:
+    nodes = columns_of([make_node("a"), make_node("b"), make_node("c").cordoned()])
+    load, price = Inputs("annotation load", (LOAD,)), Inputs("annotation price", (PRICE,))
+
+    def keeps(names: list[str]) -> Filtered:
+        return Filtered(frozenset(names), {}, {}, (load,))
+
+    one = FakeExtender(filter_answer=keeps, points={"a": 1}, told=(load, price))
+    result = attempt(make_pod(), nodes, one)
+    assert [(run.plugin, run.inputs.source) for run in result.trace.inputs] == [("http://one", "annotation load")]
+    np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [1, 2, np.nan])
+    said = "extender http://one: what it went by is not recorded: annotation price: 3 numbers for 2 nodes"
+    assert (result.path, result.trace.marks) == (Path.SCORED, [said])
 
 
 def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> None:

@@ -43,7 +43,7 @@ def asks(url: str, **config: Any) -> str:
     """ "" where the extender was heard, else why not."""
     with client(url, **config) as ours:
         try:
-            assert ours.prioritize(POD, NODES) == {"a": 1}
+            assert ours.prioritize(POD, NODES).points == {"a": 1}
             return ""
         except ExtenderError as e:
             return str(e)

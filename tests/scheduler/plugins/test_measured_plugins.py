@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -103,6 +105,75 @@ def test_what_is_too_old_is_ignored_and_the_record_says_so() -> None:
     assert scores(result)[0] == [6, 0]
     said = "SafeBalance: what was measured of 1 node(s) is older than 300 s, and ignored"
     assert result.trace.marks == [said]
+
+
+Told = dict[str, list[float | None]]
+
+
+def told(result: CycleResult) -> dict[str, Told]:
+    """By source, each number of every slot; None where there is none."""
+    return {
+        run.inputs.source: {
+            number.name: [None if math.isnan(v) else round(v, number.digits) for v in number.values]
+            for number in run.inputs.numbers
+        }
+        for run in result.trace.inputs
+    }
+
+
+@pytest.mark.parametrize("points", [("filter",), ("score",), ("filter", "score")], ids="+".join)
+def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ...]) -> None:
+    """Whether it filters, scores or both: once."""
+    columns = columns_of([loaded("calm", 2500, 400), loaded("over", 1200, 400), make_node("unknown")])
+    result = decide(framework("SafeOverload", *points), columns, make_pod().request(**POD))
+    assert told(result) == {
+        "annotations mean-free-cpu, std-free-cpu": {
+            "cpu used": [50.0, 82.5, None],
+            "cpu deviation": [10.0, 10.0, None],
+            "cpu risk": [0.0, 25.42, None],
+        },
+        "annotation mean-free-memory": dict.fromkeys(("memory used", "memory deviation", "memory risk"), [None] * 3),
+    }
+
+
+def test_safe_balance_tells_from_when_its_numbers_are_and_which_were_too_old() -> None:
+    old = {"herodotus.dev/usage_measured_at": "2020-01-01T00:00:00Z"}
+    columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
+    result = decide(framework("SafeBalance"), columns, make_pod().request(**POD))
+    numbers = {"cpu used": [50.0, None], "cpu deviation": [10.0, None]}
+    assert told(result)["annotations mean-free-cpu, std-free-cpu"] == numbers
+    cpu = result.trace.inputs[0].inputs
+    assert (cpu.stale is not None, cpu.measured_s is not None) == (True, True)
+    np.testing.assert_equal(cpu.stale, [False, True])
+    np.testing.assert_equal(cpu.measured_s, [math.nan, 1_577_836_800])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "source", "name", "values", "expected"),
+    [
+        ("Congestion", "annotation congestion-factor", "factor", ("15", "x", None), (15, None, None)),
+        ("BestPrice", "annotation hightower.com/cost", "price", ("0.05", "free", None), (0.05, None, None)),
+        ("Reward", "annotation herodotus.dev/rewards", "reward", ('{"D":0.59049}', "[", None), (0.59049, None, 1.0)),
+    ],
+    ids=["Congestion", "BestPrice", "Reward"],
+)
+def test_the_number_and_what_it_came_from(
+    plugin: str, source: str, name: str, values: tuple[str | None, ...], expected: tuple[float | None, ...]
+) -> None:
+    nodes = [make_node(f"n{i}") for i in range(len(values))]
+    for node, given in zip(nodes, values, strict=True):
+        if given is not None:
+            node.annotation(source.partition(" ")[2], given)
+    result = decide(framework(plugin), columns_of(nodes), make_pod().label("podtype", "D"))
+    of = ", pod type D" if plugin == "Reward" else ""
+    assert told(result) == {source + of: {name: list(expected)}}
+
+
+def test_pigeon_tells_the_objective_of_each_node() -> None:
+    columns = columns_of([make_node("n1"), make_node("n2").allocatable(cpu="1")])
+    runner = framework("Pigeon", policyObjective="LOAD_BALANCE")
+    result = decide(runner, columns, make_pod().request(cpu="500m"))
+    assert told(result) == {"LOAD_BALANCE of requested cpu, memory": {"objective": [0.0625, 0.25]}}
 
 
 def test_congestion() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from scheduler.cycle import CycleResult
 from scheduler.framework.runtime import Framework
 from scheduler.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, query
+from scheduler.prometheus import Answer as Samples
 from scheduler.prometheus import BackgroundQuery
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.plugins.test_measured_plugins import decide, framework, scores
@@ -74,6 +77,27 @@ def test_the_article_s_experiment() -> None:
 )
 def test_nodes_without_a_usable_sample_fail_nothing(answer: httpx.Response, missing: str, expected: list[int]) -> None:
     assert scores(two_nodes(traffic(lambda _: answer, missing=missing)))[1] == expected
+
+
+def test_the_record_has_the_samples_their_query_and_when_prometheus_evaluated_it() -> None:
+    result = two_nodes(traffic(lambda _: samples(master=200_000)))
+    (told,) = (run.inputs for run in result.trace.inputs)
+    assert told.source == f"Prometheus: {query(NetworkTrafficArgs(ip=URL))}"
+    assert [(number.name, number.unit) for number in told.numbers] == [("received", "B/s")]
+    np.testing.assert_equal(told.numbers[0].values, [200_000, np.nan])
+    np.testing.assert_equal(told.measured_s, [1, 1])
+
+
+def test_a_cycle_goes_by_one_answer_however_many_come_meanwhile() -> None:
+    """The mark, the points and the inputs of one record are about the same samples."""
+    runner = traffic(lambda _: samples(master=2, node01=1))
+    (plugin,) = runner.profile.score
+    assert isinstance(plugin, NetworkTraffic)
+    answers = iter([plugin.source.latest(), Samples({"master": 8.0, "node01": 9.0}, at_s=0.0, of_s=2.0)])
+    plugin.source = SimpleNamespace(latest=lambda: next(answers))  # type: ignore[assignment]
+    result = two_nodes(runner)
+    assert scores(result)[0] == [2, 1]
+    np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [2, 1])
 
 
 def test_two_samples_of_one_node_count_as_the_larger() -> None:
