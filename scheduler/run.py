@@ -1,8 +1,8 @@
 """`run`: a scheduler process from its first request to its last.
 
-Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, loop) and stop (loop,
-bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), what every process that
-watches a cluster does (`process`), anything that the parts do.
+Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, reviews, loop) and stop
+(loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), what every process
+that watches a cluster does (`process`), anything that the parts do.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ from scheduler.process import RefusedError
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
+from scheduler.reviews.copies import Copies
+from scheduler.reviews.desk import Desk
+from scheduler.reviews.placing import Origin
+from scheduler.reviews.reviewer import Reviewer
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
 from scheduler.shared import Shared
@@ -113,7 +117,8 @@ def run(config: Configuration, settings: RunSettings) -> int:
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        lost = _schedule(config, settings, api, handle, frameworks, recorder, shared, events, vitals)
+        origin = Origin(cluster, identity)
+        lost = _schedule(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin)
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
@@ -128,6 +133,7 @@ def _schedule(
     shared: Shared,
     events: EventSender | None,
     vitals: Vitals[Metrics],
+    origin: Origin,
 ) -> bool:
     """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
     stop, election = vitals.stop, vitals.election
@@ -163,11 +169,39 @@ def _schedule(
     reflectors = process.reflectors(api, loop.inbox.put, Manifests.of(config.extenders))
     for reflector in reflectors:
         reflector.start()
+    reviewer = None
+    if settings.endpoint is not None:
+        reviewer = _reviewer(config, settings.endpoint, api, frameworks, shared, origin, loop, leading)
+        reviewer.start()
     klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
     loop.run(stop)
+    if reviewer is not None:
+        reviewer.close()
     for reflector in reflectors:
         reflector.stop()
     return election is not None and election.lost.is_set()
+
+
+def _reviewer(
+    config: Configuration,
+    endpoint: Endpoint,
+    api: ApiServer,
+    frameworks: dict[str, Framework],
+    shared: Shared,
+    origin: Origin,
+    loop: Loop,
+    leading: Callable[[], bool],
+) -> Reviewer:
+    return Reviewer(
+        Desk(endpoint, origin.cluster, list(frameworks)),
+        Copies(loop),
+        api,
+        frameworks,
+        shared,
+        origin,
+        ready=lambda: leading() and loop.synced,
+        extenders=lambda: build_extenders(config.extenders),
+    )
 
 
 def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals[Metrics]:

@@ -1,7 +1,7 @@
 """The shipper: a process of its own that takes the spool to the decisions service.
 
-Owns: batches, compression, HTTP, retries. Does not own: the spool's form, and anything of scheduling: it can be killed,
-hang or be absent, and no pod waits for it.
+Owns: batches, compression, retries. Does not own: the connection, the spool's form, and anything of scheduling: it can
+be killed, hang or be absent, and no pod waits for it.
 
 One shipper a spool directory (a lock says so). It ends when its parent does: the parent holds the other end of its
 standard input. Before it ends it delivers what is there, for a few seconds.
@@ -25,6 +25,7 @@ import httpx
 
 from herodotus_record import codec
 from scheduler import klog
+from scheduler.recorder.connection import Connection
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
@@ -32,7 +33,6 @@ from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnation
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
-LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
 TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
@@ -55,14 +55,11 @@ class Shipper:
         """`transport`: instead of the network."""
         self.progress = Progress()
         self._directory = directory
-        self._endpoint, self._transport = endpoint, transport
+        self._connection = Connection(endpoint, TIMEOUT_S, transport)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
         self._reads = (
             codec.NEWEST_EVER
         )  # of frames' versions, by the service: until it says so, it is sent what there is
-        self._client: httpx.Client | None = None
-        self._made_of: object = None
-        self._looked_at = 0.0
         self._told_at = -TELL_EVERY_S
 
     def pass_over(self) -> bool:
@@ -108,8 +105,7 @@ class Shipper:
 
     def close(self) -> None:
         """Give the connection back."""
-        if self._client is not None:
-            self._client.close()
+        self._connection.close()
 
     def _deliver_next(self, spool: IncarnationSpool) -> bool:
         try:
@@ -160,9 +156,7 @@ class Shipper:
         body = b"".join([codec.restated(frame, self._reads) for frame in frames])
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
-            client = self._connected()
-            headers |= self._endpoint.headers()
-            response = client.post(self._url, content=codec.compress(body), headers=headers)
+            response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)
         except OSError as e:  # a token or a certificate that is not there, or not yet
             raise NotDeliveredError(f"cannot show who we are: {e}") from e
         except httpx.HTTPError as e:
@@ -178,20 +172,6 @@ class Shipper:
             after = response.headers.get("Retry-After", "")
             raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)
         return response.status_code, _message(response)
-
-    def _connected(self) -> httpx.Client:
-        """The client of the certificates as they are now. OSError when they cannot be used."""
-        now = time.monotonic()
-        if self._client is not None and now - self._looked_at < LOOK_EVERY_S:
-            return self._client
-        made_of = self._endpoint.identity()
-        if self._client is None or made_of != self._made_of:
-            self.close()
-            verify = self._endpoint.tls() if self._endpoint.url.startswith("https://") else True
-            self._client = httpx.Client(timeout=TIMEOUT_S, transport=self._transport, verify=verify)
-            self._made_of = made_of
-        self._looked_at = now
-        return self._client
 
     def _set_aside(self, frame: bytes, why: str) -> None:
         """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""

@@ -43,6 +43,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "httpx": (
         "scheduler.kube.http",
         "scheduler.recorder.shipper",
+        "scheduler.recorder.connection",
+        "scheduler.reviews.desk",
         "scheduler.extenders.transport",
         "scheduler.prometheus",
         "herodotus_cli.transport.http",
