@@ -2,7 +2,7 @@
 
 Owns: which routes there are, what holds for all of them. Does not own: the server (`server`), what a route does.
 
-Invariant: every answer carries `Cache-Control: no-store`; only GET and HEAD, and POST on ingest.
+Invariant: every answer carries `Cache-Control: no-store`; only GET and HEAD, and POST on ingest and of reviews.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, errors, ingest, insights, legacy, openapi, queries, surveys
+from herodotus_endpoint import __version__, desk, errors, ingest, insights, legacy, openapi, queries, reviews, surveys
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.kubeapi import routes
@@ -33,7 +33,7 @@ def create_app(
     store: Store, settings: Settings, metrics: Metrics | None = None, stopping: threading.Event | None = None
 ) -> Flask:
     """The WSGI application. `stopping`: what ends its watches."""
-    metrics = metrics or Metrics()
+    metrics, stopping = metrics or Metrics(), stopping or threading.Event()
     questions = Questions(store, guard.look)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -41,10 +41,12 @@ def create_app(
     errors.install(app)
     _measure(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
-    app.register_blueprint(routes.blueprint(questions, settings, metrics, stopping or threading.Event()))
+    app.register_blueprint(routes.blueprint(questions, settings, metrics, stopping))
     app.register_blueprint(queries.blueprint(questions, settings))
     app.register_blueprint(insights.blueprint(questions))
     app.register_blueprint(surveys.blueprint(questions, settings))
+    app.register_blueprint(reviews.blueprint(store, questions, settings))
+    app.register_blueprint(desk.blueprint(store, settings, stopping))
     app.register_blueprint(legacy.blueprint(questions))
     app.register_blueprint(routes.discovery_blueprint(openapi.group))
     _service_routes(app, store, settings, metrics)

@@ -40,7 +40,7 @@ def blueprint(store: Store, settings: Settings, metrics: Metrics) -> Blueprint:
 
     @routes.post(PATH, provide_automatic_options=False)
     def frames() -> Response:
-        cluster = _sender(settings)
+        cluster = sender(settings)
         if not places.acquire(blocking=False):
             metrics.refused.labels("busy").inc()
             raise busy(429, f"{settings.max_concurrent_ingests} batches are being stored; send this one again")
@@ -89,7 +89,7 @@ def _store(store: Store, metrics: Metrics, cluster: str) -> Response:
     )
 
 
-def _sender(settings: Settings) -> str:
+def sender(settings: Settings) -> str:
     """The cluster that the sender is bound to, "" without authentication. ApiError where it may not send, here."""
     listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
     if settings.ingest_listeners and listener not in settings.ingest_listeners:

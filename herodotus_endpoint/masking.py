@@ -21,11 +21,12 @@ from typing import Any, Final, TypeVar
 
 from herodotus_endpoint.store import Involved, NodeFacts, Stored
 from herodotus_record.model import Decision, FilterColumn, PluginVerdict, Preemption, Reason, Verdict
+from herodotus_record.reviews import Reviewed
 
 HIDDEN: Final = "(hidden)"  # no Kubernetes name can be this
 POD: Final = "pod"  # the parameter of a reason that names another pod, NAMESPACE/NAME
 
-Value = TypeVar("Value", Stored, Involved, NodeFacts)
+Value = TypeVar("Value", Stored, Involved, NodeFacts, Reviewed)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Sight:
         return self.everything or namespace in self.namespaces
 
 
-def namespaces_in(value: Stored | Involved | NodeFacts) -> frozenset[str]:
+def namespaces_in(value: Stored | Involved | NodeFacts | Reviewed) -> frozenset[str]:
     """Every namespace that the value tells of."""
     if isinstance(value, NodeFacts):
         return frozenset(name.partition("/")[0] for name in value.workloads if "/" in name)
@@ -55,7 +56,7 @@ def masked(value: Value, sight: Sight) -> Value:
     return replace(value, **_changed(value, sight))
 
 
-def _changed(value: Stored | Involved | NodeFacts, sight: Sight) -> dict[str, Any]:
+def _changed(value: Stored | Involved | NodeFacts | Reviewed, sight: Sight) -> dict[str, Any]:
     """The fields that hide something."""
     if isinstance(value, NodeFacts):
         return {"workloads": _workloads(value.workloads, sight)}

@@ -21,6 +21,7 @@ from herodotus_endpoint.kubeapi.resources import (
     POD_COMPARISON,
     POD_HISTORY,
     PREFIX,
+    REVIEW,
     SERVICE_VERSION,
     VERSION,
     WORKLOAD,
@@ -173,10 +174,21 @@ _INGEST: Final = {
     ],
 }
 
+# What schedulers and reviews take part in; not GET, or not for readers.
+_CREATE: Final = f"{PREFIX}/namespaces/{{namespace}}/{REVIEW.plural}"
+_REVIEW: Final = Operation(
+    "createPlacementReview", "Where pods would go that nobody creates.", REVIEW.kind, (), (), REVIEW, "post",
+    (400, 401, 403, 404, 413, 422, 429, 503, 504),
+)  # fmt: skip
+_DESK: Final = "/ingest/v1/reviews"
+_SENDERS_FAIL: Final = (400, 401, 403, 429, 503)
+
 
 def document() -> Json:
     """The whole surface."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
+    paths[_CREATE] = _review()
+    paths |= _desk()
     failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503)}
     stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": {"type": "object"}}}}}
     paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
@@ -187,7 +199,31 @@ def group() -> Json:
     """The API group's part, as the API server merges it into its own."""
     operations = {path: operation for path, operation in OPERATIONS.items() if operation.of}
     paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
-    return _document(f"{GROUP}", VERSION, paths)
+    return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()})
+
+
+def _review() -> Json:
+    """Creation alone, which stores nothing."""
+    found = _operation(_CREATE, _REVIEW)
+    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(REVIEW.kind)}}}
+    found["responses"]["201"] = found["responses"].pop("200")
+    return {"post": found}
+
+
+def _desk() -> Json:
+    """Where schedulers take reviews and answer them."""
+    failures = {str(code): _failure() for code in _SENDERS_FAIL}
+    named: Json = {"name": "scheduler", "in": "query", "required": True, "schema": _NAME | {"minLength": 1}}
+    of: Json = {"name": "cluster", "in": "query", "schema": _NAME}
+    taken = {"200": {"description": "A review."}, "204": {"description": "Nobody asks."}}
+    laid = {"200": {"description": "Its asker has it."}, "404": _failure(), "413": _failure(), "415": _failure()}
+    id_: Json = {"name": "id", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
+    return {
+        _DESK: {"get": {"operationId": "takeReview", "parameters": [of, named], "responses": taken | failures}},
+        f"{_DESK}/{{id}}": {
+            "post": {"operationId": "answerReview", "parameters": [of, id_], "responses": laid | failures}
+        },
+    }
 
 
 def _document(title: str, version: str, paths: Json) -> Json:

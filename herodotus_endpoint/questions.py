@@ -9,10 +9,12 @@ reader's right was checked.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from herodotus_endpoint.masking import Sight, Value, masked, namespaces_in
 from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Store, Stored
 from herodotus_endpoint.store.listing import Listing
+from herodotus_record.reviews import Reviewed
 
 Look = Callable[[frozenset[str]], Sight]  # of the namespaces that a value tells of, what this request's reader sees
 
@@ -53,6 +55,11 @@ class Questions:
         """As `Reader.recent_of_node`."""
         found = (self._seen(involved) for involved in self._reader.recent_of_node(node, cluster=cluster))
         return [involved for involved in found if involved is not None]
+
+    def reviewed(self, attempt: Reviewed) -> Reviewed:
+        """An attempt of a review, which is not of the store: who may ask in a namespace sees what is in it."""
+        sight = self._look(namespaces_in(attempt))
+        return masked(attempt, replace(sight, namespaces=sight.namespaces | {attempt.decision.pod.namespace}))
 
     def similar_nodes(self, node: str) -> list[str]:
         """As `Reader.similar_nodes`."""

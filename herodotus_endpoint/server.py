@@ -27,6 +27,7 @@ from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped
 
 from herodotus_endpoint.access.delegation import Delegation, opened
 from herodotus_endpoint.access.identity import pack_headers
+from herodotus_endpoint.desk import MAX_POLLS
 from herodotus_endpoint.probes import Probes
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Pruner, Pruning, Store
@@ -117,7 +118,8 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "bind": [f"fd://{s.detach()}" for s in (*sockets["queries"], *sockets["ingest"])],
             "workers": where.workers,
             "worker_class": _Worker,
-            "threads": where.threads + settings.max_watches,  # a watch holds a thread, and takes none from the others
+            # a watch, a review, a scheduler that waits for one: each holds a thread, and takes none from the others
+            "threads": where.threads + settings.max_watches + settings.max_reviews + MAX_POLLS,
             "graceful_timeout": GRACE_S,
             "control_socket_disable": True,
             "loglevel": "warning",

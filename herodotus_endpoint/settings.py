@@ -13,6 +13,7 @@ from herodotus_endpoint.store import Limits
 
 MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
 MAX_WATCHES_PER_USER: Final = 8
+MAX_REVIEWS: Final = 8  # under way at the same time; each holds a thread of its own while a scheduler decides
 MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half of the default threads answer queries
 
 
@@ -28,6 +29,7 @@ class Settings:
     max_concurrent_ingests: int = MAX_CONCURRENT_INGESTS
     max_watches: int = MAX_WATCHES
     max_watches_per_user: int = MAX_WATCHES_PER_USER
+    max_reviews: int = MAX_REVIEWS
     access: Access | None = None
     senders: Senders | None = None
     limits: Limits = field(default_factory=Limits)

@@ -81,6 +81,9 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "surveys.pending": _of("list", "pendingpods"),
     "surveys.workload": _of("get", "workloadplacements", "workload"),
     "surveys.balance": _of("list", "balances"),
+    "reviews.create": _of("create", "placementreviews"),
+    "desk.take": None,
+    "desk.answer": None,
     "legacy.pod": _legacy_pod,
     "legacy.node": _legacy_node,
 }

@@ -2,8 +2,8 @@
 
 Owns: names and verbs. Does not own: routes.
 
-Invariant: get, list and watch only. A service that is away then blocks no deletion of a namespace for long: there is
-nothing in it that anybody could delete.
+Invariant: get, list and watch only, and the creation of reviews, which stores nothing. A service that is away then
+blocks no deletion of a namespace for long: there is nothing in it that anybody could delete.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ PENDING: Final = Kind("PendingPods", "pendingpods", "pendingpods", True, ("list"
 WORKLOAD: Final = Kind("WorkloadPlacement", "workloadplacements", "workloadplacement", True, ("get",))
 BALANCE: Final = Kind("Balance", "balances", "balance", False, ("list",))
 SERVICE_VERSION: Final = Kind("ServiceVersion", "serviceversions", "serviceversion", False, ("list",))
+REVIEW: Final = Kind("PlacementReview", "placementreviews", "placementreview", True, ("create",))
 KINDS: Final = (
     DECISION,
     EXPLANATION,
@@ -53,4 +54,5 @@ KINDS: Final = (
     WORKLOAD,
     BALANCE,
     SERVICE_VERSION,
+    REVIEW,
 )

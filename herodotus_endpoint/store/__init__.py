@@ -20,6 +20,7 @@ from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.postgresql import Postgresql
 from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
+from herodotus_endpoint.store.reviews import Reviews
 from herodotus_endpoint.store.sqlite import Sqlite, sqlite_url
 from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, Receipt, Writer
 
@@ -79,6 +80,7 @@ class Store:
         self.writer = Writer(self.database, self._engines[0], clock)
         self.reader = Reader(self.database, self._engines[1])
         self.listing = Listing(self._engines[1])
+        self.reviews = Reviews(self.writer, self._engines[1], clock)
 
     def file_bytes(self) -> int | None:
         """Bytes of the database's files on disk; None where they are another machine's."""

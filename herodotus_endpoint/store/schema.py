@@ -139,6 +139,31 @@ OUTCOMES: Final = sa.Table(
     sqlite_with_rowid=False,
 )
 
+# Who asks for reviews: schedulers, each again and again while it leads.
+REVIEWERS: Final = sa.Table(
+    "reviewers",
+    METADATA,
+    sa.Column("cluster", sa.String, primary_key=True),
+    sa.Column("scheduler", sa.String, primary_key=True),
+    sa.Column("seen_us", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Reviews under way, for as long as their askers wait: the replica that is asked need not be the one that the scheduler
+# asks. Nothing of them stays.
+REVIEWS: Final = sa.Table(
+    "reviews",
+    METADATA,
+    sa.Column("id", sa.String, primary_key=True),  # in order of asking
+    sa.Column("cluster", sa.String, nullable=False),
+    sa.Column("scheduler", sa.String, nullable=False),
+    sa.Column("asked_us", sa.BigInteger, nullable=False),
+    sa.Column("taken", sa.Boolean, nullable=False),  # by a scheduler
+    sa.Column("question", sa.LargeBinary, nullable=False),
+    sa.Column("answer", sa.LargeBinary, nullable=True),
+    sa.Column("answer_type", sa.String, nullable=False),  # its media type; "" until there is one
+)
+
 # Counters per node, one columnar blob a key; see `rollups`.
 ROLLUPS: Final = sa.Table(
     "rollups",

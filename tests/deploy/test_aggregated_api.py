@@ -98,14 +98,18 @@ def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: lis
         rules = named(built, "ClusterRole", role)["rules"]
         return {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]}
 
-    view, nodes, version = map(granted, ("herodotus-view", "herodotus-nodes", "herodotus-version"))
-    assert view == {(k.plural, v) for k in KINDS if k.namespaced for v in k.verbs}
+    view, whatif = map(granted, ("herodotus-view", "herodotus-whatif"))
+    nodes, version = map(granted, ("herodotus-nodes", "herodotus-version"))
+    assert view | whatif == {(k.plural, v) for k in KINDS if k.namespaced for v in k.verbs}
     assert nodes | version == {(k.plural, v) for k in KINDS if not k.namespaced for v in k.verbs}
     assert version == {("serviceversions", "list")}, "for everybody: it tells nothing of the cluster"
     (everybody,) = named(built, "ClusterRoleBinding", "herodotus-version")["subjects"]
     assert everybody["name"] == "system:authenticated"
     labels = named(built, "ClusterRole", "herodotus-view")["metadata"]["labels"]
     assert labels == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    assert whatif == {("placementreviews", "create")}, "of whoever may create pods: a question tells no more"
+    labels = named(built, "ClusterRole", "herodotus-whatif")["metadata"]["labels"]
+    assert labels == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
 
 
 def test_probes_have_a_port_of_their_own(built: list[dict[str, Any]]) -> None:

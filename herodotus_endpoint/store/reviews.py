@@ -1,0 +1,126 @@
+"""Reviews under way: from the replica that was asked to the scheduler, and back.
+
+Owns: those rows. Does not own: questions and answers, who may ask or answer, how long anybody waits.
+
+They are in the database because the replica that a reader reaches need not be the one that the scheduler reaches; with
+one replica that costs a commit or two. Nobody is told of a row: who waits looks again.
+
+Invariant: a question is taken by one scheduler, and nothing of it outlives its asker by more than ABANDONED_S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
+from herodotus_endpoint.store.writer import Writer
+
+ABANDONED_S: Final = 120.0  # several times what anybody waits: the replica that was asked is gone
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """A scheduler that answers reviews. `cluster`: its id, "" where it does not say."""
+
+    cluster: str
+    scheduler: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """`body`: for the scheduler, as it is."""
+
+    id: str
+    reviewer: Reviewer
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`type`: the body's media type."""
+
+    body: bytes
+    type: str
+
+
+class Reviews:
+    """What waits for a scheduler, or for its asker to look."""
+
+    def __init__(self, writer: Writer, reading: sa.Engine, clock: Callable[[], float]) -> None:
+        self._writer = writer
+        self._reading = reading
+        self._clock = clock
+
+    def announce(self, cluster: str, schedulers: Sequence[str]) -> None:
+        """These schedulers answer reviews from now on. StoreUnavailableError as for all that writes."""
+        row, now_us = REVIEWERS.c, self._now_us()
+        with self._writer.transaction() as connection:
+            connection.execute(REVIEWERS.delete().where(row.cluster == cluster, row.scheduler.in_(schedulers)))
+            rows = [{"cluster": cluster, "scheduler": name, "seen_us": now_us} for name in dict.fromkeys(schedulers)]
+            connection.execute(REVIEWERS.insert(), rows)
+
+    def reviewers(self, within_s: float) -> list[Reviewer]:
+        """Those that were heard of so lately, by name."""
+        row = REVIEWERS.c
+        heard = row.seen_us >= self._now_us() - int(within_s * 1e6)
+        found = sa.select(row.cluster, row.scheduler).where(heard).order_by(row.scheduler, row.cluster)
+        with guarded(), self._reading.begin() as connection:
+            return [Reviewer(r.cluster, r.scheduler) for r in connection.execute(found)]
+
+    def ask(self, question: Question, most: int) -> bool:
+        """Lay a question down; whether fewer than `most` were waiting for that scheduler."""
+        row, now_us = REVIEWS.c, self._now_us()
+        values = {"cluster": question.reviewer.cluster, "scheduler": question.reviewer.scheduler}
+        waiting = sa.select(sa.func.count()).select_from(REVIEWS)
+        waiting = waiting.where(*(row[name] == value for name, value in values.items()))
+        abandoned = row.asked_us < now_us - int(ABANDONED_S * 1e6)
+        more = {"id": question.id, "asked_us": now_us, "taken": False, "question": question.body, "answer_type": ""}
+        with self._writer.transaction() as connection:
+            connection.execute(REVIEWS.delete().where(abandoned))
+            room: bool = connection.execute(waiting).scalar_one() < most
+            if room:
+                connection.execute(REVIEWS.insert().values(values | more))
+        return room
+
+    def take(self, cluster: str, schedulers: Sequence[str]) -> Question | None:
+        """The question that has waited longest for one of these; it is nobody else's from now on."""
+        row = REVIEWS.c
+        waiting = (row.cluster == cluster, row.scheduler.in_(schedulers), row.taken.is_(False))
+        first = sa.select(row.id, row.scheduler, row.question).where(*waiting).order_by(row.id).limit(1)
+        with guarded(), self._reading.begin() as connection:
+            if connection.execute(first).first() is None:
+                return None
+        with self._writer.transaction() as connection:
+            found = connection.execute(first).first()
+            if found is None:
+                return None
+            connection.execute(REVIEWS.update().where(row.id == found.id).values(taken=True))
+        return Question(found.id, Reviewer(cluster, found.scheduler), found.question)
+
+    def answer(self, id: str, cluster: str, answer: Answer) -> bool:
+        """Lay an answer down; whether anybody still waits for it."""
+        row = REVIEWS.c
+        taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), row.answer.is_(None))
+        with self._writer.transaction() as connection:
+            values = {"answer": answer.body, "answer_type": answer.type}
+            return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
+
+    def look(self, id: str) -> Answer | None:
+        """The answer, where it is there."""
+        found = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
+        with guarded(), self._reading.begin() as connection:
+            row = connection.execute(found).first()
+        return None if row is None or row.answer is None else Answer(row.answer, row.answer_type)
+
+    def withdraw(self, id: str) -> None:
+        """Nobody waits any longer."""
+        with self._writer.transaction() as connection:
+            connection.execute(REVIEWS.delete().where(REVIEWS.c.id == id))
+
+    def _now_us(self) -> int:
+        return int(self._clock() * 1e6)

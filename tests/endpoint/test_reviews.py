@@ -1,0 +1,284 @@
+"""A review from its asker to the scheduler and back: what is refused, what is masked, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_endpoint import reviews
+from herodotus_endpoint.store.reviews import ABANDONED_S, Answer, Question, Reviewer
+from herodotus_record import codec
+from herodotus_record.model import Candidate, Code, Frame, Preemption
+from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.endpoint.reviewer import Reviewer as ApiServer
+from tests.endpoint.reviewer import bearer
+from tests.endpoint.service import API, Service, a_service, envelope, rows
+
+REVIEWS = f"{API}/namespaces/shop/placementreviews"
+DESK = "/ingest/v1/reviews"
+OURS = "herodotus-scheduler"
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"schedulerName": OURS, "containers": [{"name": "c", "image": "i"}]},
+}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "web"}}, "spec": POD["spec"]}},
+}
+NODES = ("worker-1", "worker-2", "worker-3")
+FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+
+
+def review(object: Any = POD, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": {"object": object, **spec}}
+
+
+def placed(name: str = "web", sequence: int = 2, namespace: str = "shop") -> list[Frame]:
+    table = a_table(NODES)
+    decision = a_decision(pod=name, namespace=namespace, sequence=sequence, points={"worker-2": {"ImageLocality": 9}})
+    outcome = replace(bound(decision, table, status=Code.SKIP), phase="Review")
+    return [rows(table), decision, outcome]
+
+
+def stopped(name: str = "web", sequence: int = 9) -> list[Frame]:
+    victims = (Candidate("worker-1", ("shop/small", "ci/job-1"), 0),)
+    decision = a_decision(pod=name, sequence=sequence, rejected=FULL)
+    return [rows(a_table(NODES)), replace(decision, preemption=Preemption("worker-1", victims, False))]
+
+
+def packed(*frames: Frame) -> bytes:
+    return codec.compress(b"".join(map(codec.encode, frames)))
+
+
+@dataclass
+class Scheduler:
+    """Takes what is asked and answers as it was told to, in a thread, as long as the test asks."""
+
+    service: Service
+    answer: Callable[[dict[str, Any]], tuple[bytes, str]]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def poll(self, **query: Any) -> Any:
+        query = {"cluster": "c1", "scheduler": [OURS, "other"]} | query
+        return self.service.client.application.test_client().get(DESK, query_string=query)
+
+    def lay_down(self, id: str, body: bytes, type: str = codec.CONTENT_TYPE) -> Any:
+        headers = {"Content-Type": type} | ({"Content-Encoding": "zstd"} if type == codec.CONTENT_TYPE else {})
+        client = self.service.client.application.test_client()
+        return client.post(f"{DESK}/{id}", query_string={"cluster": "c1"}, data=body, headers=headers)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.is_set():
+                found = self.poll()
+                time.sleep(0.005)
+                if found.status_code == 200:
+                    self.asked.append(found.get_json())
+                    self.lay_down(found.get_json()["id"], *self.answer(found.get_json()))
+
+        self.poll()
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def answering(service: Service, *frames: Frame) -> Scheduler:
+    return Scheduler(service, lambda _: (packed(*frames), codec.CONTENT_TYPE))
+
+
+def ask(service: Service, document: Any = None, **options: Any) -> Any:
+    return service.client.post(REVIEWS, json=review() if document is None else document, **options)
+
+
+def test_a_pod_that_fits_is_told_of_like_a_recorded_one_and_nothing_of_it_stays(service: Service) -> None:
+    scheduler = answering(service, *placed())
+    with scheduler.working():
+        answer = ask(service)
+    assert answer.status_code == 201, answer.text
+    document = answer.get_json()
+    first = document["status"].pop("first")
+    assert document == {
+        "apiVersion": "herodotus.dev/v1alpha1",
+        "kind": "PlacementReview",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"kind": "Pod", "replicas": 1, "schedulerName": OURS},
+        "status": {
+            "headline": first["headline"],
+            "fits": 1,
+            "nodes": [{"node": "worker-2", "pods": 1}],
+            "pods": [{"pod": "web", "node": "worker-2", "decidedBy": "ImageLocality", "points": 9, "feasible": 3}],
+            "stopped": None,
+        },
+    }
+    assert first["headline"].startswith("On worker-2: best of 3 feasible nodes")
+    assert (first["kind"], first["outcome"]["state"], len(first["perNode"])) == ("PodExplanation", "DryRun", 3)
+    assert scheduler.asked[0] == scheduler.asked[0] | {"namespace": "shop", "scheduler": OURS, "replicas": 1}
+    assert scheduler.asked[0]["template"]["pod"]["spec"] == POD["spec"]
+    assert service.store.reviews.look(scheduler.asked[0]["id"]) is None
+    assert service.get(f"{API}/decisions")["items"] == []
+
+
+def test_replicas_end_with_the_one_that_does_not_fit(service: Service) -> None:
+    frames = [*placed("web-0"), *placed("web-1", 4), *stopped("web-2")]
+    with answering(service, *frames).working():
+        status = ask(service, review(DEPLOYMENT, replicas=5)).get_json()["status"]
+    assert (status["fits"], status["nodes"]) == (2, [{"node": "worker-2", "pods": 2}])
+    assert status["headline"].startswith("2 of 5 pods fit, on worker-2 (2). Number 3 does not: No node fits.")
+    assert status["stopped"]["metadata"]["name"] == "web-2"
+    assert status["stopped"]["preemption"]["candidates"][0]["victims"] == ["shop/small", "ci/job-1"]
+
+
+def test_as_many_as_the_object_says(service: Service) -> None:
+    scheduler = answering(service, *placed("web-0"), *placed("web-1", 4))
+    with scheduler.working():
+        assert ask(service, review(DEPLOYMENT)).get_json()["status"]["headline"] == "All 2 pods fit, on worker-2 (2)."
+    assert scheduler.asked[0]["replicas"] == 2
+
+
+def test_one_node_alone(service: Service) -> None:
+    with answering(service, *placed()).working():
+        told = ask(service, review(node="worker-3")).get_json()["status"]["first"]["perNode"]
+        assert [node["node"] for node in told] == ["worker-3"]
+        missing = envelope(ask(service, review(node="worker-9")))
+    assert (missing["code"], missing["message"]) == (404, 'nodes "worker-9" not found')
+
+
+@pytest.mark.parametrize(
+    ("document", "code", "says"),
+    [
+        ({"kind": "Pod", "spec": {"object": POD}}, 400, "kind: expected PlacementReview"),
+        ({"spec": {}}, 400, "missing required field `object`"),
+        (review(replica=3), 400, "unknown field `replica`"),
+        (review(replicas=0), 422, "0 pods are asked about; it must be 1 to 100"),
+        (review(replicas=101), 422, "101 pods are asked about"),
+        (review({"kind": "Service"}), 422, "kind: expected Pod, Deployment"),
+        (review({"kind": "DaemonSet"}), 422, "a DaemonSet has a pod for each node"),
+        (review(POD | {"metadata": {"name": "web", "namespace": "ci"}}), 400, 'of the object, "ci", is not "shop"'),
+        (review(POD | {"metadata": {}}), 422, "metadata.name: required"),
+        (review(POD | {"spec": []}), 422, "spec: expected an object"),
+        (review(POD, schedulerName="x"), 404, f'no scheduler named "x" answers reviews; these do: {OURS}, other'),
+        (review(POD | {"spec": {}}), 404, 'no scheduler named "default-scheduler"'),
+        (review(cluster="c2"), 404, f'no scheduler named "{OURS}"'),
+        ([], 400, "not a PlacementReview"),
+        (review(POD | {"data": "x" * (256 << 10)}), 413, "at most 256 KiB"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_question_that_makes_no_sense_is_refused(service: Service, document: Any, code: int, says: str) -> None:
+    assert answering(service).poll().status_code == 204
+    status = envelope(ask(service, document))
+    assert (status["code"], says in status["message"]) == (code, True), status["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "type", "code", "says"),
+    [
+        (b'{"code": 422, "message": "web: containers"}', "application/json", 422, "web: containers"),
+        (b'{"code": 503, "message": "too late"}', "application/json", 503, "too late"),
+        (b"no frames", codec.CONTENT_TYPE, 500, "the scheduler's answer is not zstd"),
+        (packed(), codec.CONTENT_TYPE, 500, "a review needs an attempt"),
+        (packed(*placed()[:2]), codec.CONTENT_TYPE, 500, "an attempt without its outcome"),
+        (packed(*placed()[1:]), codec.CONTENT_TYPE, 500, "a Decision where an attempt is expected"),
+    ],
+)
+def test_what_the_scheduler_cannot_say_is_told(service: Service, body: bytes, type: str, code: int, says: str) -> None:
+    with Scheduler(service, lambda _: (body, type)).working():
+        status = envelope(ask(service))
+    assert (status["code"], says in status["message"]) == (code, True), status["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "type", "code"),
+    [
+        (b"{}", "application/json", 400),
+        (b'{"code": 200, "message": ""}', "application/json", 400),
+        (b"x", "text/plain", 415),
+        (packed(), codec.CONTENT_TYPE, 404),
+    ],
+)
+def test_an_answer_that_nobody_can_use_is_refused(service: Service, body: bytes, type: str, code: int) -> None:
+    assert answering(service).lay_down("nobodys", body, type).status_code == code
+
+
+def test_without_a_scheduler_it_is_said_so_at_once(service: Service) -> None:
+    answer = ask(service)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "no scheduler answers reviews" in envelope(answer)["message"]
+    answering(service).poll()
+    service.clock.now_s += 61
+    assert ask(service).status_code == 503, "one that has not asked for a minute is gone"
+
+
+def test_of_two_clusters_one_must_be_named(service: Service) -> None:
+    scheduler = answering(service, *placed())
+    scheduler.poll(cluster="c2")
+    with scheduler.working():
+        assert "in several clusters: c1, c2" in envelope(ask(service))["message"]
+        assert ask(service, review(cluster="c1")).status_code == 201
+
+
+def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviews, "WAIT_S", 0.2)
+    scheduler = answering(service)
+    scheduler.poll()
+    status = envelope(ask(service))
+    assert (status["code"], status["reason"]) == (504, "Timeout")
+    assert scheduler.poll().status_code == 204, "the question went with its asker"
+
+
+def test_only_so_many_wait(service: Service) -> None:
+    kept = service.store.reviews
+    who = Reviewer("c1", OURS)
+    asked = [kept.ask(Question(f"{i:03}", who, b"{}"), 2) for i in range(3)]
+    assert asked == [True, True, False]
+    assert kept.take("c2", [OURS]) is None
+    assert kept.take("c1", ["other"]) is None
+    assert [getattr(kept.take("c1", [OURS]), "id", None) for _ in range(3)] == ["000", "001", None]
+    assert not kept.answer("000", "c2", Answer(b"x", "t")), "another cluster's scheduler does not answer it"
+    assert [kept.answer("000", "c1", Answer(b"x", "t")) for _ in range(2)] == [True, False], "once"
+    assert kept.look("000") == Answer(b"x", "t")
+    service.clock.now_s += ABANDONED_S + 1
+    assert kept.ask(Question("004", who, b"{}"), 1), "those whose askers are gone do not count"
+    assert kept.look("000") is None
+
+
+def test_what_a_reader_may_not_see_is_hidden(tmp_path: Path) -> None:
+    api = ApiServer(tokens={"ada's": ("ada", "")}, allowed={("ada", "create", "placementreviews", "shop")})
+    service = a_service(tmp_path, access=api.access())
+    try:
+        with answering(service, *stopped()).working():
+            answer = ask(service, headers=bearer("ada's"))
+        assert answer.status_code == 201, answer.text
+        told = answer.get_json()["status"]["stopped"]
+        assert told["preemption"]["candidates"][0]["victims"] == ["shop/small", "(hidden)"]
+        assert told["metadata"]["name"] == "web"
+        refused = envelope(ask(service, headers=bearer("bob's")))
+        assert refused["code"] == 401
+        api.allowed = set()
+        api.tokens["eve's"] = ("eve", "")
+        assert envelope(ask(service, headers=bearer("eve's")))["message"] == (
+            'placementreviews.herodotus.dev is forbidden: User "eve" cannot create resource "placementreviews"'
+            ' in API group "herodotus.dev" in the namespace "shop"'
+        )
+    finally:
+        service.store.close()
