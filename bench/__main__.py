@@ -3,6 +3,7 @@
 python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOAD ...]
 python -m bench control-plane [--nodes N] [--pods N] [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
 python -m bench evaluate [SIZE ...]
+python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import algorithm, comparison
+from bench import algorithm, comparison, reviews
 from bench.evaluation import SIZES, Measured, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
@@ -28,6 +29,10 @@ def main() -> int:
     evaluate = rigs.add_parser("evaluate", help="single pods on a full cluster")
     evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
     evaluate.set_defaults(run=_evaluate)
+    asked = rigs.add_parser("reviews", help="what reviews cost the loop")
+    for option, default in (("nodes", 5000), ("pods", 50_000), ("replicas", 1), ("rounds", 3)):
+        asked.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
+    asked.set_defaults(run=_reviews)
     given = parser.parse_args()
     code: int = given.run(given)
     return code
@@ -68,6 +73,16 @@ def _algorithm(given: argparse.Namespace) -> int:
 def _evaluate(given: argparse.Namespace) -> int:
     for name in given.sizes:
         _print_evaluation(name, measure(*SIZES[name]))
+    return 0
+
+
+def _reviews(given: argparse.Namespace) -> int:
+    found = reviews.measure(given.nodes, given.pods, given.replicas, given.rounds)
+    taken = sorted(found.reviews_s)
+    print(f"{len(taken)} reviews of {given.replicas}, median {taken[len(taken) // 2] * 1000:.0f} ms")
+    print(f"{'STEPS':20}{'P50 MS':>10}{'P90 MS':>10}{'P99 MS':>10}{'MAX MS':>10}")
+    for name, steps in (("without reviews", found.alone), ("one after the other", found.reviewed)):
+        print(f"{name:20}" + "".join(f"{steps.ms(share):>10.2f}" for share in (0.5, 0.9, 0.99, 1)))
     return 0
 
 
