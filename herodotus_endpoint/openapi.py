@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from herodotus_endpoint import __version__
 from herodotus_endpoint.kubeapi.resources import (
+    AGREEMENTS,
     BALANCE,
     DECISION,
     EXPLANATION,
@@ -153,6 +154,14 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"{PREFIX}/balances": Operation(
         "listBalances", "Which nodes win, and with which weights others would.", "Balance",
         ("since", "limit", "weights", "profile", "cluster"), (), BALANCE, "list", _READ,
+    ),
+    f"{PREFIX}/agreements": Operation(
+        "listAllAgreements", "How other schedulers' outcomes compare with what was reconstructed, everywhere.",
+        "Agreements", ("since", "profile", "cluster"), (), AGREEMENTS, "list", _READ,
+    ),
+    f"{PREFIX}/namespaces/{{namespace}}/agreements": Operation(
+        "listAgreements", "How other schedulers' outcomes compare with what was reconstructed.", "Agreements",
+        ("since", "profile", "cluster"), (), AGREEMENTS, "list", _READ,
     ),
     f"{PREFIX}/serviceversions": Operation(
         "listServiceVersions", "The version of the service.", "ServiceVersion", (), (), SERVICE_VERSION, "list",

@@ -157,6 +157,7 @@ _SPEC: Final = obj(
     ),
     wokenBy=nullable(anything("The event that ended the pod's wait.")),
     retry=nullable(anything("When a pod that was not placed is tried again.")),
+    reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
     snapshot=obj(
         "The cluster that the attempt saw.",
         generation=integer("The snapshot's generation.", nullable=True),
@@ -237,6 +238,7 @@ SCHEMAS: Final[Json] = {
             preemption=nullable(anything("Where eviction would make room.")),
             postFilters=array("What PostFilter plugins said.", anything("A plugin.")),
             marks=array("What the record does not know.", string("A mark.")),
+            reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
             perNode=array(
                 "Each node on its own, where there are few, or where they are asked for.", anything("A node.")
             ),
@@ -307,6 +309,16 @@ SCHEMAS: Final[Json] = {
             plugins=array("Each score plugin's part.", anything("A plugin.")),
             nodes=array("Each node's wins.", anything("A node.")),
             moves=array("Decisions that other weights would have changed.", anything("A decision.")),
+        ),
+        "Agreements": _top(
+            "Agreements",
+            "How other schedulers' outcomes compare with what was reconstructed.",
+            since=string("From when on."),
+            until=string("When this was asked."),
+            complete=boolean("Whether these are all of the time that was asked for."),
+            schedulers=array("Each scheduler's outcomes by class and cause.", anything("A scheduler.")),
+            disagreements=array("The newest outcomes that do not follow.", anything("An outcome.")),
+            disagreementsOmitted=integer("Those that are not told."),
         ),
         "ServiceVersion": _top(
             "ServiceVersion",

@@ -1,4 +1,4 @@
-"""The answers made of many decisions: which pods wait, where a workload went, which nodes win.
+"""The answers made of many decisions: which pods wait, where a workload went, which nodes win, who agrees.
 
 Owns: routes, parameters, which decisions make up an answer, and how many are read at most. Does not own: documents
 (`herodotus_record`), statements (`store`), who may see what (`questions`).
@@ -29,7 +29,10 @@ from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored
 from herodotus_endpoint.store.listing import Condition
 from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
+from herodotus_record.agreements import Compared, agreements
 from herodotus_record.balance import UnknownPluginError, balance
+from herodotus_record.explain import headline
+from herodotus_record.model import Agreement
 from herodotus_record.pending import Waiting, pending_pods
 from herodotus_record.placements import workload_placement
 
@@ -67,6 +70,8 @@ class Surveys:
             "/namespaces/<namespace>/pendingpods": self.pending,
             "/namespaces/<namespace>/workloadplacements/<workload>": self.workload,
             "/balances": self.balance,
+            "/agreements": self.agreements,
+            "/namespaces/<namespace>/agreements": self.agreements,
         }
 
     def pending(self, namespace: str = "") -> Response:
@@ -119,6 +124,30 @@ class Surveys:
             raise ApiError(400, str(e)) from e
         return json_response(document)
 
+    def agreements(self, namespace: str = "") -> Response:
+        """How the outcomes of other schedulers compare with what was reconstructed; the newest READ disagreements."""
+        parameters.known("since", "profile", "cluster")
+        since_us, profile = self._since(), parameters.text("profile")
+        rows = self._rows(
+            [*self._within(namespace), _COMPARED, *([Condition("profile", (profile,))] if profile else [])]
+        )
+        within = [row for row in rows if row.started_us >= since_us]
+        disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
+        document = agreements(
+            [_compared(row) for row in within],
+            [self._with_headline(row) for row in disagreeing[:READ]],
+            since_us=since_us,
+            until_us=int(self._clock() * 1e6),
+            complete=len(rows) < LOOKED_AT or len(within) < len(rows),
+            omitted=max(0, len(disagreeing) - READ),
+            namespace=namespace,
+        )
+        return json_response(document)
+
+    def _with_headline(self, row: Row) -> Compared:
+        stored = self._questions.decision_by_id(row.namespace, row.decision_id)
+        return replace(_compared(row), headline=None if stored is None else headline(stored.decision, stored.table))
+
     def _with_retry(self, pod: Waiting) -> Waiting:
         stored = self._questions.decision_by_id(pod.namespace, pod.decision_id)
         if stored is None:
@@ -151,6 +180,7 @@ class Surveys:
 
 
 _PLACED: Final = Condition("state", PLACED)
+_COMPARED: Final = Condition("agreement", (None,), negated=True)
 _KINDS: Final = {
     "deployment": "Deployment",
     "replicaset": "ReplicaSet",
@@ -201,6 +231,19 @@ def _waiting(row: Row) -> Waiting:
         attempt=row.attempt,
         started_us=row.started_us,
         message=row.message,
+        decision_id=row.decision_id,
+    )
+
+
+def _compared(row: Row) -> Compared:
+    return Compared(
+        namespace=row.namespace,
+        pod=row.pod,
+        scheduler=row.profile,
+        agreement=row.agreement,
+        cause=row.cause,
+        node=row.node,
+        started_us=row.started_us,
         decision_id=row.decision_id,
     )
 

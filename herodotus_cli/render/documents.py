@@ -23,6 +23,8 @@ def _names(document: dict[str, Any]) -> list[str]:
     kind = document["kind"]
     if kind == "PendingPods":
         return [f"pod/{pod['pod']}" for pod in document["pods"]]
+    if kind == "Agreements":
+        return [f"pod/{outcome['pod']}" for outcome in document["disagreements"]]
     if kind == "Balance":
         return [f"node/{node['node']}" for node in document["nodes"]]
     if kind == "WorkloadPlacement":

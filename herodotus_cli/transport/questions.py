@@ -62,6 +62,11 @@ def balance(*, since_s: float, weights: str, profile: str, decisions: int | None
     return f"{_API}/balances{_query(query)}"
 
 
+def agreements(namespace: str, *, since_s: float, scheduler: str) -> str:
+    """How other schedulers' outcomes compare with what was reconstructed; everywhere where `namespace` is empty."""
+    return f"{_API}/{_within(namespace)}agreements{_query({'since': round(since_s), 'profile': scheduler or None})}"
+
+
 def decisions(namespace: str, *, selector: str = "", limit: int) -> str:
     """The newest decisions; of every namespace where `namespace` is empty. `selector`: of fields."""
     return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, 'fieldSelector': selector or None})}"

@@ -81,6 +81,7 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "surveys.pending": _of("list", "pendingpods"),
     "surveys.workload": _of("get", "workloadplacements", "workload"),
     "surveys.balance": _of("list", "balances"),
+    "surveys.agreements": _of("list", "agreements"),
     "reviews.create": _of("create", "placementreviews"),
     "desk.take": None,
     "desk.answer": None,

@@ -40,6 +40,7 @@ NODE_COMPARISON: Final = Kind("NodeComparison", "nodecomparisons", "nodecomparis
 PENDING: Final = Kind("PendingPods", "pendingpods", "pendingpods", True, ("list",))
 WORKLOAD: Final = Kind("WorkloadPlacement", "workloadplacements", "workloadplacement", True, ("get",))
 BALANCE: Final = Kind("Balance", "balances", "balance", False, ("list",))
+AGREEMENTS: Final = Kind("Agreements", "agreements", "agreements", True, ("list",))
 SERVICE_VERSION: Final = Kind("ServiceVersion", "serviceversions", "serviceversion", False, ("list",))
 REVIEW: Final = Kind("PlacementReview", "placementreviews", "placementreview", True, ("create",))
 KINDS: Final = (
@@ -53,6 +54,7 @@ KINDS: Final = (
     PENDING,
     WORKLOAD,
     BALANCE,
+    AGREEMENTS,
     SERVICE_VERSION,
     REVIEW,
 )

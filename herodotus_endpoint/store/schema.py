@@ -118,6 +118,8 @@ DECISIONS: Final = sa.Table(
     sa.Column("nodes_evaluated", sa.Integer, nullable=False),
     sa.Column("nodes_feasible", sa.Integer, nullable=False),
     sa.Column("message", sa.String, nullable=False),
+    sa.Column("agreement", sa.String, nullable=True),  # of another scheduler's outcome with what was reconstructed
+    sa.Column("cause", sa.String, nullable=True),  # why it does not agree
     sa.Column("frame", sa.LargeBinary, nullable=False),  # see `chains`
     sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame; null: stored before there were chains
     sa.UniqueConstraint("incarnation_id", "sequence"),

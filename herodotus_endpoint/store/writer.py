@@ -345,6 +345,8 @@ def _decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: in
         "nodes_evaluated": d.nodes_evaluated,
         "nodes_feasible": d.nodes_feasible,
         "message": d.message[:MESSAGE_CHARS],
+        "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
+        "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
     }
 
 

@@ -106,6 +106,11 @@ def test_questions_about_several(
             f"{API}/namespaces/shop/workloadplacements/statefulset.db?since=604800",
         ),
         (("balance", "--since", "1h"), f"{API}/balances?since=3600"),
+        (("disagreements", "-A"), f"{API}/agreements?since=86400"),
+        (
+            ("disagreements", "-n", "shop", "--since", "1h", "--scheduler", "batch"),
+            f"{API}/namespaces/shop/agreements?since=3600&profile=batch",
+        ),
         (
             ("balance", "--weights", "A=5, B=0", "--profile", "p", "--decisions", "9"),
             f"{API}/balances?since=86400&weights=A%3D5%2CB%3D0&profile=p&limit=9",

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.render import balance, pending, plain, terminal, workload
+from herodotus_cli.render import balance, disagreements, pending, plain, terminal, workload
 from herodotus_cli.render.blocks import View
-from herodotus_record.model import Owner, Retry
+from herodotus_record.agreements import Compared, agreements
+from herodotus_record.model import Agreement, Cause, Owner, Retry
+from herodotus_record.wording import CAUSES
 from tests.builders import MONDAY_US, a_table, bound
 from tests.cli.scenes import NODES, POINTS, REJECTED, USED, a_pending, a_placed
 from tests.cli.test_screens import VIEWS, expect
@@ -66,6 +68,43 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found.stored(*frames)
     yield found
     found.store.close()
+
+
+def an_outcome(
+    i: int, agreement: Agreement, cause: Cause | None = None, scheduler: str = "default-scheduler"
+) -> Compared:
+    ours = "On worker-3, by default-scheduler. The evaluation puts worker-7 21 points ahead (NodeResourcesFit +14)"
+    return Compared(
+        namespace="shop",
+        pod=f"checkout-7d9f8c6b5d-{i:02}",
+        scheduler=scheduler,
+        agreement=agreement.value,
+        cause=cause.value if cause else None,
+        node="worker-3",
+        started_us=NOON_US - i * 60 * SECOND_US,
+        decision_id=f"id-{i}",
+        headline=f"{ours}: {CAUSES[cause]}." if cause and i % 2 else None,
+    )
+
+
+@pytest.mark.parametrize("view", ["piped", "80", "200"])
+def test_disagreements_are_as_recorded(view: str) -> None:
+    outcomes = [an_outcome(i, Agreement.AGREE) for i in range(190)]
+    outcomes += [an_outcome(i, Agreement.IN_WINDOW, scheduler="batch") for i in range(3)]
+    told = [an_outcome(i, Agreement.DISAGREE, cause) for i, cause in enumerate((Cause.SAMPLING, Cause.STALE_VIEW) * 12)]
+    document = agreements(
+        [*outcomes, *told, an_outcome(99, Agreement.UNKNOWN, Cause.NOT_WATCHED)],
+        told,
+        since_us=NOON_US - 86_400 * SECOND_US,
+        until_us=NOON_US,
+        complete=True,
+        omitted=2,
+    )
+    seen = View(NOW, VIEWS[view].width)
+    blocks = disagreements.screen(document, seen)
+    text = plain.text(blocks, seen) if seen.piped else terminal.text(blocks, seen, color=False)
+    expect(f"disagreements.{view}", text)
+    assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])

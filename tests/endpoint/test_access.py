@@ -66,6 +66,8 @@ ROUTES = {
         f"{SHOP}/nodecomparisons/{POD}?a=worker-1&b=worker-2", ("get", "nodecomparisons", "shop")
     ),
     f"{API}/namespaces/<namespace>/pendingpods": Row(f"{SHOP}/pendingpods", ("list", "pendingpods", "shop")),
+    f"{API}/namespaces/<namespace>/agreements": Row(f"{SHOP}/agreements", ("list", "agreements", "shop")),
+    f"{API}/agreements": Row(f"{API}/agreements", ("list", "agreements", "")),
     f"{API}/pendingpods": Row(f"{API}/pendingpods", ("list", "pendingpods", "")),
     f"{API}/namespaces/<namespace>/workloadplacements/<workload>": Row(
         f"{SHOP}/workloadplacements/replicaset.checkout", ("get", "workloadplacements", "shop")

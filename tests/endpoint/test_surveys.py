@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.model import Decision, Owner, Retry
+from herodotus_record.model import Agreement, Cause, Decision, Owner, Reconstruction, Retry, Source
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
 
@@ -129,3 +129,34 @@ def test_pods_and_nodes_are_compared(served: Service) -> None:
 def test_what_is_refused(served: Service, path: str, query: dict[str, str], code: int, words: str) -> None:
     status = served.error(f"{API}/{path}", **query)
     assert (status["code"], status["message"].startswith(words)) == (code, True), status["message"]
+
+
+def test_outcomes_of_other_schedulers_are_counted_and_the_ones_that_do_not_follow_are_told(service: Service) -> None:
+    source = replace(THEN.key, source=Source.RECONSTRUCTED)
+    agrees = replace(THEN, key=source, reconstruction=Reconstruction(Agreement.IN_WINDOW, None, -1))
+    otherwise = Reconstruction(Agreement.DISAGREE, Cause.SAMPLING)
+    other = replace(OTHER, key=replace(OTHER.key, source=Source.RECONSTRUCTED), reconstruction=otherwise)
+    service.stored(rows(TABLE), FIRST, agrees, other, SECRET)  # FIRST and SECRET are our own: nothing to compare
+    document = service.get(f"{API}/agreements")
+    assert document["complete"]
+    assert document["schedulers"] == [
+        {
+            "scheduler": THEN.scheduler.profile,
+            "outcomes": 2,
+            "agree": 0,
+            "agreeInWindow": 1,
+            "disagree": 1,
+            "unknown": 0,
+            "causes": {"sampling": 1},
+        }
+    ]
+    (told,) = document["disagreements"]
+    assert (told["namespace"], told["pod"], told["node"], told["cause"]) == (
+        "shop",
+        OTHER.pod.name,
+        "worker-1",
+        "sampling",
+    )
+    assert told["headline"].endswith("it need not have looked at every node (percentageOfNodesToScore).")
+    assert service.get(f"{API}/namespaces/vault/agreements")["schedulers"] == []
+    assert service.get(f"{API}/agreements", profile="another")["schedulers"] == []
