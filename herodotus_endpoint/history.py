@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from herodotus_endpoint import parameters
-from herodotus_endpoint.store import Involved, NodeFacts
+from herodotus_endpoint.store import Involved, NodeFacts, Share
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.reader import LOOKED_AT
 from herodotus_endpoint.store.rollups import BUCKET_US
@@ -24,6 +24,7 @@ from herodotus_record import reasons
 from herodotus_record.explain import Json, margin, state, weighted
 from herodotus_record.model import API_VERSION, Evaluation, Reason
 from herodotus_record.one_node import rejections
+from herodotus_record.placements import kept_getting
 from herodotus_record.units import timestamp
 
 DEFAULT_WINDOW_S = 24 * 3600
@@ -59,9 +60,9 @@ def window_document(over: Window) -> Json:
     }
 
 
-def node_history(node: str, over: Window, facts: NodeFacts, recent: Sequence[Involved]) -> Json:
-    """The document of kind NodeHistory."""
-    c = facts.counters
+def node_history(node: str, over: Window, facts: NodeFacts, share: Share, recent: Sequence[Involved]) -> Json:
+    """The document of kind NodeHistory. `share`: of all nodes over the same window."""
+    c, kept = facts.counters, kept_getting(facts.decided)
     workloads = facts.workloads.most_common()
     return {
         "apiVersion": API_VERSION,
@@ -96,6 +97,9 @@ def node_history(node: str, over: Window, facts: NodeFacts, recent: Sequence[Inv
         "lost": _lost(c),
         "workloads": [_workload(name, count) for name, count in workloads[:WORKLOADS]],
         "workloadsOmitted": len(workloads) - len(workloads[:WORKLOADS]),
+        "share": {"placements": share.placements, "nodes": share.nodes},
+        "keepsGetting": kept[:WORKLOADS],
+        "keepsGettingOf": sum(row["placements"] for row in kept),
         "recent": [_recent(involved) for involved in recent],
         "recentOf": LOOKED_AT,
     }

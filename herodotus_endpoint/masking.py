@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from herodotus_endpoint.store import Involved, NodeFacts, Stored
 from herodotus_record.model import Decision, FilterColumn, PluginVerdict, Preemption, Reason, Verdict
+from herodotus_record.placements import Tally
 from herodotus_record.reviews import Reviewed
 
 HIDDEN: Final = "(hidden)"  # no Kubernetes name can be this
@@ -44,7 +46,7 @@ class Sight:
 def namespaces_in(value: Stored | Involved | NodeFacts | Reviewed) -> frozenset[str]:
     """Every namespace that the value tells of."""
     if isinstance(value, NodeFacts):
-        return frozenset(name.partition("/")[0] for name in value.workloads if "/" in name)
+        return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
     names = _pods(value.decision)
     return frozenset(name.partition("/")[0] for name in names) | {value.decision.pod.namespace}
 
@@ -59,7 +61,7 @@ def masked(value: Value, sight: Sight) -> Value:
 def _changed(value: Stored | Involved | NodeFacts | Reviewed, sight: Sight) -> dict[str, Any]:
     """The fields that hide something."""
     if isinstance(value, NodeFacts):
-        return {"workloads": _workloads(value.workloads, sight)}
+        return {"workloads": _workloads(value.workloads, sight), "decided": _decided(value.decided, sight)}
     hidden = {name for name in _pods(value.decision) if not sight.sees(name.partition("/")[0])}
     outcomes = tuple(replace(o, message=_text(o.message, hidden)) for o in value.outcomes)
     return {"decision": _decision(value.decision, hidden, sight), "outcomes": outcomes}
@@ -123,9 +125,24 @@ def _workloads(counts: Counter[str], sight: Sight) -> Counter[str]:
     """Those that are hidden are one."""
     shown: Counter[str] = Counter()
     for name, count in counts.items():
-        namespace, slash, _ = name.partition("/")
-        shown[name if not slash or sight.sees(namespace) else HIDDEN] += count
+        shown[_workload(name, sight)] += count
     return shown
+
+
+def _decided(decided: Mapping[str, Mapping[str, Tally]], sight: Sight) -> dict[str, dict[str, Tally]]:
+    """What decided for those that are hidden is told together."""
+    shown: dict[str, dict[str, Tally]] = {}
+    for name, by in decided.items():
+        mine = shown.setdefault(_workload(name, sight), {})
+        for reason, tally in by.items():
+            mine[reason] = tally.plus(mine[reason]) if reason in mine else tally
+    return shown
+
+
+def _workload(name: str, sight: Sight) -> str:
+    """The name, or what stands for those that are not seen; `other` has no namespace."""
+    namespace, slash, _ = name.partition("/")
+    return name if not slash or sight.sees(namespace) else HIDDEN
 
 
 def _text(text: str, hidden: set[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from herodotus_endpoint import documents, history, parameters, placing
+from herodotus_endpoint import documents, history, parameters
 from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX
 from herodotus_endpoint.questions import Questions
@@ -69,14 +69,14 @@ class Queries:
         parameters.name(node, "the node's name")
         cluster = parameters.text("cluster")
         over = history.asked(self._clock)
-        facts = self._questions.node_facts(node, cluster=cluster, from_bucket=bucket_of(over.from_us))
+        since = bucket_of(over.from_us)
+        facts = self._questions.node_facts(node, cluster=cluster, from_bucket=since)
         if facts is None:
             details = {"name": node, "kind": "nodehistories", "similar": self._questions.similar_nodes(node)}
             raise ApiError(404, f'no decision considered node "{node}"', details=details)
         recent = self._questions.recent_of_node(node, cluster=cluster)
-        document = history.node_history(node, over, facts, recent)
-        document["share"] = placing.share(self._questions, bucket_of(over.from_us))
-        return json_response(document | placing.kept_by(self._questions, node, over.from_us))
+        share = self._questions.share(cluster=cluster, from_bucket=since)
+        return json_response(history.node_history(node, over, facts, share, recent))
 
     def incarnations(self) -> Response:
         """The scheduler processes heard of, and what of their sequences is missing."""

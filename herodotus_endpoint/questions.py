@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from herodotus_endpoint.masking import Sight, Value, masked, namespaces_in
-from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Store, Stored
+from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Share, Store, Stored
 from herodotus_endpoint.store.listing import Listing
 from herodotus_record.reviews import Reviewed
 
@@ -50,6 +50,10 @@ class Questions:
     def node_facts(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeFacts | None:
         """As `Reader.node_facts`."""
         return self._seen(self._reader.node_facts(node, cluster=cluster, from_bucket=from_bucket))
+
+    def share(self, *, cluster: str = "", from_bucket: int = 0) -> Share:
+        """As `Reader.share`: sums that name nobody."""
+        return self._reader.share(cluster=cluster, from_bucket=from_bucket)
 
     def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:
         """As `Reader.recent_of_node`."""

@@ -203,9 +203,9 @@ _HISTORY: Final = {
     "workloadsOmitted": integer("Workloads that are left out."),
     "recent": array("The last decisions that had it in their table.", anything("A decision.")),
     "recentOf": integer("Decisions that were looked at for those."),
-    "share": anything("Its part of what was chosen, and of all nodes."),
-    "keepsGetting": array("Workloads that it gets more of than others do.", anything("A workload.")),
-    "keepsGettingOf": integer("Decisions that were looked at for those."),
+    "share": anything("What all nodes got, and how many nodes there were in the hour with the most."),
+    "keepsGetting": array("The workloads that went to it most, and what decided that.", anything("A workload.")),
+    "keepsGettingOf": integer("Placements of those and of others, as far as what decided them was counted."),
 }
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from herodotus_record.explain import margin
 from herodotus_record.model import API_VERSION, Decision, Path
@@ -34,6 +34,18 @@ class Why:
 
     by: str
     points: int | None
+
+
+class Tally(NamedTuple):
+    """Placements that one reason decided: how many, and the points ahead in sum, None where nothing was ahead."""
+
+    times: int
+    points: int | None
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        known = [points for points in (self.points, other.points) if points is not None]
+        return Tally(self.times + other.times, sum(known) if known else None)
 
 
 @dataclass(frozen=True)
@@ -100,21 +112,25 @@ def tally(placements: Iterable[Placement]) -> Json:
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
-def kept_getting(placements: Sequence[Placement]) -> list[Json]:
-    """The workloads of a node's placements, the most frequent first, with what decided for them."""
-    by_workload: dict[str, list[Placement]] = {}
-    for p in placements:
-        by_workload.setdefault(p.workload, []).append(p)
-    most = sorted(by_workload.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [
+def kept_getting(decided: Mapping[str, Mapping[str, Tally]]) -> list[Json]:
+    """The workloads that a node got, the most frequent first, with what decided for them.
+
+    `decided`: by workload and reason.
+    """
+    rows = [
         {
             "workload": workload,
-            "placements": len(members),
-            "decidedBy": tally(members),
-            "meanMargin": _mean_margin(members),
+            "placements": sum(tally.times for tally in by.values()),
+            "decidedBy": {reason: t.times for reason, t in sorted(by.items(), key=lambda r: (-r[1].times, r[0]))},
+            "meanMargin": _mean([t for t in by.values() if t.points is not None]),
         }
-        for workload, members in most
+        for workload, by in decided.items()
     ]
+    return sorted(rows, key=lambda row: (-row["placements"], row["workload"]))
+
+
+def _mean(tallies: Sequence[Tally]) -> float | None:
+    return sum(t.points or 0 for t in tallies) / sum(t.times for t in tallies) if tallies else None
 
 
 def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapping[str, int], nodes_total: int) -> str:

@@ -87,8 +87,10 @@ def _copy(file: Path, copies: int) -> None:
             own = "id" if table == "incarnations" else "incarnation_id"
             connection.execute(f"INSERT INTO {table} ({into}) SELECT {values} FROM {table} WHERE {own} = 1")
         connection.commit()
+    names = _columns(connection, "rollups")
+    values = ", ".join("bucket - ?" if name == "bucket" else name for name in names)
     connection.executemany(
-        "INSERT INTO rollups SELECT bucket - ?, cluster, profile, part, ingested_us, counters FROM rollups"
+        f"INSERT INTO rollups ({', '.join(names)}) SELECT {values} FROM rollups"
         " WHERE bucket = (SELECT max(bucket) FROM rollups)",
         [(hour,) for hour in range(1, HOURS)],
     )

@@ -132,7 +132,10 @@ def _lost(lost: Json) -> str:
 
 
 def _kept(answer: Json, view: View) -> list[Block]:
-    """Which workloads the node keeps getting, and what decided for it, in its newest placements."""
+    """Which workloads the node keeps getting, and what decided for it.
+
+    Of its newest placements alone where others were stored before the service counted what decided.
+    """
     kept = answer.get("keepsGetting") or []
     shown = kept if view.piped or view.wide else kept[:_NAMED]
     rows = []

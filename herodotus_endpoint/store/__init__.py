@@ -14,7 +14,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.engine import Database, StoreError, StoreUnavailableError
-from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.postgresql import Postgresql
@@ -36,6 +36,7 @@ __all__ = [
     "Pruner",
     "Pruning",
     "Receipt",
+    "Share",
     "Sizes",
     "Store",
     "StoreError",

@@ -33,15 +33,19 @@ from herodotus_record.model import (
     Decision,
     Evaluation,
     FilterColumn,
+    Path,
     Reason,
     ScoreColumn,
     empty_column,
 )
+from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, Tally
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
+NO_TALLY: Final = Tally(0, None)
 _NO_TOTAL: Final = np.iinfo(np.int64).min
+_UNCONTESTED: Final = {Path.ONLY_FEASIBLE: ONLY, Path.NOMINATED: NOMINATED}
 
 
 class Name(NamedTuple):
@@ -104,11 +108,12 @@ class Sum:
 
 @dataclass
 class Counted:
-    """Counters in slot order, and how often a workload went to a slot. Complete after `finish`."""
+    """Counters in slot order, and how often a workload went to a slot and why. Complete after `finish`."""
 
     slots: int
     columns: dict[Name, Ints] = field(default_factory=dict)
     workloads: dict[tuple[str, int], int] = field(default_factory=dict)
+    decided: dict[tuple[str, str, int], Tally] = field(default_factory=dict)  # by workload, reason and slot
     _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
 
     def count(self, decision: Decision) -> None:
@@ -126,8 +131,11 @@ class Counted:
             self._bump(Name("chosen"), decision.chosen)
             key = (workload(decision), decision.chosen)
             self.workloads[key] = self.workloads.get(key, 0) + 1
-        if len(decision.totals):
-            self._scores(run, decision)
+        contest = self._scores(run, decision) if len(decision.totals) else None
+        if decision.chosen is not None:
+            by, points = contest or (_UNCONTESTED.get(decision.path, UNSCORED), None)
+            reason = (workload(decision), by, decision.chosen)
+            self.decided[reason] = Tally(1, points).plus(self.decided.get(reason, NO_TALLY))
 
     def finish(self) -> None:
         """Count what is still gathered."""
@@ -135,23 +143,26 @@ class Counted:
             self._end(run)
         self._runs.clear()
 
-    def _scores(self, run: _Run, decision: Decision) -> None:
+    def _scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
+        """Add its scores. What decided and by how many points, where it was a contest."""
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
             run.normalized.setdefault(s.plugin, Sum()).add(s.normalized)
         if decision.chosen is not None and np.count_nonzero(run.feasible) > 1:
-            self._contest(run, decision, decision.chosen, scores)
+            return self._contest(run, decision, decision.chosen, scores)
+        return None
 
-    def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> None:
-        """The chosen node against the next best."""
+    def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
+        """The chosen node against the next best: the plugin that carried it, or TIE, and how far it is ahead."""
         totals = as_numpy(decision.totals)
         others = run.feasible.copy()
         others[chosen] = False
         next_best = int(np.argmax(np.where(others, totals, _NO_TOTAL)))
         self._bump(Name("lost"), chosen, -1)  # the run counts every feasible node as one that lost
         self._bump(Name("won"), chosen)
-        self._bump(Name("lead"), chosen, int(totals[chosen]) - int(totals[next_best]))
+        points = int(totals[chosen]) - int(totals[next_best])
+        self._bump(Name("lead"), chosen, points)
         run.chosen_totals += int(totals[chosen])
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
@@ -159,8 +170,9 @@ class Counted:
         tied = np.count_nonzero(as_numpy(decision.rank) == 1) > 1
         if tied or not shares or shares[0][0] >= 0:
             self._bump(Name("tied"), chosen)
-        else:
-            self._bump(Name("carried", shares[0][1]), chosen)
+            return TIE, points
+        self._bump(Name("carried", shares[0][1]), chosen)
+        return shares[0][1], points
 
     def _end(self, run: _Run) -> None:
         """Count a run: what its decisions share times their number, and the sums of their scores."""

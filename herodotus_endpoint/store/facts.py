@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_record.model import Decision, NodeTable, Outcome
+from herodotus_record.placements import Tally
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,16 @@ class NodeFacts:
 
     counters: Counter[Name]
     workloads: Counter[str]
+    decided: Mapping[str, Mapping[str, Tally]]  # by workload and reason, of placements whose reason was counted
     first_bucket: int | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What all nodes got together, and how many there were in the hour with the most."""
+
+    placements: int
+    nodes: int
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded
-from herodotus_endpoint.store.rollups import Rollup
+from herodotus_endpoint.store.rollups import WHOLE, Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS
 
 UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
@@ -98,7 +98,8 @@ class Listing:
             place = {name: i for i, name in enumerate(wanted)}
             place_of = {row.id: place[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
-            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket)
+            parts = {WHOLE, *map(part_of, place_of)}
+            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket, ROLLUPS.c.part.in_(parts))
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add(sums, place_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]

@@ -91,9 +91,7 @@ def _forget_workloads(writer: Writer, what: Purge) -> None:
             blobs = connection.execute(statement).all()
             for blob in blobs:
                 rollup = Rollup.unpack(blob.counters)
-                kept = {w: n for w, n in rollup.workloads.items() if not w.startswith(f"{what.namespace}/")}
-                if len(kept) < len(rollup.workloads):
-                    rollup.workloads = kept
+                if rollup.forget(what.namespace):
                     at = sa.tuple_(*keys) == sa.tuple_(*map(sa.literal, blob[:4]))
                     connection.execute(ROLLUPS.update().where(at).values(counters=rollup.pack()))
         if not blobs:

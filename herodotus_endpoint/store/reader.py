@@ -17,11 +17,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.chains import unpack
-from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
-from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Sizes, Stored
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
 from herodotus_endpoint.store.noderows import slot_at
-from herodotus_endpoint.store.rollups import WHOLE, of_node, part_of
+from herodotus_endpoint.store.rollups import WHOLE, NodeSums, part_of
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -132,18 +131,27 @@ class Reader:
             statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)
-            counters: Counter[Name] = Counter()
-            workloads: Counter[str] = Counter()
-            first: int | None = None
-            for row in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
-                for node_id in ids:
-                    more, more_workloads = of_node(row.counters, node_id)
-                    first = row.bucket if first is None and more else first
-                    for name, value in more.items():
-                        counters[name] += value
-                    for workload, times in more_workloads.items():
-                        workloads[workload] += times
-        return NodeFacts(counters, workloads, first)
+            sums, first = NodeSums(ids), None
+            for bucket, blob in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
+                if sums.add(blob) and first is None:
+                    first = bucket
+        return NodeFacts(sums.counters, sums.workloads, sums.decided, first)
+
+    def share(self, *, cluster: str = "", from_bucket: int = 0) -> Share:
+        """What all nodes got since a bucket, and how many nodes there were in the hour with the most."""
+        r = ROLLUPS.c
+        sums = sa.select(r.bucket, r.cluster, sa.func.sum(r.chosen), sa.func.sum(r.nodes))
+        sums = sums.where(r.bucket >= from_bucket).group_by(r.bucket, r.cluster, r.profile)
+        if cluster:
+            sums = sums.where(r.cluster == cluster)
+        placements, in_cluster, in_hour = 0, Counter[tuple[int, str]](), Counter[int]()
+        with self._snapshot() as connection:
+            for bucket, of, chosen, nodes in connection.execute(sums):
+                placements += int(chosen)
+                in_cluster[bucket, of] = max(in_cluster[bucket, of], int(nodes))  # profiles share their nodes
+        for (bucket, _), nodes in in_cluster.items():
+            in_hour[bucket] += nodes
+        return Share(placements, max(in_hour.values(), default=0))
 
     def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:
         """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT."""

@@ -3,23 +3,26 @@
 Owns: the blob's layout, adding to it, reading one node out of it. Does not own: what is counted (`counters`), SQL.
 
 Layout: MessagePack, zstd-compressed: the dense node ids, each counter as a column in that order in the narrowest type
-that holds it, and per workload how often it went to a node.
+that holds it, per workload how often it went to a node, and per workload what decided that how often.
 
 Invariant: a column has one entry a node of `nodes`; a node's entries are the sums over the decisions of the bucket.
 """
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_endpoint.store.counters import OTHER, Counted, Ints, Name
+from herodotus_endpoint.store.counters import NO_TALLY, OTHER, Counted, Ints, Name
 from herodotus_record import codec
+from herodotus_record.placements import Tally
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, read in a tenth of a second
@@ -35,6 +38,7 @@ class Packed(msgspec.Struct):
     nodes: bytes
     counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
     workloads: dict[str, dict[int, int]]
+    decided: dict[str, dict[str, dict[int, Tally]]] = {}  # workload -> reason -> node; not there before it was counted
 
 
 @dataclass
@@ -44,6 +48,7 @@ class Rollup:
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     columns: dict[Name, NDArray[Any]] = field(default_factory=dict)
     workloads: dict[str, dict[int, int]] = field(default_factory=dict)
+    decided: dict[str, dict[str, dict[int, Tally]]] = field(default_factory=dict)
 
     def add(self, counted: Counted, node_ids: Ints) -> None:
         """Add what was counted by slot. `node_ids`: the node in each slot, 0 where the slot is free."""
@@ -60,12 +65,32 @@ class Rollup:
                     workload = OTHER
                 nodes = self.workloads.setdefault(workload, {})
                 nodes[int(node_ids[slot])] = nodes.get(int(node_ids[slot]), 0) + count
+        for (workload, by, slot), tally in counted.decided.items():
+            if slot < len(node_ids) and node_ids[slot]:
+                if workload not in self.decided and len(self.decided) >= MAX_WORKLOADS:
+                    workload = OTHER
+                tallies = self.decided.setdefault(workload, {}).setdefault(by, {})
+                tallies[int(node_ids[slot])] = tally.plus(tallies.get(int(node_ids[slot]), NO_TALLY))
+
+    def forget(self, namespace: str) -> bool:
+        """Take the names of a namespace's workloads out; whether there were any."""
+        before = len(self.workloads) + len(self.decided)
+        self.workloads = {w: n for w, n in self.workloads.items() if not w.startswith(f"{namespace}/")}
+        self.decided = {w: by for w, by in self.decided.items() if not w.startswith(f"{namespace}/")}
+        return len(self.workloads) + len(self.decided) < before
+
+    @property
+    def chosen(self) -> int:
+        """How often its nodes were chosen, all together."""
+        column = self.columns.get(Name("chosen"))
+        return 0 if column is None else int(column.sum())
 
     def pack(self) -> bytes:
         """The bucket as a blob."""
         missing = {name: len(self.nodes) - len(values) for name, values in self.columns.items()}
         columns = ((name, codec.column(np.pad(v, (0, missing[name])))) for name, v in self.columns.items())
-        packed = Packed(self.nodes.tobytes(), [(*name, c.typecode, c.tobytes()) for name, c in columns], self.workloads)
+        entries = [(*name, str(c.typecode), c.tobytes()) for name, c in columns]
+        packed = Packed(self.nodes.tobytes(), entries, self.workloads, self.decided)
         return codec.compress(msgspec.msgpack.encode(packed))
 
     @classmethod
@@ -76,7 +101,7 @@ class Rollup:
             Name(counter, plugin, detail): np.frombuffer(raw, np.dtype(code))
             for counter, plugin, detail, code, raw in packed.counters
         }
-        return cls(np.frombuffer(packed.nodes, np.int32), columns, packed.workloads)
+        return cls(np.frombuffer(packed.nodes, np.int32), columns, packed.workloads, packed.decided)
 
     def _places(self, node_ids: Ints) -> Ints:
         """Where each node stands in the columns; new ones are appended."""
@@ -100,18 +125,42 @@ class Rollup:
         return column
 
 
-def of_node(blob: bytes, node_id: int) -> tuple[dict[Name, int], dict[str, int]]:
-    """One node's counters and workloads in a blob; empty when it does not have the node. Nothing else is unpacked."""
-    packed = _packed(blob)
-    (place,) = np.flatnonzero(np.frombuffer(packed.nodes, np.int32) == node_id)[:1].tolist() or (None,)
-    if place is None:
-        return {}, {}
-    counters = {}
-    for counter, plugin, detail, code, raw in packed.counters:
-        width = len(raw) * 4 // len(packed.nodes)
-        entry = raw[place * width : (place + 1) * width]
-        counters[Name(counter, plugin, detail)] = int.from_bytes(entry, sys.byteorder, signed=code.islower())
-    return counters, {w: n[node_id] for w, n in packed.workloads.items() if node_id in n}
+@dataclass
+class NodeSums:
+    """What blobs hold of some nodes, added up."""
+
+    node_ids: Sequence[int]
+    counters: Counter[Name] = field(default_factory=Counter)
+    workloads: Counter[str] = field(default_factory=Counter)
+    decided: dict[str, dict[str, Tally]] = field(default_factory=dict)
+
+    def add(self, blob: bytes) -> bool:
+        """Add one blob; whether it holds one of the nodes. No other node's counters are looked at."""
+        packed = _packed(blob)
+        nodes = np.frombuffer(packed.nodes, np.int32)
+        held = [(node_id, place) for node_id in self.node_ids for place in np.flatnonzero(nodes == node_id).tolist()]
+        for node_id, place in held:
+            self._add(packed, node_id, place)
+        return bool(held)
+
+    def _add(self, packed: Packed, node_id: int, place: int) -> None:
+        counters = self.counters
+        for counter, plugin, detail, code, raw in packed.counters:
+            entry = _ENTRIES[code]
+            (value,) = entry.unpack_from(raw, place * entry.size)
+            name = (counter, plugin, detail)
+            if name in counters:
+                counters[name] += value  # type: ignore[index]  # equals the Name that is there
+            else:
+                counters[Name(*name)] = value
+        for workload, times in packed.workloads.items():
+            if node_id in times:
+                self.workloads[workload] += times[node_id]
+        for workload, by in packed.decided.items():
+            for reason, tallies in by.items():
+                if node_id in tallies:
+                    mine = self.decided.setdefault(workload, {})
+                    mine[reason] = tallies[node_id].plus(mine.get(reason, NO_TALLY))
 
 
 def part_of(node_id: int) -> int:
@@ -135,3 +184,4 @@ def bucket_of(started_us: int) -> int:
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Packed)
+_ENTRIES: Final = {code: Struct(f"={code}") for code in "BbHhiq"}  # a column's entry by its type code

@@ -176,5 +176,8 @@ ROLLUPS: Final = sa.Table(
     sa.Column("part", sa.Integer, primary_key=True),  # of the nodes; -1: all, stored before there were parts
     sa.Column("ingested_us", sa.BigInteger, nullable=False),  # of the newest decision in it
     sa.Column("counters", sa.LargeBinary, nullable=False),
+    sa.Column("nodes", sa.Integer, nullable=False, server_default="0"),  # how many it counts
+    sa.Column("chosen", sa.BigInteger, nullable=False, server_default="0"),  # how often one of them was
     sa.Index("rollups_by_part", "part", "bucket"),  # a node's history
+    sa.Index("rollups_in_sum", "bucket", "cluster", "profile", "nodes", "chosen"),  # all nodes', without their blobs
 )

@@ -299,7 +299,7 @@ class Writer:
                 for part, node_ids in split(share.node_ids).items():
                     rollups.setdefault(part, Rollup()).add(share.counted, node_ids)
                 self._mark_considered(connection, share)
-            rows = {part: {"ingested_us": batch.now_us, "counters": r.pack()} for part, r in rollups.items()}
+            rows = {part: _rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
             fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
             if fresh:
                 connection.execute(ROLLUPS.insert(), fresh)
@@ -347,6 +347,15 @@ def _decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: in
         "message": d.message[:MESSAGE_CHARS],
         "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
         "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
+    }
+
+
+def _rollup_row(rollup: Rollup, now_us: int) -> Row:
+    return {
+        "ingested_us": now_us,
+        "counters": rollup.pack(),
+        "nodes": len(rollup.nodes),
+        "chosen": rollup.chosen,
     }
 
 

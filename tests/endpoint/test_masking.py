@@ -26,6 +26,7 @@ from herodotus_record.model import (
     Reason,
     Verdict,
 )
+from herodotus_record.placements import TIE, Tally
 from tests.builders import a_decision, a_table, bound
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -82,9 +83,15 @@ def test_who_may_see_it_is_shown_the_value_itself(sight: Sight) -> None:
 
 
 def test_a_nodes_history_counts_what_it_hides() -> None:
-    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), None)
+    decided = {w: {TIE: Tally(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))}
+    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, None)
     assert namespaces_in(facts) == {"shop", "ci", "dev"}
     assert masked(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
+    assert {w: by[TIE] for w, by in masked(facts, SHOP).decided.items()} == {
+        "shop/Job/a": (2, 2),
+        HIDDEN: (7, 7),
+        "other": (5, 5),
+    }
 
 
 def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:

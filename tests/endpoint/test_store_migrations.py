@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_endpoint.store import Store, sqlite_url
+from herodotus_endpoint.store import Share, Store, sqlite_url
 from herodotus_record import codec
 from tests.builders import CORDONED, INCARNATION, a_decision, a_table, bound
 
@@ -47,6 +47,7 @@ def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None
         assert facts.counters[("considered", "", "")] == 4, (
             "three of before, in a bucket of the old form, and a new one"
         )
+        assert store.reader.share() == Share(placements=4, nodes=3)
         assert Counter(row.state for row in store.reader.decisions(limit=9)) == {"Bound": 2, "Binding": 2}
     finally:
         store.close()

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from herodotus_record.balance import UnknownPluginError, balance
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from herodotus_record.pending import Waiting, dominant, pending_pods
-from herodotus_record.placements import NOMINATED, ONLY, TIE, Placement, Why, kept_getting, why, workload_placement
+from herodotus_record.placements import (
+    NOMINATED,
+    ONLY,
+    TIE,
+    Placement,
+    Tally,
+    Why,
+    kept_getting,
+    why,
+    workload_placement,
+)
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, a_decision, a_table
 
 SECOND_US = 1_000_000
@@ -123,15 +133,19 @@ def test_a_workload_is_added_up_by_node() -> None:
 
 
 def test_a_node_keeps_getting_what_it_gets_most() -> None:
-    pods = [placed("a", "worker-1"), placed("b", "worker-1", TIE, 0)]
-    assert kept_getting(pods) == [
-        {
-            "workload": "shop/Deployment/web",
-            "placements": 2,
-            "decidedBy": {"NodeResourcesFit": 1, TIE: 1},
-            "meanMargin": 2.0,
-        }
-    ]
+    decided = {
+        "shop/Job/a": {ONLY: Tally(1, None)},
+        "shop/Deployment/web": {TIE: Tally(1, 0), "NodeResourcesFit": Tally(2, 9), ONLY: Tally(1, None)},
+    }
+    web, job = kept_getting(decided)
+    assert web == {
+        "workload": "shop/Deployment/web",
+        "placements": 4,
+        "decidedBy": {"NodeResourcesFit": 2, TIE: 1, ONLY: 1},
+        "meanMargin": 3.0,
+    }
+    assert list(web["decidedBy"]) == ["NodeResourcesFit", ONLY, TIE], "the most first, then by name"
+    assert (job["workload"], job["meanMargin"]) == ("shop/Job/a", None)
 
 
 POINT = st.integers(0, 100)
