@@ -14,8 +14,8 @@ import sqlalchemy as sa
 import zstandard
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 STEP = 200  # blobs in memory at a time
 KEYS = ("bucket", "cluster", "profile", "part")
