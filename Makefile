@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin reliability churn bench-store crash clean
+.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin reliability churn bench-store crash fuzz clean
 
 test: $(STAMP) lint types unit
 
@@ -79,6 +79,11 @@ bench-store: $(STAMP)
 # The decisions service killed 50 times under load, on SQLite and on PostgreSQL.
 crash: $(STAMP)
 	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
+
+# Made-up requests for an hour: what the document allows, frames, and ingest over HTTP. docs/reliability.md: the last one.
+fuzz: $(STAMP)
+	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-1000} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
+		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -177,7 +177,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
 _INGEST: Final = {
     "operationId": "ingest",
     "description": "Store a batch of frames; 200 after the commit.",
-    "requestBody": {"required": True, "content": {codec.CONTENT_TYPE: {"schema": {"type": "string"}}}},
+    "requestBody": {
+        "required": True,
+        "content": {codec.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    },
     "parameters": [
         {"name": "Content-Encoding", "in": "header", "schema": {"type": "string", "enum": ["zstd", "identity"]}}
     ],
@@ -193,13 +196,20 @@ _DESK: Final = "/ingest/v1/reviews"
 _SENDERS_FAIL: Final = (400, 401, 403, 429, 503)
 
 
+_RECEIPT: Final = {
+    "type": "object",
+    "required": ["accepted", "duplicates", "decisions", "outcomes", "gaps", "nodeRows"],
+    "additionalProperties": {"type": "integer", "minimum": 0},
+}
+
+
 def document() -> Json:
     """The whole surface."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
     paths |= _desk()
     failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503)}
-    stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": _RECEIPT}}}}
     paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
     return _document("Herodotus decisions service", __version__, paths)
 

@@ -1,14 +1,15 @@
 """gunicorn, started from Python: listening sockets, worker processes with threads, a graceful end.
 
-Owns: sockets, the server's settings, what happens in a worker before the first request. Does not own: routes (`app`),
-flags (`options`).
+Owns: sockets, the server's settings, what happens in a worker before the first request, how long a request may take to
+arrive. Does not own: routes (`app`), flags (`options`).
 
-Invariant: whoever runs this process needs to watch only this process: a worker dies with it, even on SIGKILL, so that a
-successor finds the port free.
+Invariant: a client that sends slowly or not at all holds a thread for ARRIVAL_S at most. Whoever runs this process
+needs to watch only this process: a worker dies with it, even on SIGKILL, so that a successor finds the port free.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -18,6 +19,7 @@ import ssl
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from herodotus_endpoint.metrics import Metrics
 
 GRACE_S: Final = 10  # for requests under way when the end is asked for: twice the longest wait for the database
+ARRIVAL_S: Final = 30.0  # a TLS handshake, the headers and a batch: a shipper gives up after as long
 BACKLOG: Final = 256  # connections waiting to be accepted; a shipper holds one
 SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # where workers share their numbers (`metrics.SHARED`)
 _PR_SET_PDEATHSIG: Final = 1
@@ -89,7 +92,31 @@ def listen(address: Address) -> socket.socket:
 
 
 class _Worker(ThreadWorker):  # type: ignore[misc]
-    """Ends its watches when it is told to end."""
+    """Ends its watches when it is told to end, and what of a request has not arrived in time."""
+
+    def init_process(self) -> None:
+        self._arriving: dict[int, tuple[Any, float]] = {}  # thread -> connection that it reads from, until when
+        super().init_process()
+
+    def handle(self, conn: Any) -> Any:
+        self._arriving[threading.get_ident()] = (conn, time.monotonic() + ARRIVAL_S)
+        try:
+            return super().handle(conn)
+        finally:
+            self.arrived()
+
+    def arrived(self) -> None:
+        """Nothing more is read by this thread."""
+        self._arriving.pop(threading.get_ident(), None)
+
+    def notify(self) -> None:
+        """Once a second, by the main thread: whoever reads in vain reads an end, and can still answer."""
+        super().notify()
+        now = time.monotonic()
+        for conn, until in list(self._arriving.values()):
+            if now > until:
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(conn.sock, socket.SHUT_RD)  # of the socket below TLS
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.app.stopping.set()
@@ -125,7 +152,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "loglevel": "warning",
             "when_ready": self._ready,
             "post_fork": _die_with_parent,
-            "pre_request": _pack_headers,
+            "pre_request": _begin,
         }
         if where.tls:
             files = {"certfile": str(where.tls.certificate), "keyfile": str(where.tls.key)}
@@ -184,7 +211,9 @@ def _address(sock: socket.socket) -> Address:
     return Address(*sock.getsockname()[:2])
 
 
-def _pack_headers(_worker: object, request: Any) -> None:
+def _begin(worker: Any, request: Any) -> None:
+    if request.method != "POST":  # a watch stays for long, and its request has no body
+        worker.arrived()
     request.headers = pack_headers(request.headers)
 
 

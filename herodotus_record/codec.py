@@ -52,6 +52,7 @@ VERSION: Final = 1  # that is written, and the newest that is read
 NEWEST_EVER: Final = 255  # that the header can name
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
+MAX_WINDOW_BYTES: Final = 8 << 20  # of zstd: what every reader should allow, and sixteen times what we write
 MAX_DIGITS: Final = 9  # decimals of an input: a float has 15 in all
 END_OF_TIME_S: Final = 253_402_300_800  # of the year 9999, beyond which dates cannot be written
 ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per cent of size on these columns
@@ -205,11 +206,14 @@ def decompress(data: bytes, limit: int) -> bytes:
     """The bytes behind `compress`. CodecError when they are no zstd, cut off, or unpack to more than `limit` bytes."""
     try:
         announced = zstandard.frame_content_size(data)  # -1 where the writer did not know it
-        if 0 < announced <= limit:
+        if announced > limit:
+            raise CodecError(f"unpacks to more than {limit} bytes")
+        if announced > 0:
             with suppress(zstandard.ZstdError):  # several frames, or damage: the reader below tells them apart
                 whole: bytes = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)  # half the time
                 return whole
-        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+        bounded = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        reader = bounded.stream_reader(data, read_across_frames=True)
         plain = reader.read(limit + 1)
     except zstandard.ZstdError as e:
         raise CodecError(f"not zstd: {e}") from e

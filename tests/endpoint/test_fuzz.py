@@ -1,5 +1,6 @@
 """Whatever is sent: an acknowledgement or an envelope, never a 500, and every query can be answered afterwards."""
 
+import os
 import tempfile
 import zlib
 from array import array
@@ -34,6 +35,8 @@ QUERIES = (
     "/metrics",
 )
 
+SCALE = max(1, int(os.environ.get("HERODOTUS_FUZZ_EXAMPLES", "0")) // 100)  # `make fuzz`: 200 times as many
+
 numbers = st.one_of(st.integers(-2, 12), st.sampled_from([2**31, 2**53, 2**62, 2**63 - 1, -(2**63)]))
 columns = st.lists(numbers, min_size=3, max_size=3).map(lambda values: array("q", values))
 small = st.lists(st.integers(0, 5), min_size=3, max_size=3).map(lambda values: array("B", values))
@@ -62,13 +65,13 @@ def expect_no_500(service: Service, body: bytes, **headers: str) -> None:
         assert answer.status_code in (200, 404), (path, answer.text)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80 * SCALE, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(FRAMES)), max_size=4).map(b"".join), st.booleans())
 def test_arbitrary_bytes(shared: Service, body: bytes, packed: bool) -> None:
     expect_no_500(shared, codec.compress(body) if packed else body, **({"Content-Encoding": "zstd"} if packed else {}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * SCALE, deadline=None)
 @given(st.sampled_from(FRAMES), st.integers(0, 2000), st.integers(0, 255))
 def test_a_frame_with_a_byte_changed_and_its_checksum_made_good(
     shared: Service, frame: bytes, at: int, byte: int
@@ -112,7 +115,7 @@ def encoded(frame: Any) -> bytes:
         return b""
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 * SCALE, deadline=None)
 @given(st.lists(strange_decisions(), max_size=3), words, numbers, numbers)
 def test_valid_frames_with_strange_contents(sample: list[Decision], word: str, one: int, two: int) -> None:
     frames: list[NodeRows | Decision | Outcome] = [

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -20,10 +21,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from herodotus_endpoint import openapi
+from herodotus_endpoint.ingest import PATH as INGEST
 from herodotus_endpoint.kubeapi.resources import KINDS
 from herodotus_endpoint.schemas import NAME, SCHEMAS
-from herodotus_record.model import Owner
-from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from herodotus_record import codec
+from herodotus_record.model import Gap, Owner
+from tests.builders import INCARNATION, INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -35,7 +38,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Service]:
     with tempfile.TemporaryDirectory() as folder:
-        service = a_service(Path(folder))
+        service = a_service(Path(folder), insecure=True)
         owner = Owner("ReplicaSet", "web")
         first = a_decision(pod="web-1", sequence=1, owner=owner)
         service.stored(rows(TABLE), first, bound(first, TABLE, sequence=2))
@@ -84,10 +87,18 @@ def unknown(value: Any, explained: Any, path: str = "") -> list[str]:
     return missing + [m for key in value if key in fields for m in unknown(value[key], fields[key], f"{path}.{key}")]
 
 
-@pytest.mark.parametrize("path", sorted(openapi.OPERATIONS))
-def test_whatever_the_document_allows_is_answered_as_it_says(shared: Service, path: str) -> None:
+# Bodies of ingest: whole frames, bytes that are none, packed or not. The document says of them that they are bytes.
+FRAMES = [codec.encode(frame) for frame in (rows(TABLE), a_decision(sequence=5), Gap(INCARNATION, 6, 4, 4, "", 0))]
+BATCHES = st.lists(st.one_of(st.sampled_from(FRAMES), st.binary(max_size=40)), max_size=4).map(b"".join)
+schemathesis.openapi.media_type(codec.CONTENT_TYPE, st.one_of(BATCHES, BATCHES.map(codec.compress)))
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [(path, "GET") for path in sorted(openapi.OPERATIONS)] + [(INGEST, "POST")]
+)
+def test_whatever_the_document_allows_is_answered_as_it_says(shared: Service, path: str, method: str) -> None:
     """No 500, no status, content type or shape that is not documented."""
-    operation = schemathesis.openapi.from_wsgi("/openapi.json", shared.client.application)[path]["GET"]
+    operation = schemathesis.openapi.from_wsgi("/openapi.json", shared.client.application)[path][method]
 
     @given(case=operation.as_strategy())
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
