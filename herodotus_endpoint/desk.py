@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint import ingest, parameters
+from herodotus_endpoint import bodies, ingest, parameters
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Store
@@ -98,9 +98,7 @@ def _cluster(settings: Settings, named: str) -> str:
 
 
 def _answer() -> Answer:
-    body = request.stream.read(MAX_ANSWER_BYTES + 1)
-    if len(body) > MAX_ANSWER_BYTES:
-        raise ApiError(413, f"an answer must be at most {MAX_ANSWER_BYTES} bytes as sent")
+    body = bodies.read(MAX_ANSWER_BYTES, "an answer")
     if request.mimetype == codec.CONTENT_TYPE and request.headers.get("Content-Encoding") == "zstd":
         return Answer(body, codec.CONTENT_TYPE)
     if request.mimetype != "application/json":

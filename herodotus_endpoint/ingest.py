@@ -18,8 +18,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from flask import Blueprint, Response, request
-from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
+from herodotus_endpoint import bodies
 from herodotus_endpoint.checks import checked
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.metrics import Metrics
@@ -123,12 +123,7 @@ def _body() -> bytes:
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding not in ("identity", "zstd"):
         raise ApiError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
-    try:
-        body = request.stream.read(MAX_BODY_BYTES + 1)
-    except (OSError, ParseException) as e:  # chunks that are none, or that break off
-        raise ApiError(400, f"the body broke off: {e}") from e
-    if len(body) > MAX_BODY_BYTES:
-        raise ApiError(413, f"a batch must be at most {MAX_BODY_BYTES} bytes as sent")
+    body = bodies.read(MAX_BODY_BYTES, "a batch")
     if encoding == "identity":
         return body
     try:

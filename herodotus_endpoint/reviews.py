@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
-from herodotus_endpoint import desk, parameters
+from herodotus_endpoint import bodies, desk, parameters
 from herodotus_endpoint.checks import checked
 from herodotus_endpoint.errors import ApiError, busy, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX, REVIEW
@@ -151,9 +151,7 @@ class Reviews:
 
 
 def _asked(namespace: str) -> Asked:
-    body = request.stream.read(MAX_BODY_BYTES + 1)
-    if len(body) > MAX_BODY_BYTES:
-        raise ApiError(413, f"a review must be at most {MAX_BODY_BYTES >> 10} KiB")
+    body = bodies.read(MAX_BODY_BYTES, "a review")
     try:
         review = msgspec.json.decode(body, type=Review)
         template = template_of(review.spec.object)
