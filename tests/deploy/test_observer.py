@@ -1,0 +1,70 @@
+"""deploy/observer.yaml: what it grants is what an observer reads, and it writes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from scheduler import app
+from scheduler.config import load
+from tests.deploy import test_manifests as base
+from tests.deploy.test_manifests import DEPLOY, REQUESTS, Right, read
+
+MANIFEST = read(DEPLOY / "observer.yaml")
+WRITES_OR_LEADS = ("scheduler/kube/writes.py", "scheduler/kube/events.py", "scheduler/kube/lease.py")
+NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/debugger.py", "scheduler/reviews/reviewer.py")
+
+
+def the(kind: str) -> dict[str, Any]:
+    (found,) = (o for o in MANIFEST if o["kind"] == kind)
+    return found
+
+
+def container() -> dict[str, Any]:
+    (found,) = the("Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_it_may_do_what_the_scheduler_does_without_writing_and_nothing_else() -> None:
+    given = {
+        Right(verb, resource, group, name)
+        for rule in the("ClusterRole")["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+        for name in rule.get("resourceNames", [""])
+    }
+    needed = {right for (file, *_), rights in REQUESTS.items() if file not in NOT_ITS_OWN for right in rights or ()}
+    assert given == needed
+    assert {right.verb for right in given if right.resource not in ("tokenreviews", "subjectaccessreviews")} == {
+        "get",
+        "list",
+        "watch",
+    }
+
+
+def test_its_arguments_are_the_command_s(tmp_path: Path) -> None:
+    arguments = app._parser().parse_args(container()["args"])
+    assert arguments.endpoint == "http://herodotus-endpoint.herodotus.svc:8001"
+    (tmp_path / "c.yaml").write_text(the("ConfigMap")["data"]["config.yaml"])
+    assert [p.scheduler_name for p in load(tmp_path / "c.yaml").profiles] == ["default-scheduler"]
+
+
+def test_it_is_locked_down_as_the_scheduler_is() -> None:
+    scheduler, ours = base.container("herodotus-scheduler"), container()
+    assert ours["securityContext"] == scheduler["securityContext"]
+    assert ours["image"] == scheduler["image"]
+    pod = the("Deployment")["spec"]["template"]["spec"]
+    theirs = base.named("Deployment", "herodotus-scheduler")["spec"]["template"]["spec"]
+    assert (pod["securityContext"], pod["schedulerName"]) == (theirs["securityContext"], "default-scheduler")
+
+
+def test_the_service_takes_its_records() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    service = base.named("Deployment", "herodotus-endpoint")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= service.items()
+    (rule,) = policy["ingress"]
+    labels = the("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert rule["from"][0]["podSelector"]["matchLabels"].items() <= labels.items()
+    (port,) = rule["ports"]
+    assert port["port"] in {p["name"] for p in base.container("herodotus-endpoint")["ports"]}
