@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from herodotus_record.model import Agreement, Cause, Code, Path, Reconstruction, Times
+from scheduler import klog
 from scheduler.columns import Snapshot
 from scheduler.cycle import CycleResult, schedule
 from scheduler.eventhandlers import FINISHED, PODS, EventHandlers
@@ -123,6 +124,7 @@ class Observer:
             for framework in self._frameworks.values():
                 framework.prepare(self._cache.columns)
             self._prepared = True
+            klog.info(1, "Everything was listed", waiting=len(self._queue))
         due = self._window.due_in(self._clock())
         self._receive(wait_s if due is None else min(wait_s, due))
         while (message := self._window.due(self._clock())) is not None:
