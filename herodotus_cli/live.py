@@ -45,6 +45,13 @@ def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> lis
     return _starting(word, found)
 
 
+def asked_about(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """What `whatif` may be asked about: the word `pod`, pods after it, workloads."""
+    if ctx.params.get("words"):
+        return pods(ctx, parameter, word)
+    return _starting(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
+
+
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Nodes that decisions considered."""
     found = _asked(ctx, lambda connection, ask: ask(questions.nodes()).get("items", []))

@@ -36,10 +36,12 @@ from scheduler.plugins.registry import Named, PluginLoadError, Registry
 from scheduler.process import RefusedError
 from scheduler.recorder import endpoint, shipper
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
+from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
 from scheduler.serving import options
 from scheduler.version import __version__
 
+REVIEW: Final = "review"
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -54,6 +56,8 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> in
     arguments = parser.parse_args(argv)
     if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
         parser.error("evaluate: --cluster and --pod go together")
+    if arguments.command is _evaluate and arguments.output == REVIEW and arguments.cluster is None:
+        parser.error("evaluate: -o review goes with --cluster and --pod")
     klog.setup(arguments.v, format=arguments.logging_format)
     try:
         arguments.registry = Registry(plugins)
@@ -125,6 +129,10 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     config = _configuration(arguments.config, arguments) if arguments.config else None
+    if arguments.output == REVIEW:
+        asked = Asked(arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes)
+        _print_json(review_files(arguments.cluster, arguments.pod, asked, config, _note, arguments.registry))
+        return 0
     if arguments.cluster is not None:
         decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)
         _print_json(answer(decided.pod.full_name, decided, arguments.output))
@@ -248,8 +256,18 @@ def _evaluate_options(command: argparse.ArgumentParser) -> None:
     )
     _legacy_option(command)
     command.add_argument(
-        "-o", "--output", choices=FORMS, default=CASE, help="as a case's outcome (default) or as a record of an attempt"
+        "-o",
+        "--output",
+        choices=(*FORMS, REVIEW),
+        default=CASE,
+        help="as a case's outcome (default), as a record of an attempt, or as a review, also of a workload's pods",
     )
+    review = command.add_argument_group("with -o review")
+    review.add_argument("--replicas", type=int, metavar="N", help="so many pods (default: as many as the object says)")
+    review.add_argument("--namespace", default="", metavar="NAME", help="where the object says none (default: default)")
+    review.add_argument("--scheduler", default="", metavar="NAME", help="as if the object named this scheduler")
+    review.add_argument("--node", default="", metavar="NODE", help="tell of this node alone")
+    review.add_argument("--all-nodes", action="store_true", help="tell of every node")
 
 
 def _process_options(command: argparse.ArgumentParser, default_name: str) -> None:

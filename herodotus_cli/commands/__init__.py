@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import click
 
-COMMANDS = ("pod", "pending", "compare", "workload", "node", "balance", "disagreements", "watch", "version")
+COMMANDS = ("pod", "pending", "compare", "workload", "node", "balance", "whatif", "disagreements", "watch", "version")
 
 
 def command(name: str) -> click.Command:

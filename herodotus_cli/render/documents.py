@@ -27,6 +27,8 @@ def _names(document: dict[str, Any]) -> list[str]:
         return [f"pod/{outcome['pod']}" for outcome in document["disagreements"]]
     if kind == "Balance":
         return [f"node/{node['node']}" for node in document["nodes"]]
+    if kind == "PlacementReview":
+        return [f"node/{pod['node']}" for pod in document["status"]["pods"]]
     if kind == "WorkloadPlacement":
         workload, _, name = document["metadata"]["name"].partition("/")
         return [f"{workload.lower()}/{name}"]

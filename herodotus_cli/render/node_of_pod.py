@@ -25,15 +25,21 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
     lead = f"{pod}  on {node['node']}, {attempt(tried)}, {ago(tried['startedAt'], view)}"
+    headline, *more = evidence(answer, view, every_node=every_node)
+    return spaced([[Line(lead), *headline], *more])
+
+
+def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list[Block]]:
+    """What was said of the node, section by section."""
+    node = answer["perNode"][0]
     evaluated = node["passed"] or node["rejectedBy"]
-    sections: list[list[Block]] = [
-        [Line(lead), Line(node["headline"], "strong")],
+    return [
+        [Line(node["headline"], "strong")],
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
         [facts(notes)] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
         inputs.blocks(answer, [node, *_other(answer, node)], view),
     ]
-    return spaced(sections)
 
 
 def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:

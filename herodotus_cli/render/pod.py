@@ -26,18 +26,25 @@ _NOT_EVALUATED = {
 
 def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
     """The default view, or with `every_node` each node on its own."""
-    placed = answer["outcome"]["node"] is not None
-    sections: list[list[Block]] = [
+    sections = [
         [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)],
+        *evidence(answer, view, every_node=every_node),
+        _more(answer, view, every_node=every_node),
+    ]
+    return spaced(sections)
+
+
+def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list[Block]]:
+    """What the decision was made of, section by section."""
+    placed = answer["outcome"]["node"] is not None
+    return [
         scores.blocks(answer, view, every_node=every_node),
         inputs.blocks(answer, _told_of(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node, placed=placed),
         rejections.matrix(answer, view) if every_node else [],
         [facts(notes)] if (notes := _notes(answer, every_node=every_node)) else [],
         _event(answer) if not placed else [],
-        _more(answer, view, every_node=every_node),
     ]
-    return spaced(sections)
 
 
 def identity(answer: Json) -> str:

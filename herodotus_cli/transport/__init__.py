@@ -20,6 +20,10 @@ class Transport(Protocol):
         """The document at a path with its query. `CliError` for everything else."""
         ...
 
+    def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a document that is sent to a path. `CliError` for everything else."""
+        ...
+
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """The documents that come, one a line, until the service ends the answer. Close it to end it before."""
         ...

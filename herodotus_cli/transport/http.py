@@ -24,7 +24,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpTransport:
-    """GET requests to one base URL."""
+    """Requests to one base URL."""
 
     def __init__(self, endpoint: str, timeout_s: float) -> None:
         self.endpoint = endpoint
@@ -40,9 +40,17 @@ class HttpTransport:
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path."""
+        return self._send("GET", path)
+
+    def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a document."""
+        return self._send("POST", path, document)
+
+    def _send(self, method: str, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             with httpx.Client(**self._settings) as client:
-                response = client.get(self.endpoint + path, headers={"Accept": "application/json"})
+                accept = {"Accept": "application/json"}
+                response = client.request(method, self.endpoint + path, json=sent, headers=accept)
         except httpx.TimeoutException:
             raise unreachable(f"{self.endpoint}: nothing within {self.timeout_s:g}s", self._hints()) from None
         except (httpx.HTTPError, httpx.InvalidURL) as e:
@@ -53,7 +61,7 @@ class HttpTransport:
                 ["give that URL with --endpoint, if you trust it"],
             )
         code = response.status_code
-        status = "" if code == httpx.codes.OK else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
+        status = "" if response.is_success else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
         return document(response.content, self.endpoint, status)
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:

@@ -24,7 +24,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,7 +39,10 @@ from herodotus_cli.transport.remembered import Remembered
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 # as kubectl 1.32 logs a body, and as those before did
 _LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
-_NEEDED = "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes"
+_NEEDED = {
+    "get": "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes",
+    "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
+}
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
@@ -47,7 +50,7 @@ _NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  
 
 
 class KubectlTransport:
-    """`kubectl get --raw` per question."""
+    """`kubectl get --raw` per question; `create --raw` where a document is sent."""
 
     def __init__(self, connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> None:
         """`begun`: where questions may be under way already."""
@@ -62,9 +65,9 @@ class KubectlTransport:
     def begin(self, path: str, *, namespace: str, pod: str) -> None:
         """Sends a question ahead of `get`, and the one for a pod ahead of `live_pod`."""
         if self._kubectl:
-            self._begun.begin(self._command(self._on_the_way(path)))
+            self._begun.begin(self._command("get", self._on_the_way(path)))
         if self._kubectl and comes_again(pod):
-            self._begun.begin(self._command(questions.live_pod(namespace, pod)), alone=False)
+            self._begun.begin(self._command("get", questions.live_pod(namespace, pod)), alone=False)
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path."""
@@ -77,6 +80,15 @@ class KubectlTransport:
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _logged_details(_said(self._run(self._on_the_way(path), _LOG_BODIES)))
         raise failure
+
+    def post(self, path: str, document_: Json) -> dict[str, Any]:
+        """The answer to a document, by `kubectl create --raw`."""
+        run = self._send(self._on_the_way(path), document_)
+        if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
+            run = self._send(self._on_the_way(path), document_)
+        if run.returncode:
+            raise self._failure(_said(run), "create")
+        return document(run.stdout, "the decisions service")
 
     def get_of_cluster(self, path: str) -> dict[str, Any]:
         """A document of the API server's own, not of the decisions service."""
@@ -91,7 +103,7 @@ class KubectlTransport:
         What a stream goes on from was got before it, and with it the way was found.
         """
         self._require_kubectl()
-        command = self._command(self._on_the_way(path))
+        command = self._command("get", self._on_the_way(path))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout
             assert process.stderr
@@ -109,7 +121,7 @@ class KubectlTransport:
         if not comes_again(pod):
             return LivePod()
         with suppress(OSError):  # the question itself says what is wrong with kubectl
-            return LivePod(self._begun.take(self._command(questions.live_pod(namespace, pod)), alone=False))
+            return LivePod(self._begun.take(self._command("get", questions.live_pod(namespace, pod)), alone=False))
         return LivePod()
 
     def _on_the_way(self, path: str) -> str:
@@ -132,20 +144,35 @@ class KubectlTransport:
         self._api_service = self._remembered.api_service = there
         return True
 
+    def _send(self, path: str, document_: Json) -> subprocess.CompletedProcess[bytes]:
+        self._require_kubectl()
+        command = self._command("create", path, "-f", "-")
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        return self._done(start, command, json.dumps(document_).encode())
+
     def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
         self._require_kubectl()
-        c = self._connection
-        command = self._command(path, *more)
+        command = self._command("get", path, *more)
+        return self._done(lambda: self._begun.take(command), command)
+
+    def _done(
+        self, start: Callable[[], subprocess.Popen[bytes]], command: Sequence[str], sent: bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """kubectl's end. `sent`: to its standard input."""
+        timeout_s = self._connection.request_timeout_s
         try:
-            process = self._begun.take(command)
+            process = start()
             try:
-                out, err = process.communicate(timeout=c.request_timeout_s or None)
+                out, err = process.communicate(sent, timeout=timeout_s or None)
             finally:
                 end(process)
             return subprocess.CompletedProcess(command, process.returncode, out, err)
         except subprocess.TimeoutExpired:
             raise unreachable(
-                f"kubectl: nothing within {c.request_timeout_s:g}s",
+                f"kubectl: nothing within {timeout_s:g}s",
                 [self._is_it_running, "wait longer: --request-timeout"],
             ) from None
         except OSError as e:
@@ -155,16 +182,16 @@ class KubectlTransport:
         if not self._kubectl:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
 
-    def _command(self, path: str, *more: str) -> list[str]:
+    def _command(self, verb: str, path: str, *more: str) -> list[str]:
         c = self._connection
-        command = [self._kubectl or "", "get", "--raw", path, *more]
+        command = [self._kubectl or "", verb, "--raw", path, *more]
         command += [f"--context={c.context}"] * bool(c.context)
         command += [f"--as={c.as_user}"] * bool(c.as_user)
         command += [f"--as-group={group}" for group in c.as_groups]
         return command + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
 
-    def _failure(self, said: str) -> CliError:
-        """What kubectl's words mean."""
+    def _failure(self, said: str, verb: str = "get") -> CliError:
+        """What kubectl's words mean, after a request that needs that verb."""
         service = self._connection.service
         reason, words = _refusal(said)
         if not reason:
@@ -182,10 +209,10 @@ class KubectlTransport:
         if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
             return unreachable(f"kubectl: {words}", [self._is_it_running])
         if reason == "Forbidden" and words.startswith("services "):
-            needs = f"needed: get on services/proxy, {service.scheme}:{service.name}:{service.port}"
+            needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
         if reason == "Forbidden" and self._api_service:
-            return ServerError(reason, words, hints=[_NEEDED])
+            return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)
 
     def _not_from_a_server(self, said: str) -> CliError:

@@ -72,6 +72,18 @@ def decisions(namespace: str, *, selector: str = "", limit: int) -> str:
     return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, 'fieldSelector': selector or None})}"
 
 
+def reviews(namespace: str) -> str:
+    """Where pods that nobody creates are asked about."""
+    return f"{_API}/namespaces/{_part(namespace)}/placementreviews"
+
+
+def live_object(resource: str, namespace: str, name: str) -> str:
+    """An object itself, of the API server. `resource`: its API version and plural, such as `apps/v1/deployments`."""
+    version, _, plural = resource.rpartition("/")
+    root = "api" if "/" not in version else "apis"
+    return f"/{root}/{version}/namespaces/{_part(namespace)}/{plural}/{_part(name)}"
+
+
 def nodes() -> str:
     """Nodes that have a history."""
     return f"{_API}/nodehistories?limit=500"

@@ -20,7 +20,7 @@ from scheduler.plugins import IN_TREE
 Json = dict[str, Any]
 
 CASE, DECISION = "case", "decision"
-FORMS = (CASE, DECISION)
+FORMS = (CASE, DECISION)  # of a decided pod
 
 
 class CaseError(ValueError):

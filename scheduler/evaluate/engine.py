@@ -113,24 +113,24 @@ class Evaluation:
 class Engine:
     """A cluster and a profile, ready to decide: what plugins keep about the cluster is built at once.
 
+    `not_asked`: marks about who would have a say in a live scheduler.
+
     ConfigError when the profile cannot be built.
     """
 
     def __init__(self, cluster: Cluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
         """`profile`: which of the configuration's decides. `registry`: the plugins that there are."""
-        self._nodes = cluster.nodes
-        self._not_asked = [f"extender {e.url_prefix} was not asked: evaluate asks nobody" for e in config.extenders]
-        self._framework = Framework(
-            build_profile(config, profile, registry, NoCluster(cluster.objects)), time.monotonic
-        )
-        self._framework.prepare(self._nodes)
+        self.nodes = cluster.nodes
+        self.not_asked = [f"extender {e.url_prefix} was not asked: evaluate asks nobody" for e in config.extenders]
+        self.framework = Framework(build_profile(config, profile, registry, NoCluster(cluster.objects)), time.monotonic)
+        self.framework.prepare(self.nodes)
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Decide the pod."""
         with _uncollected():
-            result = schedule(self._framework, pod, Snapshot.of(self._nodes), seed=0)
-        result.trace.marks += self._not_asked
-        return Evaluation(self._framework, self._nodes, pod, result)
+            result = schedule(self.framework, pod, Snapshot.of(self.nodes), seed=0)
+        result.trace.marks += self.not_asked
+        return Evaluation(self.framework, self.nodes, pod, result)
 
 
 @contextmanager

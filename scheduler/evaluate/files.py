@@ -53,7 +53,7 @@ def evaluate_files(
     if not found.nodes.live.any():
         raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
     given = config or Configuration()
-    profile = _profile_of(incoming.pod, given, note if config else _quiet)
+    profile = profile_of(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
     return Engine(found, given, registry, profile).evaluate(incoming)
 
 
@@ -77,11 +77,12 @@ def _pod_in(path: str) -> tuple[str, Pod]:
     return where, decoded_pod(where, content)
 
 
-def _profile_of(pod: Pod, config: Configuration, note: Callable[[str], None]) -> int:
+def profile_of(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
+    """The place of the profile of that name, else of the first; `note` is told which."""
     names = [profile.scheduler_name for profile in config.profiles]
-    if pod.spec.scheduler_name in names:
-        return names.index(pod.spec.scheduler_name)
-    note(f'no profile is named "{pod.spec.scheduler_name}", as the pod asks for; the first, "{names[0]}", decides')
+    if scheduler in names:
+        return names.index(scheduler)
+    note(f'no profile is named "{scheduler}", as the pod asks for; the first, "{names[0]}", decides')
     return 0
 
 

@@ -9,7 +9,7 @@ Source: plugin/pkg/admission/priority v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,6 +45,10 @@ class Pods:
     pods: tuple[PodInfo, ...]
     named: bool
     marks: tuple[str, ...]
+
+    def marked(self, marks: Iterable[str]) -> Pods:
+        """With more marks."""
+        return Pods(self.pods, self.named, (*self.marks, *marks))
 
 
 def pods_of(
