@@ -16,6 +16,12 @@ from herodotus_cli.render.words import count, number
 Json = dict[str, Any]
 _NODES = 20  # named: a screen's worth
 _NOTHING = "nothing is created"
+_ALL = {  # what --all adds, by: is it about one node, about several pods
+    (False, False): "--all every node",
+    (False, True): "--all every pod and node",
+    (True, False): "--all every filter",
+    (True, True): "--all every pod and filter",
+}
 
 
 def screen(answer: Json, view: View, *, every_node: bool = False, one_node: bool = False) -> list[Block]:
@@ -77,7 +83,7 @@ def _more(view: View, *, every_node: bool, one_node: bool, several: bool) -> lis
     """How to see more; for people only."""
     if view.piped:
         return []
-    hints = [] if every_node else ["--all every pod and node" if several else "--all every node"]
+    hints = [] if every_node else [_ALL[one_node, several]]
     hints += [] if one_node else ["--node NODE why (not) that one"]
     hints += [] if several else ["--replicas N how many fit"]
     return [Line(f"more: {', '.join(hints)}", "dim")] if hints else []

@@ -25,6 +25,7 @@ class Service:
 
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)  # the documents of POST requests
     url: str = ""
 
     def answer(self, path: str, document: Any, code: int = 200) -> None:
@@ -55,6 +56,10 @@ def serving() -> Iterator[Service]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            service.sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.do_GET()
 
         def do_GET(self) -> None:
             service.asked.append(self.path)

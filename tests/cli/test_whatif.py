@@ -1,0 +1,306 @@
+"""`whatif`: what is asked for each way of saying it, the screens word for word, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_cli.commands import whatif as whatif_command
+from herodotus_cli.render import plain, terminal, whatif
+from herodotus_cli.render.blocks import View
+from herodotus_record.model import Code, Decision
+from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, Reviewed, placement_review
+from tests.builders import bound
+from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
+from tests.cli.service import API, Service, command
+from tests.cli.test_screens import VIEWS, expect
+
+Json = dict[str, Any]
+REVIEWS = f"{API}/namespaces/shop/placementreviews"
+POD = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
+CREATED = "2026-03-01T12:00:00Z"
+
+
+def attempt(decision: Decision) -> Reviewed:
+    table = table_of(decision)
+    outcomes = ()
+    if decision.chosen is not None:
+        ended = bound(decision, table, status=Code.SKIP)
+        outcomes = (replace(ended, phase=REVIEWED, message=NOTHING_CREATED),)
+    return Reviewed(decision, outcomes, table)
+
+
+def review(decisions: Iterable[Decision], *, asked: int, kind: str = "Deployment", **told: Any) -> Json:
+    return placement_review(map(attempt, decisions), name="checkout", kind=kind, asked=asked, **told)
+
+
+def several() -> list[Decision]:
+    points = {"worker-3": {"TaintToleration": 100, "NodeResourcesFit": 99, "ImageLocality": 91}}
+    return [a_placed(pod=f"checkout-{i}", **({"points": points} if i == 1 else {})) for i in range(3)]
+
+
+def with_victims() -> Json:
+    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is left out of the question",))], asked=9)
+    answer["status"]["stopped"]["preemption"] = preemption_would_help()["preemption"]
+    return answer
+
+
+SCENES: dict[str, tuple[Callable[[], Json], Json]] = {
+    "fits": (lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod"), {}),
+    "all-nodes": (
+        lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod", every_node=True),
+        {"every_node": True},
+    ),
+    "nowhere": (lambda: review([a_pending()], asked=1, kind="Pod"), {}),
+    "replicas": (lambda: review(several(), asked=3), {}),
+    "replicas-all": (lambda: review(several(), asked=3, every_node=True), {"every_node": True}),
+    "replicas-stopped": (with_victims, {}),
+    "node": (lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod", node="worker-12"), {"one_node": True}),
+}
+
+
+def drawn(scene: str, view: View, *, color: bool = False) -> str:
+    make, how = SCENES[scene]
+    blocks = whatif.screen(make(), view, **how)
+    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=color)
+
+
+@pytest.mark.parametrize("view", ["piped", "80", "200"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_screen_is_as_recorded(scene: str, view: str) -> None:
+    text = drawn(scene, VIEWS[view])
+    expect(f"whatif-{scene}.{view}", text)
+    if view == "80":
+        assert not [line for line in text.splitlines() if len(line) > 80 and not line.startswith("Event: ")]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
+    coloured = drawn(scene, VIEWS["80"], color=True)
+    assert "\x1b[" in coloured
+    plainly = re.sub(r"\x1b\[[0-9;]*m", "", coloured).replace(" ", "")
+    assert plainly == drawn(scene, VIEWS["80"]).replace(" ", "")
+
+
+def asked(service: Service, *arguments: str, code: int = 0) -> Json:
+    """The document that a command line sends."""
+    service.answer(REVIEWS, review([a_placed(pod="checkout")], asked=1), 201)
+    ran = command("whatif", *arguments, "--endpoint", service.url)
+    assert ran.code == code
+    (sent,) = service.sent
+    return dict(sent)
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "file.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_what_is_sent(service: Service, tmp_path: Path) -> None:
+    file = written(
+        tmp_path, f"kind: Service\n---\nkind: Pod\nmetadata: {{name: web, creationTimestamp: {CREATED}}}\nspec: {{}}\n"
+    )
+    options = ("-n", "shop", "--replicas", "3", "--node", "node/n1", "--all", "--scheduler", "ours")
+    assert asked(service, "-f", file, *options) == {
+        "apiVersion": "herodotus.dev/v1alpha1",
+        "kind": "PlacementReview",
+        "spec": {
+            "object": {"kind": "Pod", "metadata": {"name": "web", "creationTimestamp": CREATED}, "spec": {}},
+            "node": "n1",
+            "allNodes": True,
+            "schedulerName": "ours",
+            "replicas": 3,
+        },
+    }
+
+
+def test_the_file_s_namespace_counts_and_another_is_refused(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, json.dumps(POD | {"metadata": {"name": "web", "namespace": "shop"}}))
+    assert asked(service, "-f", file)["spec"]["object"]["metadata"]["namespace"] == "shop"
+    assert command("whatif", "-f", file, "-n", "ci", "--endpoint", service.url).code == 1
+    assert 'object "shop" does not match the namespace "ci"' in capsys.readouterr().err
+
+
+def test_other_forms(service: Service, tmp_path: Path) -> None:
+    answer = review(several(), asked=3)
+    service.answer(REVIEWS, answer, 201)
+    file = written(tmp_path, json.dumps(POD))
+    said = {
+        f: command("whatif", "-f", file, "-n", "shop", "-o", f, "--endpoint", service.url) for f in ("json", "name")
+    }
+    assert json.loads(said["json"].out) == json.loads(json.dumps(answer))
+    assert said["name"].out == "node/worker-7\nnode/worker-3\nnode/worker-7\n", "one line a pod that fits"
+
+
+def kubectl(folder: Path, script: str) -> dict[str, str]:
+    """A kubectl that runs a script; arguments and standard input go to files."""
+    path = folder / "kubectl"
+    path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/arguments\n{script}\n')
+    path.chmod(0o755)
+    return {"KUBECTL_PATH": str(path), "HOME": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("pod", "web"), "/api/v1/namespaces/shop/pods/web"),
+        (("pod/web",), "/api/v1/namespaces/shop/pods/web"),
+        (("web",), "/api/v1/namespaces/shop/pods/web"),
+        (("deploy/web",), "/apis/apps/v1/namespaces/shop/deployments/web"),
+        (("job", "web"), "/apis/batch/v1/namespaces/shop/jobs/web"),
+    ],
+)
+def test_what_exists_is_asked_of_the_api_server_and_sent_by_kubectl(
+    tmp_path: Path, words: tuple[str, ...], path: str
+) -> None:
+    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
+    (tmp_path / "object").write_text(json.dumps(POD))
+    script = f"[ $1 = get ] && exec cat {tmp_path}/object\ncat > {tmp_path}/sent\ncat {tmp_path}/answer"
+    assert command("whatif", *words, "-n", "shop", environ=kubectl(tmp_path, script)).code == 0
+    got, created = (tmp_path / "arguments").read_text().splitlines()
+    assert got == f"get --raw {path}"
+    assert re.fullmatch(rf"create --raw /api/v1/.*/proxy{REVIEWS} -f -", created)
+    assert json.loads((tmp_path / "sent").read_text())["spec"]["object"] == POD
+
+
+FORBIDDEN = (
+    'Error from server (Forbidden): {0} is forbidden: User "eve" cannot create resource "{0}" in API group "{1}"'
+    ' in the namespace "{2}"'
+)
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "hint"),
+    [
+        (
+            "proxy",
+            FORBIDDEN.format("services/proxy", "", "herodotus").replace("services/proxy is", 'services "x" is'),
+            "needed: create on services/proxy, http:herodotus-endpoint:8000 in namespace herodotus",
+        ),
+        (
+            "group",
+            FORBIDDEN.format("placementreviews", "herodotus.dev", "shop"),
+            "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
+        ),
+    ],
+)
+def test_forbidden_is_worded_as_kubectl_does_with_what_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, said: str, hint: str
+) -> None:
+    other = (
+        "echo '{}'"
+        if way == "group"
+        else "echo 'Error from server (NotFound): the server could not find the requested resource' >&2; exit 1"
+    )
+    script = f"case \"$*\" in 'get --raw {API}') {other};; *) echo '{said}' >&2; exit 1;; esac"
+    file = written(tmp_path, json.dumps(POD))
+    assert command("whatif", "-f", file, "-n", "shop", environ=kubectl(tmp_path, script)).code == 1
+    assert capsys.readouterr().err == f"{said}\n  {hint}\n"
+
+
+def test_while_others_ask_it_is_asked_again(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(whatif_command, "PAUSE_S", 0.0)
+    service.refuse(REVIEWS, 429, "TooManyRequests", "8 reviews are under way; ask again")
+    assert (
+        command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
+    )
+    assert len(service.sent) == whatif_command.TRIES
+    assert capsys.readouterr().err == "Error from server (TooManyRequests): 8 reviews are under way; ask again\n"
+
+
+def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = 'no scheduler named "default-scheduler" answers reviews; these do: herodotus-scheduler'
+    service.refuse(REVIEWS, 404, "NotFound", said)
+    assert (
+        command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
+    )
+    assert capsys.readouterr().err.endswith("  decide it as if it named one of them: --scheduler NAME\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no Pod, and no workload with a template of pods\n  it holds: nothing"),
+        ("kind: Service", "it holds: Service"),
+        ("{a: [}", "not valid YAML (line 1)"),
+        ("kind: Pod\n---\nkind: List\nitems: [{kind: Job, metadata: {name: j}}]", "one at a time: Pod/, Job/j"),
+    ],
+)
+def test_a_file_that_does_not_say_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    assert command("whatif", "-f", written(tmp_path, text), "--endpoint", "http://127.0.0.1:1").code == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ((), 2, "say what: -f FILE, pod NAME, or KIND/NAME"),
+        (("pod", "a", "-f", "x"), 2, "say what"),
+        (("pod", "a", "b"), 2, "one object at a time"),
+        (("ds/a",), 2, "a daemonset has a pod for each node"),
+        (("svc/a",), 2, "is not a workload"),
+        (("pod", "a", "--cluster", "x"), 2, "--cluster goes with -f FILE"),
+        (("pod", "a", "--replicas", "101"), 2, "1<=x<=100"),
+        (("pod", "a", "--endpoint", "http://127.0.0.1:1"), 1, "pod/a is asked of the API server: leave out --endpoint"),
+        (("-f", "/nowhere.yaml"), 1, "error: /nowhere.yaml: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_asked(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    assert command("whatif", *arguments).code == code
+    assert says in capsys.readouterr().err
+
+
+CLUSTER = [
+    {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "9"}}}
+    for name, cpu in (("small", "2"), ("large", "4"))
+]
+
+
+def test_without_a_cluster_the_scheduler_is_run_on_files(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": CLUSTER}))
+    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    file = written(tmp_path, json.dumps(POD | {"spec": {"containers": [container]}}))
+    environ = {"PATH": str(tmp_path)}
+    ran = command("whatif", "-f", file, "--cluster", str(cluster), "--replicas", "9", "-o", "name", environ=environ)
+    assert (ran.code, sorted(ran.out.split())) == (0, ["node/large", "node/large", "node/small"])
+
+
+def test_without_the_scheduler_it_says_where_that_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus_cli.offline.find_spec", lambda _name: None)
+    file = written(tmp_path, json.dumps(POD))
+    assert command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(tmp_path)}).code == 1
+    assert capsys.readouterr().err == (
+        "error: --cluster needs the scheduler, which is not part of the plugin: no herodotus-scheduler on PATH\n"
+        "  it comes with the servers' package: pip install herodotus-servers\n"
+        "  or leave out --cluster: ask a cluster\n"
+    )
+
+
+def test_what_the_scheduler_refuses_is_passed_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, json.dumps(POD))
+    assert (
+        command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(Path(sys.executable).parent / "no")}).code
+        == 1
+    )
+    assert capsys.readouterr().err.endswith("no Node in the cluster\n")
