@@ -26,12 +26,9 @@ _NOT_EVALUATED = {
 
 def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
     """The default view, or with `every_node` each node on its own."""
-    sections = [
-        [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)],
-        *evidence(answer, view, every_node=every_node),
-        _more(answer, view, every_node=every_node),
-    ]
-    return spaced(sections)
+    found = evidence(answer, view, every_node=every_node)
+    head = [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)]
+    return spaced([head, *found, _more(answer, view, every_node=every_node)])
 
 
 def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list[Block]]:
