@@ -16,6 +16,7 @@ from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
 from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_record.pruned import PrunedError
 
 RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of them; a full disk does not care
 
@@ -82,6 +83,7 @@ def install(app: Flask) -> None:
     """Make every failure of the app an envelope."""
     app.register_error_handler(ApiError, _envelope)
     app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(PrunedError, _pruned)
     app.register_error_handler(StoreUnavailableError, _unavailable)
     app.register_error_handler(Exception, _unexpected)
 
@@ -106,6 +108,10 @@ def _http(error: HTTPException) -> Response:
     allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
     message = "the server could not find the requested resource" if code == 404 else error.description or error.name
     return _envelope(ApiError(code, message, headers=dict(allowed)))
+
+
+def _pruned(error: PrunedError) -> Response:
+    return _envelope(ApiError(410, str(error)))
 
 
 def _unavailable(error: StoreUnavailableError) -> Response:

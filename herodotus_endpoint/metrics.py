@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from herodotus_endpoint.store import Receipt, Sizes
+from herodotus_endpoint.store import Pruned, Receipt, Sizes
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -48,6 +48,11 @@ class Metrics:
             registry=r,
         )
         self.pruned = Counter("herodotus_pruned_decisions_total", "Decisions deleted by retention.", registry=r)
+        self.summarised = Counter(
+            "herodotus_summarised_decisions_total", "Decisions of which retention left a summary.", registry=r
+        )
+        self.tier_decisions = _known("herodotus_tier_decisions", "Decisions, by what is kept of them.", r, "tier")
+        self.tier_bytes = _known("herodotus_tier_bytes", "Their size, by what is kept of them.", r, "tier")
         self.stored = _known("herodotus_stored", "Rows stored, by kind.", r, "kind")
         self.missing = _known("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
         self.lost = _known("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
@@ -68,10 +73,18 @@ class Metrics:
         for kind in ("decisions", "outcomes", "gaps", "node_rows"):
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
+    def left(self, pruned: Pruned) -> None:
+        """Retention took something out."""
+        self.summarised.inc(pruned.summarised)
+        self.pruned.inc(pruned.deleted)
+
     def observe(self, sizes: Sizes, file_bytes: int | None) -> None:
         """What is stored now."""
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)
+        for name, tier in sizes.tiers.items():
+            self.tier_decisions.labels(name).set(tier.decisions)
+            self.tier_bytes.labels(name).set(tier.bytes)
         self.missing.set(sizes.missing)
         self.lost.set(sizes.lost)
         self.database_bytes.labels("live").set(sizes.live_bytes)

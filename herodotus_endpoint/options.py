@@ -50,7 +50,13 @@ def settings(arguments: argparse.Namespace) -> Settings:
     return Settings(
         insecure=arguments.insecure,
         limits=Limits(
-            arguments.max_age, arguments.max_bytes, arguments.history_max_age, dict(arguments.max_age_of or ())
+            max_age_s=arguments.max_age,
+            max_bytes=arguments.max_bytes,
+            history_max_age_s=arguments.history_max_age,
+            max_age_of=dict(arguments.max_age_of or ()),
+            summary_max_age_s=arguments.summary_max_age,
+            summary_max_age_of=dict(arguments.summary_max_age_of or ()),
+            summary_max_bytes=arguments.summary_max_bytes,
         ),
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
@@ -221,21 +227,49 @@ def _store(parser: argparse.ArgumentParser) -> None:
     where(parser)
     limits = parser.add_argument_group("retention (by time of ingest; what is over the limits goes within seconds)")
     limits.add_argument(
-        "--max-age", type=_seconds, default="7d", metavar="TIME", help="of decisions: 12h, 7d (default %(default)s)"
+        "--max-age",
+        type=_seconds,
+        default="7d",
+        metavar="TIME",
+        help="of full records, with every node: 12h, 7d (default %(default)s)",
     )
     limits.add_argument(
         "--max-age-of",
         action="append",
         type=_age_of,
-        metavar="NAMESPACE=TIME",
-        help="of one namespace's decisions, where it is shorter, repeatable: noisy=1h",
+        metavar="WHOSE=TIME",
+        help="of one namespace's full records, or of one cluster's, longer or shorter, repeatable: noisy=1h,"
+        " CLUSTER/noisy=1h, CLUSTER/=30d (CLUSTER: the UID of its namespace kube-system)",
+    )
+    limits.add_argument(
+        "--summary-max-age",
+        type=_seconds,
+        default="30d",
+        metavar="TIME",
+        help="of what is left of a decision when its full record goes: the chosen node, the next five, and how many"
+        " nodes got each verdict; not above --max-age: nothing is left (default %(default)s)",
+    )
+    limits.add_argument(
+        "--summary-max-age-of",
+        action="append",
+        type=_age_of,
+        metavar="WHOSE=TIME",
+        help="the same of one namespace or cluster, as --max-age-of",
+    )
+    limits.add_argument(
+        "--summary-max-bytes",
+        type=_bytes,
+        default="1Gi",
+        metavar="SIZE",
+        help="of all summaries; the oldest go first (default %(default)s)",
     )
     limits.add_argument(
         "--max-bytes",
         type=_bytes,
         default="4Gi",
         metavar="SIZE",
-        help="of the database: 500Mi, 4Gi; the oldest decisions go first (default %(default)s)",
+        help="of the database: 500Mi, 4Gi; the oldest full records become summaries, then summaries go"
+        " (default %(default)s)",
     )
     limits.add_argument(
         "--history-max-age",
@@ -268,10 +302,10 @@ def _seconds(value: str) -> float:
 
 
 def _age_of(value: str) -> tuple[str, float]:
-    namespace, equals, age = value.partition("=")
-    if not namespace or not equals:
-        raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME")
-    return namespace, _seconds(age)
+    whose, equals, age = value.partition("=")
+    if not equals or whose.strip("/") == "" or whose.startswith("/") or whose.count("/") > 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
+    return whose, _seconds(age)
 
 
 def _bytes(value: str) -> int:

@@ -117,6 +117,7 @@ _VERDICT: Final = obj(
     code=string("kube-scheduler's status code."),
     reasons=array("Why, in kube-scheduler's words.", anything("A reason: code, parameters, sentence.")),
 )
+_PRUNED: Final = anything("Where the full record is gone: when it went, what is kept, and counts over all nodes.")
 _BY_NODE: Final = {"type": "integer", "format": "int64"}
 _SPEC: Final = obj(
     "What the scheduling attempt saw. A list leaves out all that is told per node.",
@@ -178,6 +179,7 @@ _SPEC: Final = obj(
     postFilters=nullable(array("What PostFilter plugins said.", _VERDICT)),
     preemption=nullable(anything("Where eviction would make room, and whom it would evict.")),
     marks=array("What this record does not know.", string("A mark.")),
+    pruned=nullable(_PRUNED),
     unknown=array("Fields that are null: this record does not know them.", string("Its path in the spec.")),
 )
 _STATUS: Final = obj(
@@ -239,6 +241,7 @@ SCHEMAS: Final[Json] = {
             postFilters=array("What PostFilter plugins said.", anything("A plugin.")),
             marks=array("What the record does not know.", string("A mark.")),
             reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
+            pruned=nullable(_PRUNED),
             perNode=array(
                 "Each node on its own, where there are few, or where they are asked for.", anything("A node.")
             ),

@@ -186,7 +186,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         return app
 
     def _prune(self, store: Store, settings: Settings, metrics: Metrics) -> None:
-        Pruning(Pruner(store.database, store.writer, settings.limits, settings.clock), metrics.pruned.inc).start()
+        Pruning(Pruner(store, settings.limits, settings.clock), metrics.left).start()
 
     def _context(self, _config: object, _default: object) -> ssl.SSLContext:
         assert self._tls is not None

@@ -118,8 +118,9 @@ class Surveys:
         rows = [row for row in self._rows(conditions, limit + 1) if row.started_us >= since_us]
         sample = list(self._read(rows[:limit]))
         until_us = int(self._clock() * 1e6)
+        complete = len(rows) == len(sample)  # a summary has not the scores of all nodes
         try:
-            document = balance(sample, weights, since_us=since_us, until_us=until_us, complete=len(rows) <= limit)
+            document = balance(sample, weights, since_us=since_us, until_us=until_us, complete=complete)
         except UnknownPluginError as e:
             raise ApiError(400, str(e)) from e
         return json_response(document)
@@ -157,7 +158,7 @@ class Surveys:
     def _read(self, rows: Sequence[Row]) -> Iterator[Stored]:
         for row in rows:
             stored = self._questions.decision_by_id(row.namespace, row.decision_id)
-            if stored is not None and stored.decision.chosen is not None:
+            if stored is not None and stored.decision.chosen is not None and not stored.decision.summary:
                 yield stored
 
     def _rows(self, conditions: Sequence[Condition], limit: int = LOOKED_AT) -> list[Row]:

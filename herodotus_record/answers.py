@@ -8,13 +8,13 @@ Invariant: what is left out is counted (`...Omitted`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 
 from herodotus_record import gone_by, reasons
 from herodotus_record.document import blank, reconstruction, retry, woken_by
 from herodotus_record.explain import (
     Json,
+    evaluations,
     headline,
     headline_of_node,
     margin,
@@ -23,6 +23,8 @@ from herodotus_record.explain import (
     rejection_groups,
     state,
     summary,
+    tied,
+    verdict_counts,
 )
 from herodotus_record.model import (
     API_VERSION,
@@ -36,6 +38,7 @@ from herodotus_record.model import (
     PluginVerdict,
 )
 from herodotus_record.one_node import detail, verdicts, what_would_change
+from herodotus_record.pruned import kept, pruned, slot_of
 from herodotus_record.units import natural_key, quantities, timestamp
 
 RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
@@ -61,7 +64,7 @@ def pod_explanation(
     """The answer to "what happened to this pod": kind PodExplanation.
 
     `every_node`: nothing is left out, each node on its own. `node`: only that node in `perNode`; KeyError when it was
-    not in the cluster at that generation.
+    not in the cluster at that generation, PrunedError when that is not kept.
     """
     order = ranking(decision)
     shown = _by_name_among_equals(decision, table, order, len(order) if every_node else RANKED)
@@ -90,12 +93,13 @@ def pod_explanation(
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
         "inputs": gone_by.sources(decision),
         "ranking": [_ranked(decision, table, slot) for slot in shown],
-        "rankingOmitted": len(order) - len(shown),
+        "rankingOmitted": len(order) - len(shown) + (decision.nodes_feasible - len(order) if decision.summary else 0),
         "rejections": rejection_groups(decision, table, named=None if every_node else NAMED),
         "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": next_steps(decision, table),
-        "marks": list(decision.marks),
+        "marks": [*decision.marks, *filter(None, [kept(decision)])],
+        "pruned": pruned(decision),
         "reconstruction": reconstruction(decision),
     }
     if told is not None:
@@ -113,14 +117,11 @@ def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[
 
 
 def _told(decision: Decision, table: NodeTable, node: str) -> list[int]:
-    """The slots told one by one: the one of `node`, or all by name. KeyError when the node was not there."""
+    """The slots told one by one: the one of `node`, or all by name. Errors as of `pruned.slot_of`."""
+    if node:
+        return [slot_of(decision, table, node)]
     present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]
-    if not node:
-        return sorted(present, key=lambda slot: natural_key(table.names[slot]))
-    named = table.slot_of(node)
-    if named is None or named not in present:
-        raise KeyError(node)
-    return [named]
+    return sorted(present, key=lambda slot: natural_key(table.names[slot]))
 
 
 def _pod(decision: Decision) -> Json:
@@ -178,9 +179,8 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
 
 def _not_evaluated(decision: Decision) -> Json:
     """Nodes that no filter looked at, counted by why. Of those that are not recorded it is not known."""
-    counts = Counter(decision.evaluation)
-    looked = (Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.UNRECORDED)
-    return {Evaluation(value).label: times for value, times in counts.items() if value not in looked}
+    told = (Evaluation.EVALUATED.label, Evaluation.ABSENT.label, Evaluation.UNRECORDED.label)
+    return {label: nodes for label, nodes in evaluations(decision).items() if label not in told}
 
 
 def _preemption(decision: Decision) -> Json | None:
@@ -212,7 +212,8 @@ def _tie(decision: Decision, table: NodeTable) -> Json | None:
     if not decision.ties:
         return None
     seed = None if "seed" in decision.unknown else decision.seed
-    return {"nodes": sorted((table.names[s] for s in decision.ties), key=natural_key), "seed": seed}
+    names = sorted((table.names[s] for s in decision.ties), key=natural_key)
+    return {"nodes": names, "nodesOmitted": tied(decision) - len(names), "seed": seed}
 
 
 def _margin(decision: Decision, table: NodeTable) -> Json | None:
@@ -224,11 +225,10 @@ def _margin(decision: Decision, table: NodeTable) -> Json | None:
 
 def _filters(decision: Decision) -> list[Json]:
     rows = []
-    evaluated = decision.evaluation.count(Evaluation.EVALUATED)
-    for f in decision.filters:
-        said = Counter(f.ids)  # slots that were not evaluated hold 0, which is Success
-        rejected = sum(times for number, times in said.items() if f.verdicts[number].against)
-        not_run = sum(times for number, times in said.items() if f.verdicts[number] == NOT_RUN)
+    evaluated = evaluations(decision).get(Evaluation.EVALUATED.label, 0)
+    for f, counts in zip(decision.filters, verdict_counts(decision), strict=True):
+        rejected = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v.against)
+        not_run = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v == NOT_RUN)
         ran = 0 if f.skipped else evaluated - not_run
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
     return rows

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from herodotus_record.explain import first_rejections
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
 from herodotus_record.one_node import count
+from herodotus_record.pruned import kept
 from herodotus_record.units import natural_key, quantity
 
 Json = dict[str, Any]
@@ -45,7 +46,14 @@ class Recorded(Protocol):
 
 
 def changes(before: Recorded, after: Recorded) -> list[Json]:
-    """Every difference, what the pod asks for first, then nodes that came and went, then verdicts, then room."""
+    """Every difference, what the pod asks for first, then nodes that came and went, then verdicts, then room.
+
+    Where one of the records was pruned nodes cannot be compared, and the last entry says so.
+    """
+    lost = kept(before.decision) or kept(after.decision)
+    if lost:
+        what = f"which nodes came, went or were judged differently is not known: {lost}"
+        return [*_of_the_pod(before.decision, after.decision), {"what": "pruned", "text": what}]
     there, here = standings(before), standings(after)
     return [
         *_of_the_pod(before.decision, after.decision),

@@ -254,8 +254,10 @@ def _validate_decision(d: Decision) -> None:
     _check(len(d.rank) == slots, "rank", d.rank, slots)
     if d.chosen is not None and not 0 <= d.chosen < slots:
         raise CodecError("chosen names a slot that is not there")
-    # a log counts nodes that it never names
-    most = d.nodes_total if d.key.source is Source.LOGGED else slots
+    if d.summary and [len(f.verdicts) for f in d.filters] != [len(counts) for counts in d.summary.verdicts]:
+        raise CodecError("summary.verdicts does not count each verdict of each filter")
+    # a log counts nodes that it never names, and a summary those that it no longer keeps
+    most = d.nodes_total if d.summary or d.key.source is Source.LOGGED else slots
     if not 0 <= d.nodes_feasible <= d.nodes_evaluated <= d.nodes_total <= most:
         raise CodecError("node counts are not in order")
 

@@ -16,15 +16,19 @@ from herodotus_record.changes import Json, Recorded, changes
 from herodotus_record.explain import headline, headline_of_node, lead, ranking, signed, state, weighted
 from herodotus_record.model import API_VERSION, Decision, Evaluation
 from herodotus_record.one_node import count, detail, evaluated, rejections, verdicts, why_not_evaluated
+from herodotus_record.pruned import NOT_KEPT, kept, slot_of
 from herodotus_record.units import quantities, timestamp
 
 TELLING = 3  # of each pod's best nodes, those that are shown for both
 
 
 def node_comparison(of: Recorded, nodes: Sequence[str]) -> Json:
-    """Two nodes for one pod: kind NodeComparison. KeyError with the name of a node that was not in the cluster."""
+    """Two nodes for one pod: kind NodeComparison.
+
+    KeyError with the name of a node that was not in the cluster; PrunedError where that is not kept.
+    """
     d, table = of.decision, of.table
-    a, b = slots = [_slot(of, node) for node in nodes]
+    a, b = slots = [slot_of(d, table, node) for node in nodes]
     sides = [dict(verdicts(d, slot)) for slot in slots]
     scored = [s.plugin for s in d.scores if not s.skipped and len(s.normalized)] if d.rank[a] and d.rank[b] else []
     points = [weighted(d, slot) for slot in slots]
@@ -113,6 +117,8 @@ def _fate(of: Recorded, node: str) -> str:
     d = of.decision
     slot = of.table.slot_of(node)
     when = f"When {d.pod.name} was decided, {node}"
+    if slot is None and d.summary:
+        return f"Of {node} nothing is kept for {d.pod.name}: {kept(d)}."
     if slot is None or d.evaluation[slot] == Evaluation.ABSENT:
         return f"{when} was not in the cluster."
     if not evaluated(d, slot):
@@ -165,6 +171,16 @@ def _standing(of: Recorded, node: str) -> Json:
     """How one node stood for a pod; all None where it was not in the cluster."""
     d = of.decision
     slot = of.table.slot_of(node)
+    if slot is None and d.summary:
+        unknown = Evaluation.UNRECORDED.label
+        return {
+            "evaluation": unknown,
+            "rejectedBy": None,
+            "why": NOT_KEPT,
+            "rank": None,
+            "total": None,
+            "chosen": False,
+        }
     if slot is None or d.evaluation[slot] == Evaluation.ABSENT:
         return {"evaluation": None, "rejectedBy": None, "why": None, "rank": None, "total": None, "chosen": False}
     against = rejections(d, slot)
@@ -187,10 +203,3 @@ def _word(plugin: str, said: Json, skipped: bool) -> str:
     if plugin not in said:
         return "not-run"
     return "reject" if said[plugin].against else "pass"
-
-
-def _slot(of: Recorded, node: str) -> int:
-    slot = of.table.slot_of(node)
-    if slot is None or slot >= of.decision.slots or of.decision.evaluation[slot] == Evaluation.ABSENT:
-        raise KeyError(node)
-    return slot

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from herodotus_record import reasons
-from herodotus_record.explain import state
+from herodotus_record.explain import counted_rejections, state
 from herodotus_record.model import (
     API_VERSION,
     NOT_RUN,
@@ -28,6 +28,7 @@ from herodotus_record.model import (
     ScoreColumn,
     Verdict,
 )
+from herodotus_record.pruned import pruned
 from herodotus_record.units import timestamp
 
 Json = dict[str, Any]
@@ -101,6 +102,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "marks": list(d.marks),
             "unknown": list(d.unknown),
             "reconstruction": reconstruction(d),
+            "pruned": _pruned(d),
         },
         "status": {
             "state": state(d, outcomes),
@@ -162,6 +164,25 @@ def retry(d: Decision) -> Json | None:
         return None
     latest = None if d.retry.latest_us is None else timestamp(d.retry.latest_us)
     return {"queue": d.retry.queue, "notBefore": timestamp(d.retry.not_before_us), "latest": latest}
+
+
+def _pruned(d: Decision) -> Json | None:
+    """Counts over all nodes, where columns hold those that are kept alone; `first`: no earlier filter rejected them."""
+    said = pruned(d)
+    if said is None or d.summary is None:
+        return None
+    first = {(r.filter, r.verdict): r.nodes for r in counted_rejections(d)}
+    filters = [
+        {
+            "plugin": f.plugin,
+            "verdicts": [
+                {**_verdict(v), "nodes": counts[n], "first": first.get((position, n), 0)}
+                for n, v in enumerate(f.verdicts)
+            ],
+        }
+        for position, (f, counts) in enumerate(zip(d.filters, d.summary.verdicts, strict=True))
+    ]
+    return said | {"evaluation": dict(d.summary.evaluation), "filters": filters, "ties": d.summary.ties}
 
 
 def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -25,6 +26,7 @@ from herodotus_record.model import (
     Column,
     Decision,
     Evaluation,
+    FirstRejection,
     NodeTable,
     Outcome,
     Path,
@@ -93,6 +95,11 @@ def _first_two(decision: Decision) -> list[int]:
     return found[:2]
 
 
+def tied(decision: Decision) -> int:
+    """How many nodes shared the best total; 0 where one had it alone."""
+    return decision.summary.ties if decision.summary else len(decision.ties)
+
+
 def weighted(decision: Decision, slot: int) -> dict[str, int]:
     """Each plugin's contribution to a slot's total. Skipped plugins contribute nothing and are absent."""
     return {s.plugin: s.normalized[slot] * s.weight for s in decision.scores if not s.skipped and len(s.normalized)}
@@ -135,7 +142,7 @@ def headline_of_node(decision: Decision, table: NodeTable, slot: int) -> str:
         return f"{place}."
     points = decision.totals[best] - decision.totals[slot]
     if not points:
-        return f"{place} with the best total: {table.names[best]} was drawn among {len(decision.ties)} equals."
+        return f"{place} with the best total: {table.names[best]} was drawn among {tied(decision)} equals."
     return f"{place}, {count(points, 'point')} behind {table.names[best]} ({signed(lead(decision, slot, best))})."
 
 
@@ -166,7 +173,7 @@ def headline(decision: Decision, table: NodeTable) -> str:
         return f"On {node}: first of {feasible} feasible nodes out of {total}; no plugin scored them."
     if decision.ties:
         return (
-            f"On {node}: drawn among {len(decision.ties)} nodes with the best total"
+            f"On {node}: drawn among {tied(decision)} nodes with the best total"
             f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {out_of}."
         )
     shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in ahead.shares[:3])
@@ -220,14 +227,32 @@ def next_steps(decision: Decision, table: NodeTable) -> list[str]:
     """For a pod that fits nowhere: what would place it with the fewest changes, on the node nearest to holding it."""
     if decision.chosen is not None or Evaluation.UNRECORDED in decision.evaluation:
         return []  # a node that is not recorded may be nearer
-    alike = _rejected_alike(decision)
-    if not alike:
-        return []
-    effort = [(len(obstacles(decision, slots[0])), slots) for _, _, slots in alike]
-    least = min(obstacles for obstacles, _ in effort)
+    nearest = _least_effort(decision, table)
+    return [] if nearest is None else what_would_change(decision, table, nearest)
+
+
+def _least_effort(decision: Decision, table: NodeTable) -> int | None:
+    """The rejected node that needs the fewest changes; None where none was rejected."""
+    effort = [(len(obstacles(decision, slots[0])), slots) for _, _, slots in _rejected_alike(decision)]
+    least = min((obstacles for obstacles, _ in effort), default=0)
     rejected = [slot for obstacles, slots in effort if obstacles == least for slot in slots]
-    (nearest,) = _nearest(decision, table, rejected, 1)
-    return what_would_change(decision, table, nearest)
+    return next(iter(_nearest(decision, table, rejected, 1)), None)
+
+
+def nearest_rejected(decision: Decision, table: NodeTable, most: int) -> list[int]:
+    """The node that needs the fewest changes, then the nearest one of each of the filters that turned most away first.
+
+    So `headline` and `next_steps` say the same of these nodes alone, and of all.
+    """
+    by_filter: dict[int, list[int]] = {}
+    for (position, _), slots in first_rejections(decision).items():
+        by_filter.setdefault(position, []).extend(slots)
+    largest = sorted(by_filter.items(), key=lambda item: (-len(item[1]), item[0]))[:most]
+    least = _least_effort(decision, table)
+    found = [] if least is None else [least]
+    for _, slots in largest:
+        found += _nearest(decision, table, slots, 1)
+    return list(dict.fromkeys(found))
 
 
 def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
@@ -235,21 +260,24 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
 
     `named`: how many nodes to list for each group; None for all. `alsoRejectedBy` counts over the whole group.
     """
-    groups: dict[tuple[int, tuple[Reason, ...]], list[int]] = {}
-    for (position, number), slots in first_rejections(decision).items():
-        reasons_given = decision.filters[position].verdicts[number].reasons
-        groups.setdefault((position, reasons_given), []).extend(slots)
+    groups: dict[tuple[int, tuple[Reason, ...]], list[FirstRejection]] = {}
+    slots_of = first_rejections(decision)
+    for rejection in counted_rejections(decision):
+        reasons_given = decision.filters[rejection.filter].verdicts[rejection.verdict].reasons
+        groups.setdefault((rejection.filter, reasons_given), []).append(rejection)
     answer = []
-    for (position, reasons_given), slots in groups.items():
+    for (position, reasons_given), group in groups.items():
+        slots = [slot for r in group for slot in slots_of.get((r.filter, r.verdict), ())]
+        nodes = sum(r.nodes for r in group)
         shown = _nearest(decision, table, slots, named)
         answer.append(
             {
                 "plugin": decision.filters[position].plugin,
-                "count": len(slots),
+                "count": nodes,
                 "reasons": [_text_of_group(decision, reason) for reason in reasons_given],
-                "alsoRejectedBy": _also_rejected(decision, position, slots),
+                "alsoRejectedBy": _added_up(r.also for r in group),
                 "nodes": [_rejected(decision, table, slot) for slot in shown],
-                "nodesOmitted": len(slots) - len(shown),
+                "nodesOmitted": nodes - len(shown),
             }
         )
     position_of = {f.plugin: i for i, f in enumerate(decision.filters)}
@@ -288,6 +316,50 @@ def _rejected_alike(decision: Decision) -> list[tuple[int, int, list[int]]]:
         if first:
             found.append((*first, slots))
     return found
+
+
+def evaluations(decision: Decision) -> Mapping[str, int]:
+    """How many slots there are of each `Evaluation.label`; a summary leaves out those without a node."""
+    if decision.summary:
+        return decision.summary.evaluation
+    return {Evaluation(value).label: n for value, n in Counter(decision.evaluation).items()}
+
+
+def verdict_counts(decision: Decision) -> Sequence[Sequence[int]]:
+    """For each filter how many slots hold each of its verdicts; those not evaluated hold the first, Success."""
+    if decision.summary:
+        return decision.summary.verdicts
+    counted = (Counter(f.ids) for f in decision.filters)
+    return [
+        [counts[number] for number in range(len(f.verdicts))]
+        for f, counts in zip(decision.filters, counted, strict=True)
+    ]
+
+
+def rejected_by(decision: Decision) -> dict[int, int]:
+    """How many nodes each filter, by its position, was the first to turn away; also of those that are not kept."""
+    counts: Counter[int] = Counter()
+    if decision.summary:
+        for rejection in decision.summary.first_rejections:
+            counts[rejection.filter] += rejection.nodes
+    else:
+        for (position, _), slots in first_rejections(decision).items():
+            counts[position] += len(slots)
+    return counts
+
+
+def counted_rejections(decision: Decision) -> Sequence[FirstRejection]:
+    """As `first_rejections`, counted over all nodes, also over those that a summary does not keep."""
+    if decision.summary:
+        return decision.summary.first_rejections
+    return [
+        FirstRejection(position, number, len(slots), _also_rejected(decision, position, slots))
+        for (position, number), slots in first_rejections(decision).items()
+    ]
+
+
+def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter()))
 
 
 def _also_rejected(decision: Decision, first: int, slots: Sequence[int]) -> dict[str, int]:
@@ -334,24 +406,26 @@ def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in first_rejections(decision).items():
         by_filter.setdefault(position, []).extend(slots)
+    counts = rejected_by(decision)
     if decision.key.source is Source.LOGGED:
-        told, total = sum(map(len, by_filter.values())), decision.nodes_total
+        told, total = sum(counts.values()), decision.nodes_total
         return f"No node fits. Of {told} of {total} nodes the log says which filter rejected them."
-    if not by_filter:
+    if not counts:
         if decision.narrowed_by:
             return f"No node fits: {', '.join(decision.narrowed_by)} names no node of the cluster."
         return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
-    position, slots = max(by_filter.items(), key=lambda item: (len(item[1]), -item[0]))
+    position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
+    plugin, looked, slots = decision.filters[position].plugin, decision.nodes_evaluated, by_filter.get(position, [])
+    said = f"No node fits. {nodes} of {looked} nodes are rejected first by {plugin}"
+    if not slots:
+        return f"{said}."
     (nearest,) = _nearest(decision, table, slots, 1)
     verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
     details = [detail(decision, table, nearest, reason) for reason in verdict.reasons]
     words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender need not
-    where = f" on {table.names[nearest]}{', the nearest' if len(slots) > 1 else ''}" if _numeric(details) else ""
-    plugin = decision.filters[position].plugin
-    looked = decision.nodes_evaluated
+    where = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
     narrowed = f" Only {looked} of {decision.nodes_total} may be used ({', '.join(decision.narrowed_by)})."
-    said = f"No node fits. {len(slots)} of {looked} nodes are rejected first by {plugin}: {words}{where}."
-    return said + (narrowed if decision.narrowed_by else "")
+    return f"{said}: {words}{where}." + (narrowed if decision.narrowed_by else "")
 
 
 def _numeric(details: Sequence[Json]) -> bool:

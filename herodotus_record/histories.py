@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from herodotus_record.changes import FITS, Json, Recorded, changes, standings
+from herodotus_record.changes import Json, Recorded, changes
 from herodotus_record.document import retry, woken_by
-from herodotus_record.explain import headline, state
+from herodotus_record.explain import headline, rejected_by, state
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import timestamp
 
@@ -64,5 +64,7 @@ def rejecting(of: Recorded) -> Json:
     """How many nodes each filter turned away first, the most first; a PreFilter plugin counts for all of them."""
     if of.decision.pre_filters:
         return {of.decision.pre_filters[-1].plugin: of.decision.nodes_total}
-    found = Counter(plugin for plugin in standings(of).values() if plugin != FITS and not plugin.startswith("("))
+    found: Counter[str] = Counter()
+    for position, nodes in rejected_by(of.decision).items():
+        found[of.decision.filters[position].plugin] += nodes
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

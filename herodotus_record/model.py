@@ -324,6 +324,34 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
+class FirstRejection:
+    """How many nodes a filter (by its position) was the first to turn away, with a verdict (by its number).
+
+    `also`: of those, how many each later filter rejected too, by plugin; filters that rejected none are absent.
+    """
+
+    filter: int
+    verdict: int
+    nodes: int
+    also: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What stands for the columns of a decision whose full record was pruned: counts over all nodes.
+
+    `evaluation`: nodes by `Evaluation.label`. `verdicts`: for each filter, evaluated nodes by the verdict's number.
+    `ties`: nodes that shared the best total, 0 where one had it alone.
+    """
+
+    pruned_us: int
+    evaluation: Mapping[str, int]
+    verdicts: tuple[tuple[int, ...], ...]
+    first_rejections: tuple[FirstRejection, ...]
+    ties: int
+
+
+@dataclass(frozen=True)
 class Decision:
     """One attempt to schedule one pod, complete.
 
@@ -362,6 +390,7 @@ class Decision:
     inputs: tuple[Inputs, ...] = ()  # of plugins and extenders that say what they went by
     unknown: tuple[str, ...] = ()  # fields whose value means nothing, by their path in the document's `spec`
     reconstruction: Reconstruction | None = None  # of source RECONSTRUCTED, where there was an outcome to compare with
+    summary: Summary | None = None  # where it is there, slots are those of the few nodes that are kept
 
     @property
     def ties(self) -> tuple[int, ...]:

@@ -8,20 +8,23 @@ Invariant: nothing is acknowledged before it is committed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import Database, StoreError, StoreUnavailableError
+from herodotus_endpoint.store.ages import Limits
+from herodotus_endpoint.store.engine import Database, StoreError, StoreUnavailableError, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.postgresql import Postgresql
 from herodotus_endpoint.store.reader import Reader
-from herodotus_endpoint.store.retention import Limits, Pruner, Pruning
+from herodotus_endpoint.store.retention import Pruned, Pruner, Pruning
 from herodotus_endpoint.store.reviews import Reviews
 from herodotus_endpoint.store.sqlite import Sqlite, sqlite_url
+from herodotus_endpoint.store.wholes import Wholes
 from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, Receipt, Writer
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "Limits",
     "NodeFacts",
     "NodeRowsMissingError",
+    "Pruned",
     "Pruner",
     "Pruning",
     "Receipt",
@@ -79,9 +83,16 @@ class Store:
         self.database = prepare(url)
         self._engines = self.database.writing_engine(), self.database.reading_engine()
         self.writer = Writer(self.database, self._engines[0], clock)
-        self.reader = Reader(self.database, self._engines[1])
+        self.wholes = Wholes()
+        self.reader = Reader(self.database, self._engines[1], self.wholes)
         self.listing = Listing(self._engines[1])
         self.reviews = Reviews(self.writer, self._engines[1], clock)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """A connection that reads the store as it is now, however long it takes. StoreUnavailableError as it says."""
+        with guarded(), self._engines[1].connect() as connection, connection.begin():
+            yield connection
 
     def file_bytes(self) -> int | None:
         """Bytes of the database's files on disk; None where they are another machine's."""

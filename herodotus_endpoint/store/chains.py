@@ -7,15 +7,15 @@ A key frame's blob is a zstd frame. A delta's is the first DIGEST_BYTES of its k
 has the key frame as its dictionary: decisions of one pod template differ in a few entries of a few columns. A delta
 needs its key frame alone and no other delta. What was stored before there were chains is the compressed wire frame.
 
-Invariant: `unpack` gives back what was packed, fields that this version does not know included. A chain holds one
-incarnation, source, namespace and pod template (so one cluster and profile), at most MOST_MEMBERS decisions, and spans
-at most LIFETIME_S, so that it can be deleted whole.
+Invariant: `unpack(plain(...))` gives back what was packed, fields that this version does not know included. A chain
+holds one incarnation, source, namespace and pod template (so one cluster and profile), at most MOST_MEMBERS decisions,
+and spans at most LIFETIME_S, so that it can be deleted whole.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -106,15 +106,25 @@ class Chains:
             self._bytes -= self._open.popitem(last=False)[1].size
 
 
-def unpack(blob: bytes, base: Callable[[], bytes] | None) -> Decision:
-    """The decision in a blob. `base`: asked for the blob of the key frame, None for a key frame itself.
+def pack_together(contents: Sequence[bytes]) -> list[bytes]:
+    """Blobs of a chain that does not grow any more; the first one is its key frame. There must be one."""
+    key = contents[0]
+    digest, compressor = _digest(key), _compressor(key)
+    return [_compressor().compress(key), *(digest + compressor.compress(content) for content in contents[1:])]
+
+
+def plain(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
+    """What was packed. `base`: asked for the blob of the key frame, None for a key frame itself.
 
     CodecError when the blob is damaged, or the key frame is not the one that it was packed against.
     """
     if base is None:
-        content = codec.decompress(blob, codec.MAX_FRAME_BYTES + 64)
-    else:
-        content = _from_delta(blob, codec.decompress(base(), codec.MAX_FRAME_BYTES + 64))
+        return codec.decompress(blob, codec.MAX_FRAME_BYTES + 64)
+    return _from_delta(blob, codec.decompress(base(), codec.MAX_FRAME_BYTES + 64))
+
+
+def unpack(content: bytes) -> Decision:
+    """The decision in plain bytes that `Chains` packed. CodecError when they are none."""
     if content[: len(_WIRE)] == _WIRE:
         decision = codec.decode(content)
     elif content[: len(_MAGIC)] == _MAGIC:

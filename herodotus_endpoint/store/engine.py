@@ -20,6 +20,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
+from herodotus_endpoint.store.facts import Tier
+
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
 READERS: Final = 16  # connections kept for queries; one a thread
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -50,8 +52,11 @@ class Database(Protocol):
     def reading_engine(self) -> sa.Engine:
         """Connections that only read, each request in one snapshot."""
 
-    def make_room(self, connection: sa.Connection, now_us: int) -> None:
-        """Whatever must be there before rows of now can be inserted."""
+    partitioned: bool
+    """Whether what is old is dropped in partitions; otherwise rows are deleted."""
+
+    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
+        """Whatever must be there before a row of that time and tier can be inserted."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Many rows that are not there yet."""
@@ -59,11 +64,23 @@ class Database(Protocol):
     def trial(self, connection: sa.Connection) -> None:
         """Begin a write and take it back, then commit a small one; fails where nothing can be written."""
 
-    def delete_oldest(self, connection: sa.Connection, cutoff_us: int, over: bool) -> int:
-        """Delete some decisions ingested before a moment, or (`over`) the oldest; how many. 0: there are no others."""
+    def reach(self, now_us: int) -> int:
+        """Where the database is too large: chains must have ended by then to be taken out, others give no room back."""
+
+    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int) -> int:
+        """Drop one partition of these tiers that ended before a moment; how many decisions it held. 0: there is none.
+
+        One that held none goes too, and another is looked for.
+        """
+
+    def drop_empty(self, connection: sa.Connection) -> None:
+        """Drop the oldest partitions of full records, as long as no decision is left in them."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Bytes in use."""
+
+    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+        """Decisions and their bytes, by what is kept of them: "full" and "summary"."""
 
     def file_bytes(self) -> int | None:
         """Bytes on disk, where this machine can tell."""

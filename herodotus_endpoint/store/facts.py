@@ -65,13 +65,25 @@ class KnownIncarnation:
 
 
 @dataclass(frozen=True)
+class Tier:
+    """The decisions of which as much is kept."""
+
+    decisions: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Sizes:
-    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation."""
+    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation.
+
+    `tiers`: by what is kept of a decision, "full" or "summary".
+    """
 
     rows: Mapping[str, int]
     missing: int
     lost: int
     live_bytes: int
+    tiers: Mapping[str, Tier]
 
 
 @dataclass(frozen=True)

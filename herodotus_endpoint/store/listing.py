@@ -23,7 +23,7 @@ from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS
 
 UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
 COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # of each node in a list
-_COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base")]
+_COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes")]
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,139 @@
-"""Deleting the oldest decisions row by row, chain by chain, in steps small enough that ingest hardly waits.
+"""The oldest decisions of a tier, chain by chain, and taking them out of it in steps that hold ingest up hardly.
 
-Owns: which rows a step takes. Does not own: when (`retention`), partitions (`postgresql`).
+Owns: which chains a step takes, deleting and replacing them. Does not own: when (`retention`), partitions
+(`postgresql`), what is left of a decision (`summaries`).
 
-Invariant: a chain goes whole, and not before its youngest member may go.
+Invariant: a chain leaves a tier whole, and not before its youngest member may.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import LIFETIME_S
-from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_endpoint.store import summaries
+from herodotus_endpoint.store.chains import LIFETIME_S, PARTITION_US, pack_together
+from herodotus_endpoint.store.engine import Database, Row
+from herodotus_endpoint.store.schema import DECISIONS, KEPT_LONGER, OUTCOMES, SUMMARY
+from herodotus_endpoint.store.wholes import Wholes
 
-STEP: Final = 200  # decisions looked at in one transaction: some 10 ms
-CHAINS: Final = 8  # deleted in one transaction: at most 256 decisions
-_CHAIN: Final = sa.tuple_(DECISIONS.c.incarnation_id, DECISIONS.c.base)
+STEP: Final = 200  # decisions looked at for one step: some 10 ms
+OUTCOME_BYTES: Final = 250  # of a row of its own
+CHAINS: Final = 8  # that leave in one transaction: at most 256 decisions
 
 
-def delete_oldest(connection: sa.Connection, cutoff_us: int, over: bool, namespace: str = "") -> int:
-    """Delete some decisions (of a namespace) ingested before a moment, or with `over` the oldest; how many."""
+@dataclass(frozen=True)
+class Chain:
+    """Decisions that go together; one alone (`base` None) was stored before there were chains."""
+
+    id: int  # of its oldest member
+    incarnation_id: int
+    tier: int
+    base: int | None
+
+    @property
+    def members(self) -> sa.ColumnElement[bool]:
+        """What selects their rows."""
+        row = DECISIONS.c
+        if self.base is None:
+            return row.id == self.id
+        return sa.and_(row.incarnation_id == self.incarnation_id, row.tier == self.tier, row.base == self.base)
+
+
+def oldest(
+    connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int
+) -> tuple[list[Chain], int]:
+    """The next chains with all of their members ingested before a moment, and the id behind which they begin."""
     row = DECISIONS.c
-    oldest = sa.select(row.id, row.incarnation_id, row.base, row.ingested_us).order_by(row.id).limit(STEP)
-    if namespace:
-        oldest = oldest.where(row.namespace == namespace)
-    rows = connection.execute(oldest).all()
-    lasts_us = {d.id: 0 if d.base is None else int(LIFETIME_S * 1e6) for d in rows}
-    going = [d for d in rows if over or d.ingested_us + lasts_us[d.id] < cutoff_us]
-    alone = [d.id for d in going if d.base is None]
-    chains = list(dict.fromkeys((d.incarnation_id, d.base) for d in going if d.base is not None))
-    return sum(
-        connection.execute(DECISIONS.delete().where(gone)).rowcount
-        for gone in (row.id.in_(alone), _CHAIN.in_(chains[:CHAINS]))
-    )
+    statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
+    statement = statement.where(row.tier == tier, row.id > after, where).order_by(row.id).limit(STEP)
+    rows = connection.execute(statement).all()
+    chains: dict[tuple[object, ...], Chain] = {}
+    for d in rows:
+        if d.ingested_us < before_us and (d.base is None or _ends_us(d.ingested_us) <= before_us):
+            key = (d.incarnation_id, d.base) if d.base is not None else (d.id,)
+            chains.setdefault(key, Chain(d.id, d.incarnation_id, d.tier, d.base))
+    return list(chains.values())[:CHAINS], rows[0].id - 1 if rows else after
+
+
+def delete(connection: sa.Connection, chains: Sequence[Chain]) -> int:
+    """Delete chains with their outcomes; how many decisions went."""
+    rows = [r for chain in chains for r in connection.execute(sa.select(*_KEY).where(chain.members)).all()]
+    _delete(connection, rows)
+    return len(rows)
+
+
+@dataclass(frozen=True)
+class Summarised:
+    """A chain, and the frames that take the place of its members', by id. `gained`: bytes; negative where they grow."""
+
+    chain: Chain
+    frames: dict[int, bytes]
+    gained: int
+
+
+def summarise(connection: sa.Connection, wholes: Wholes, chain: Chain, now_us: int) -> Summarised:
+    """What is to be kept of a chain. Reads only: it takes milliseconds a decision, and ingest does not wait for it."""
+    rows = connection.execute(sa.select(DECISIONS).where(chain.members).order_by(DECISIONS.c.sequence)).all()
+    key = next((row.frame for row in rows if row.sequence == chain.base), None)
+    found = [wholes.whole(connection, row, key) for row in rows]
+    blobs = pack_together([summaries.pack(summaries.summarised(whole, now_us)) for whole in found])
+    size = sum(len(row.frame) for row in rows) + sum(OUTCOME_BYTES * len(whole.outcomes) for whole in found)
+    frames = dict(zip((row.id for row in rows), blobs, strict=True))
+    return Summarised(chain, frames, size - sum(map(len, blobs)))
+
+
+def replace(connection: sa.Connection, database: Database, prepared: Summarised) -> int:
+    """Put summaries in the place of their decisions; how many. 0 where the chain has changed since, or is gone."""
+    columns = [c for c in DECISIONS.c if c.name != "frame"]
+    rows = connection.execute(sa.select(*columns).where(prepared.chain.members).order_by(DECISIONS.c.sequence)).all()
+    if not rows or {row.id for row in rows} != prepared.frames.keys():
+        return 0
+    _delete(connection, rows)
+    base = rows[0].sequence
+    for row in rows:
+        database.make_room(connection, row.ingested_us, SUMMARY)
+    database.insert(connection, DECISIONS, [_summary(row, base, prepared.frames[row.id]) for row in rows])
+    return len(rows)
+
+
+def keep_longer(connection: sa.Connection, database: Database, chain: Chain) -> int:
+    """Move a chain's full records, with their outcomes, to where they do not hold a partition back; how many."""
+    moved = connection.execute(sa.select(*_KEY).where(chain.members)).all()
+    for r in moved:
+        database.make_room(connection, r.ingested_us, KEPT_LONGER)
+        of_it = (OUTCOMES.c.incarnation_id == r.incarnation_id, OUTCOMES.c.decision_sequence == r.sequence)
+        connection.execute(OUTCOMES.update().where(*of_it).values(tier=KEPT_LONGER))
+    return connection.execute(DECISIONS.update().where(chain.members).values(tier=KEPT_LONGER)).rowcount
+
+
+def _ends_us(ingested_us: int) -> int:
+    """Until when the chain of a decision of that time may have grown."""
+    return min(ingested_us + int(LIFETIME_S * 1e6), ingested_us - ingested_us % PARTITION_US + PARTITION_US)
+
+
+_KEY: Final = (DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.sequence, DECISIONS.c.ingested_us)
+
+
+def _delete(connection: sa.Connection, rows: Sequence[Any]) -> None:
+    if not rows:
+        return
+    at = [{"of": r.incarnation_id, "was": r.sequence} for r in rows]
+    connection.execute(_OUTCOMES_OF, at)
+    connection.execute(_DECISION, [{"was": r.id, "at_us": r.ingested_us} for r in rows])
+
+
+def _summary(row: sa.Row[Any], base: int, frame: bytes) -> Row:
+    # a chain that was packed anew may begin with another member than before
+    return {**row._mapping, "tier": SUMMARY, "base": base, "frame": frame, "frame_bytes": len(frame)}
+
+
+_OUTCOMES_OF: Final = OUTCOMES.delete().where(
+    OUTCOMES.c.incarnation_id == sa.bindparam("of"), OUTCOMES.c.decision_sequence == sa.bindparam("was")
+)
+_DECISION: Final = DECISIONS.delete().where(
+    DECISIONS.c.id == sa.bindparam("was"), DECISIONS.c.ingested_us == sa.bindparam("at_us")
+)

@@ -3,8 +3,10 @@
 Owns: connections and their timeouts, the lock that makes one writer of many replicas, COPY, partitions by time of
 ingest. Does not own: statements that both databases share.
 
-Decisions and outcomes are in partitions of PARTITION_US, made when the first row of one comes. Retention drops them
-whole, so a decision stays up to that much longer than asked for, and the partition of now is never dropped.
+Decisions and outcomes are in partitions of their tier and time: PARTITION_US of full records, a day of others, made
+when the first row of one comes. Retention drops them whole, so a decision stays up to that much longer than asked for.
+What is kept after its partition's time moves into one of another tier first: an emptied partition gives its room back
+without being vacuumed.
 """
 
 from __future__ import annotations
@@ -16,17 +18,36 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.chains import PARTITION_US
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, READERS, Row, migrated
-from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.schema import (
+    DECISIONS,
+    FULL,
+    GAPS,
+    KEPT_LONGER,
+    NODE_ROWS,
+    OUTCOMES,
+    ROLLUPS,
+    SUMMARY,
+)
 
 WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": the advisory lock of whoever writes to this database
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # whose sizes are the database's
+_NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # in names of partitions
+_TIERS: Final = {name: tier for tier, name in _NAMES.items()}
+_DAY_US: Final = 4 * PARTITION_US  # there are few of what is kept for long, and every query looks into every partition
+_WIDTH_US: Final = {FULL: PARTITION_US, KEPT_LONGER: _DAY_US, SUMMARY: _DAY_US}
+_PARTITIONS_OF: Final = (
+    "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{}'::regclass"
+)
 _TYPES: Final = {sa.Integer: "int4", sa.BigInteger: "int8", sa.String: "text", sa.LargeBinary: "bytea"}
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL's texts hold no NUL; the frame has them whole
 
 
 class Postgresql:
     """The database behind a postgresql:// URL. Replicas share it; the advisory lock is held to the commit."""
+
+    partitioned = True
 
     def __init__(self, url: sa.URL) -> None:
         self._url = url.set(drivername="postgresql+psycopg")
@@ -51,16 +72,14 @@ class Postgresql:
         options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
         return self._engine(READERS, f"{options} -c jit=off")  # compiling takes longer than these queries
 
-    def make_room(self, connection: sa.Connection, now_us: int) -> None:
-        """The partitions of now."""
-        number = now_us // PARTITION_US
-        for table in PARTITIONED:
-            name = _partition(table, number)
+    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
+        """The partitions of that time; a summary holds its outcomes."""
+        start, end = _bounds(tier, ingested_us // _WIDTH_US[tier])
+        for table in PARTITIONED if tier != SUMMARY else (DECISIONS,):
+            name = _partition(table, tier, ingested_us // _WIDTH_US[tier])
             if connection.exec_driver_sql(f"SELECT to_regclass('{name}')").scalar() is None:
-                connection.exec_driver_sql(
-                    f"CREATE TABLE {name} PARTITION OF {table.name}"
-                    f" FOR VALUES FROM ({number * PARTITION_US}) TO ({(number + 1) * PARTITION_US})"
-                )
+                bounds = f"FROM ({tier}, {start}) TO ({tier}, {end})"
+                connection.exec_driver_sql(f"CREATE TABLE {name} PARTITION OF {table.name} FOR VALUES {bounds}")
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Binary COPY."""
@@ -77,22 +96,44 @@ class Postgresql:
         with connection.begin():
             connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket < 0))
 
-    def delete_oldest(self, connection: sa.Connection, cutoff_us: int, over: bool) -> int:
-        """One partition."""
-        numbers = self._numbers(connection)
-        if len(numbers) < 2 or not (over or (numbers[0] + 1) * PARTITION_US <= cutoff_us):
-            return 0
-        gone = _partition(DECISIONS, numbers[0])
-        count: int = connection.exec_driver_sql(f"SELECT count(*) FROM {gone}").scalar_one()
-        for table in PARTITIONED:
-            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {_partition(table, numbers[0])}")
-        return count or self.delete_oldest(connection, cutoff_us, over)
+    def reach(self, now_us: int) -> int:
+        """The start of the partition of now, which is not dropped."""
+        return now_us - now_us % PARTITION_US
+
+    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int) -> int:
+        """That with the oldest decisions."""
+        found = self._partitions(connection)
+        ended = [
+            (_bounds(tier, n)[1], tier, n) for tier in tiers for n in found[tier] if _bounds(tier, n)[1] <= before_us
+        ]
+        for _, tier, number in sorted(ended):
+            if dropped := self._drop(connection, tier, number):
+                return dropped
+        return 0
+
+    def drop_empty(self, connection: sa.Connection) -> None:
+        """But for the newest one. An outcome is never in an older partition than its decision."""
+        for number in self._partitions(connection)[FULL][:-1]:
+            left = f"SELECT EXISTS (SELECT FROM {_partition(DECISIONS, FULL, number)})"
+            if connection.exec_driver_sql(left).scalar():
+                return
+            self._drop(connection, FULL, number)
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Tables and indexes, what is deleted and not yet vacuumed included."""
         whole = sum(self._bytes(connection, t.name) for t in COUNTED if t not in PARTITIONED)
-        parts = [_partition(t, number) for number in self._numbers(connection) for t in PARTITIONED]
-        return whole + sum(self._bytes(connection, name) for name in parts)
+        return whole + sum(self._tier_bytes(connection).values())
+
+    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+        """As `live_bytes`."""
+        numbers = connection.execute(sa.select(DECISIONS.c.tier, sa.func.count()).group_by(DECISIONS.c.tier))
+        counted: dict[int, int] = {row.tier: row[1] for row in numbers}
+        size = self._tier_bytes(connection)
+
+        def told(*tiers: int) -> Tier:
+            return Tier(sum(counted.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
+
+        return {"full": told(FULL, KEPT_LONGER), "summary": told(SUMMARY)}
 
     def file_bytes(self) -> None:
         """They are the server's."""
@@ -100,13 +141,28 @@ class Postgresql:
     def give_back(self, connection: sa.Connection) -> None:
         """Nothing: a dropped partition's files are gone, and autovacuum looks after the rest."""
 
-    def _numbers(self, connection: sa.Connection) -> list[int]:
-        """The partitions that are there, the oldest first."""
-        found = connection.exec_driver_sql(
-            "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
-            f" WHERE i.inhparent = '{DECISIONS.name}'::regclass"
-        )
-        return sorted(int(name.rpartition("_p")[2]) for name in found.scalars())
+    def _drop(self, connection: sa.Connection, tier: int, number: int) -> int:
+        name = _partition(DECISIONS, tier, number)
+        count: int = connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+        for table in PARTITIONED:
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {_partition(table, tier, number)}")
+        return count
+
+    def _partitions(self, connection: sa.Connection) -> dict[int, list[int]]:
+        """The partitions of decisions that are there, by tier, the oldest first."""
+        found: dict[int, list[int]] = {tier: [] for tier in _NAMES}
+        for name in connection.exec_driver_sql(_PARTITIONS_OF.format(DECISIONS.name)).scalars():
+            tier_name, _, number = name.removeprefix(DECISIONS.name).rpartition("_p")
+            found[_TIERS[tier_name]].append(int(number))
+        return {tier: sorted(numbers) for tier, numbers in found.items()}
+
+    def _tier_bytes(self, connection: sa.Connection) -> dict[int, int]:
+        size = dict.fromkeys(_NAMES, 0)
+        for table in PARTITIONED:
+            for name in connection.exec_driver_sql(_PARTITIONS_OF.format(table.name)).scalars():
+                tier_name = name.removeprefix(table.name).rpartition("_p")[0]
+                size[_TIERS[tier_name]] += self._bytes(connection, name)
+        return size
 
     def _bytes(self, connection: sa.Connection, table: str) -> int:
         size = connection.exec_driver_sql(f"SELECT pg_total_relation_size(to_regclass('{table}'))").scalar()
@@ -124,8 +180,12 @@ class Postgresql:
         )
 
 
-def _partition(table: sa.Table, number: int) -> str:
-    return f"{table.name}_p{number}"
+def _partition(table: sa.Table, tier: int, number: int) -> str:
+    return f"{table.name}{_NAMES[tier]}_p{number}"
+
+
+def _bounds(tier: int, number: int) -> tuple[int, int]:
+    return number * _WIDTH_US[tier], (number + 1) * _WIDTH_US[tier]
 
 
 def _storable(value: Any) -> Any:

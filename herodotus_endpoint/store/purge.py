@@ -12,15 +12,14 @@ Invariant: a step is one transaction, after which everything that is left can be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import Chains, unpack
+from herodotus_endpoint.store.chains import pack_together, plain
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.writer import Writer
-from herodotus_record import codec
 
 STEP: Final = 100  # decisions deleted in one transaction; at worst each leaves a chain of 31 to be stored anew
 ROLLUP_STEP: Final = 50
@@ -49,30 +48,29 @@ def _step(writer: Writer, what: Purge) -> int:
     row = DECISIONS.c
     wanted = {row.namespace: what.namespace, row.pod_uid: what.pod_uid, row.cluster: what.cluster}
     matching = sa.and_(*(column == value for column, value in wanted.items() if value))
-    found = sa.select(row.id, row.incarnation_id, row.sequence, row.base).where(matching).order_by(row.id)
+    found = sa.select(row.id, row.incarnation_id, row.sequence, row.base, row.tier).where(matching).order_by(row.id)
     with writer.transaction() as connection:
         going = connection.execute(found.limit(STEP)).all()
         for d in going:
             if d.base == d.sequence:
-                _keep_others(connection, d.incarnation_id, d.sequence, {g.id for g in going})
+                _keep_others(connection, d, {g.id for g in going})
             of_it = (OUTCOMES.c.incarnation_id == d.incarnation_id, OUTCOMES.c.decision_sequence == d.sequence)
             connection.execute(OUTCOMES.delete().where(*of_it))
         connection.execute(DECISIONS.delete().where(row.id.in_([d.id for d in going])))
     return len(going)
 
 
-def _keep_others(connection: sa.Connection, incarnation_id: int, base: int, going: set[int]) -> None:
+def _keep_others(connection: sa.Connection, key: Any, going: set[int]) -> None:
     """What was stored against a key frame that goes is stored anew, as a chain of its own."""
     row = DECISIONS.c
-    chain = sa.select(row.id, row.sequence, row.frame, row.ingested_us)
-    members = connection.execute(chain.where(row.incarnation_id == incarnation_id, row.base == base)).all()
-    key = next(m.frame for m in members if m.sequence == base)
-    chains = Chains()
-    for member in sorted(members, key=lambda m: m.sequence):
-        if member.id not in going:
-            decision = unpack(member.frame, lambda: key)
-            packed = chains.pack(incarnation_id, decision, codec.encode(decision), member.ingested_us)
-            values = dict(zip(("base", "frame"), packed, strict=True))
+    chain = (row.incarnation_id == key.incarnation_id, row.tier == key.tier, row.base == key.sequence)
+    members = connection.execute(sa.select(row.id, row.sequence, row.frame).where(*chain)).all()
+    frame = next(m.frame for m in members if m.sequence == key.sequence)
+    staying = sorted((m for m in members if m.id not in going), key=lambda m: m.sequence)
+    if staying:
+        blobs = pack_together([plain(member.frame, lambda: frame) for member in staying])
+        for member, blob in zip(staying, blobs, strict=True):
+            values = {"base": staying[0].sequence, "frame": blob, "frame_bytes": len(blob)}
             connection.execute(DECISIONS.update().where(row.id == member.id).values(values))
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import unpack
 from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
 from herodotus_endpoint.store.noderows import slot_at
@@ -30,11 +29,10 @@ from herodotus_endpoint.store.schema import (
     OUTCOMES,
     PROFILES,
     ROLLUPS,
+    SUMMARY,
 )
 from herodotus_endpoint.store.sequences import Hole
-from herodotus_endpoint.store.tables import Tables
-from herodotus_record import codec
-from herodotus_record.model import Decision, Evaluation, Outcome
+from herodotus_endpoint.store.wholes import Wholes, decision_in, outcomes
 
 SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
@@ -49,10 +47,10 @@ UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
 class Reader:
     """Answers questions. Every thread may ask."""
 
-    def __init__(self, database: Database, engine: sa.Engine) -> None:
+    def __init__(self, database: Database, engine: sa.Engine, wholes: Wholes) -> None:
         self._database = database
         self._engine = engine
-        self._tables = Tables()
+        self._wholes = wholes
 
     def check(self) -> None:
         """StoreUnavailableError when the database cannot be read."""
@@ -94,7 +92,7 @@ class Reader:
         self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
     ) -> list[sa.Row[Any]]:
         """Rows without frames, newest first by ingest, from below the id `before`."""
-        columns = [c for c in DECISIONS.c if c.name not in ("frame", "base")]
+        columns = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes")]
         statement = sa.select(*columns).order_by(DECISIONS.c.id.desc()).limit(limit)
         wanted = {DECISIONS.c.namespace: namespace, DECISIONS.c.pod: pod, DECISIONS.c.cluster: cluster}
         for column, value in wanted.items():
@@ -154,19 +152,19 @@ class Reader:
         return Share(placements, max(in_hour.values(), default=0))
 
     def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:
-        """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT."""
+        """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT whole records."""
         found: list[Involved] = []
         with self._snapshot() as connection:
             nodes = self._nodes(connection, node, cluster)
             clusters = sorted({n.cluster for n in nodes})
-            statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters))
+            statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters), DECISIONS.c.tier != SUMMARY)
             for row in connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT)):
                 slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
                 if slot is not None:
-                    decision = _decision(connection, row)
+                    decision = decision_in(connection, row)
                     if slot < decision.slots:
-                        found.append(Involved(decision, self._outcomes(connection, row), slot))
+                        found.append(Involved(decision, outcomes(connection, row), slot))
                 if len(found) == RECENT:
                     break
         return found
@@ -185,6 +183,7 @@ class Reader:
                 connection.scalar(sa.select(lengths).where(~HOLES.c.explained)) or 0,
                 connection.scalar(sa.select(lengths).where(HOLES.c.explained)) or 0,
                 self._database.live_bytes(connection),
+                self._database.tiers(connection),
             )
 
     def incarnations(self) -> list[KnownIncarnation]:
@@ -234,7 +233,7 @@ class Reader:
         return list(connection.execute(statement))
 
     def _stored(self, connection: sa.Connection, row: sa.Row[Any]) -> Stored:
-        decision = _decision(connection, row)
+        whole = self._wholes.whole(connection, row)
         same_pod = (
             DECISIONS.c.pod == row.pod,
             DECISIONS.c.namespace == row.namespace,
@@ -246,28 +245,15 @@ class Reader:
             connection.scalar(sa.select(sa.func.count()).select_from(DECISIONS).where(*same_pod, *narrowed)) or 0
             for narrowed in ((), (before,), (before, unsuccessful))
         )
-        table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
-        for slot, evaluation in enumerate(decision.evaluation):
-            if evaluation != Evaluation.ABSENT and not table.names[slot]:  # the scheduler sent no row for it
-                table.names[slot] = f"unknown (slot {slot})"
         return Stored(
-            decision,
-            self._outcomes(connection, row),
-            table,
+            whole.decision,
+            whole.outcomes,
+            whole.table,
             earlier + 1,
             all_,
             failed,
             self._replaced(connection, row),
         )
-
-    def _outcomes(self, connection: sa.Connection, row: sa.Row[Any]) -> tuple[Outcome, ...]:
-        statement = (
-            sa.select(OUTCOMES.c.frame)
-            .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
-            .order_by(OUTCOMES.c.sequence)
-        )
-        frames = (codec.decode(frame) for frame in connection.scalars(statement))
-        return tuple(f for f in frames if isinstance(f, Outcome))
 
     def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
         """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""
@@ -282,14 +268,3 @@ class Reader:
             )
         )
         return connection.scalar(later.limit(1)) is not None
-
-
-def _decision(connection: sa.Connection, row: sa.Row[Any]) -> Decision:
-    """The decision in a row, read against its key frame where it is a delta."""
-
-    def base() -> bytes:
-        key = (DECISIONS.c.incarnation_id == row.incarnation_id, DECISIONS.c.sequence == row.base)
-        frame: bytes = connection.execute(sa.select(DECISIONS.c.frame).where(*key)).scalar_one()
-        return frame
-
-    return unpack(row.frame, None if row.base in (None, row.sequence) else base)

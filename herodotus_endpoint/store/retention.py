@@ -1,10 +1,12 @@
-"""What is deleted: decisions by age of ingest and by the database's size, histories by age.
+"""What leaves the store: full records become summaries, summaries go, by age of ingest and by the database's size.
 
 Owns: what goes, in which order, in steps small enough that ingest hardly waits. Does not own: when (`Pruning` is told
-to stop and how often to look), tiers (there are none yet).
+to stop and how often to look), ages (`ages`), what a summary keeps (`summaries`), taking chains out (`oldest`).
+
+A step is one transaction: whatever ends the process between two, each decision is there once, whole or summarised.
 
 Invariant: what is kept stays answerable: a chain goes whole, a decision with its outcomes, and a row of a node table
-stays as long as a decision saw it. Rollups outlive the decisions that they count.
+stays as long as a full record saw it. Rollups outlive the decisions that they count.
 """
 
 from __future__ import annotations
@@ -12,96 +14,182 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import Database, StoreUnavailableError
-from herodotus_endpoint.store.oldest import delete_oldest
+from herodotus_endpoint.store import oldest
+from herodotus_endpoint.store.ages import Limits, scopes
+from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store.engine import StoreUnavailableError
 from herodotus_endpoint.store.schema import (
     DECISIONS,
+    FULL,
     GAPS,
     HOLES,
     INCARNATIONS,
+    KEPT_LONGER,
     NODE_ROWS,
     OUTCOMES,
     PROFILES,
     ROLLUPS,
+    SUMMARY,
 )
-from herodotus_endpoint.store.writer import Writer
+
+if TYPE_CHECKING:
+    from herodotus_endpoint.store import Store
 
 STEP: Final = 200  # incarnations deleted in one transaction
 SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
 INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the limit is overrun by 200 MB in between
+TIERS: Final = (FULL, KEPT_LONGER, SUMMARY)
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long and how much. Ages count from ingest; `max_bytes` is of pages in use.
+class Pruned(NamedTuple):
+    """How many decisions left a tier."""
 
-    `max_age_of`: of some namespaces, in seconds; what is longer than `max_age_s` has no effect.
-    """
-
-    max_age_s: float = 7 * 86_400
-    max_bytes: int = 4 << 30
-    history_max_age_s: float = 90 * 86_400
-    max_age_of: Mapping[str, float] = field(default_factory=dict)
+    summarised: int = 0
+    deleted: int = 0
 
 
 class Pruner:
-    """Deletes what is over the limits, through the one writer."""
+    """Takes out what is over the limits, through the one writer."""
 
-    def __init__(
-        self, database: Database, writer: Writer, limits: Limits, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._database = database
-        self._writer = writer
+    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._database = store.database
+        self._writer = store.writer
         self._limits = limits
+        self._scopes = scopes(limits)
         self._clock = clock
+        self._after: dict[tuple[int, int], int] = {}  # by scope and tier: up to this id none of the scope is left
 
-    def prune(self) -> int:
+    def prune(self) -> Pruned:
         """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing."""
         now_us = int(self._clock() * 1e6)
-        cutoff_us = now_us - int(self._limits.max_age_s * 1e6)
-        pruned = 0
-        while step := self._step(cutoff_us):
-            pruned += step
-        for namespace, max_age_s in self._limits.max_age_of.items():
-            while step := self._step(now_us - int(max_age_s * 1e6), namespace):
-                pruned += step
-        if pruned:
+        summarised, deleted = self._by_age(now_us)
+        more_summarised, more_deleted = self._by_size(now_us)
+        pruned = Pruned(summarised + more_summarised, deleted + more_deleted)
+        if any(pruned):
             with self._writer.transaction() as connection:
                 incarnations = list(connection.scalars(sa.select(INCARNATIONS.c.id)))
             for incarnation_id in incarnations:
                 self._prune_incarnation(incarnation_id)
-        self._prune_rest(cutoff_us, now_us - int(self._limits.history_max_age_s * 1e6))
+        longest_s = max(scope.last_s for scope in self._scopes)
+        self._prune_rest(now_us - int(longest_s * 1e6), now_us - int(self._limits.history_max_age_s * 1e6))
         return pruned
 
-    def _step(self, cutoff_us: int, namespace: str = "") -> int:
-        """Delete some decisions that are too old, or any while the database is too large; how many."""
+    def _by_age(self, now_us: int) -> Pruned:
+        """Whole partitions, where there are any; then chain by chain what leaves at other times than most."""
+        summarised = deleted = 0
+        longest_s = max(scope.last_s for scope in self._scopes)
+        while step := self._drop(TIERS, _before(now_us, longest_s)):
+            deleted += step
+        for number, scope in enumerate(self._scopes):
+            if scope.summarised:
+                for tier in (FULL, KEPT_LONGER):
+                    while step := self._summarise(number, tier, _before(now_us, scope.full_s)):
+                        summarised += step
+            if self._database.partitioned and scope.last_s == longest_s:
+                continue  # dropped with its partition
+            for tier in TIERS:
+                while step := self._delete(number, tier, _before(now_us, scope.last_s)):
+                    deleted += step
+        self._make_way(_before(now_us, self._limits.max_age_s))
+        return Pruned(summarised, deleted)
+
+    def _by_size(self, now_us: int) -> Pruned:
+        """Summaries within their share; then the oldest full records become summaries, and at last summaries go."""
+        reach_us, everything = self._database.reach(now_us), len(self._scopes)
+        summaries = any(scope.summarised for scope in self._scopes)
+        summarised = deleted = 0
+        while self._summaries_over() and (step := self._shrink((SUMMARY,), everything, reach_us)):
+            deleted += step
+        while summaries and self._over() and any(steps := self._summarise_oldest(everything, reach_us)):
+            summarised += steps.summarised
+            deleted += steps.deleted
+        while self._over() and (step := self._shrink(TIERS, everything, reach_us)):
+            deleted += step
+        return Pruned(summarised, deleted)
+
+    def _over(self) -> bool:
+        with self._store.snapshot() as connection:
+            return self._database.live_bytes(connection) > self._limits.max_bytes
+
+    def _summaries_over(self) -> bool:
+        with self._store.snapshot() as connection:
+            return self._database.tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
+
+    def _summarise_oldest(self, scope: int, reach_us: int) -> Pruned:
+        """Chains of which summaries would be no smaller, which is so of small clusters, are deleted."""
+        prepared = self._prepared(scope, KEPT_LONGER, reach_us) or self._prepared(scope, FULL, reach_us)
+        smaller = [p for p in prepared if p.gained > 0]
+        others = [p.chain for p in prepared if p.gained <= 0]
         with self._writer.transaction() as connection:
-            if namespace:
-                return delete_oldest(connection, cutoff_us, False, namespace)
-            over = self._database.live_bytes(connection) > self._limits.max_bytes
-            return self._database.delete_oldest(connection, cutoff_us, over)
+            deleted = oldest.delete(connection, others)
+            summarised = sum(oldest.replace(connection, self._database, chain) for chain in smaller)
+        self._drop_empty()
+        return Pruned(summarised, deleted)
+
+    def _shrink(self, tiers: Sequence[int], scope: int, reach_us: int) -> int:
+        if self._database.partitioned:
+            return self._drop(tiers, reach_us)
+        return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, reach_us))), 0)
+
+    def _drop(self, tiers: Sequence[int], before_us: int) -> int:
+        """One partition that ended before a moment; how many decisions it held."""
+        with self._writer.transaction() as connection:
+            return self._database.drop_oldest(connection, tiers, before_us)
+
+    def _drop_empty(self) -> None:
+        with self._writer.transaction() as connection:
+            self._database.drop_empty(connection)
+
+    def _summarise(self, scope: int, tier: int, before_us: int) -> int:
+        """Some chains that are ready; how many decisions."""
+        prepared = self._prepared(scope, tier, before_us)
+        if not prepared:
+            return 0
+        with self._writer.transaction() as connection:
+            return sum(oldest.replace(connection, self._database, chain) for chain in prepared)
+
+    def _prepared(self, scope: int, tier: int, before_us: int) -> list[oldest.Summarised]:
+        """The next chains with what they become, which is made before ingest has to wait."""
+        with self._store.snapshot() as connection:
+            chains = self._next(connection, scope, tier, before_us)
+            now_us = int(self._clock() * 1e6)
+            return [oldest.summarise(connection, self._store.wholes, chain, now_us) for chain in chains]
+
+    def _delete(self, scope: int, tier: int, before_us: int) -> int:
+        with self._writer.transaction() as connection:
+            return oldest.delete(connection, self._next(connection, scope, tier, before_us))
+
+    def _make_way(self, before_us: int) -> None:
+        """Full records of longer ages leave partitions that all others have left, and these are dropped."""
+        if not self._database.partitioned:
+            return
+        while True:
+            with self._writer.transaction() as connection:
+                ended_us = before_us - before_us % PARTITION_US
+                chains, _ = oldest.oldest(connection, FULL, sa.true(), 0, ended_us)
+                for chain in chains:
+                    oldest.keep_longer(connection, self._database, chain)
+            if not chains:
+                break
+        self._drop_empty()
+
+    def _next(self, connection: sa.Connection, scope: int, tier: int, before_us: int) -> list[oldest.Chain]:
+        at = (scope, tier)
+        where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
+        chains, self._after[at] = oldest.oldest(connection, tier, where, self._after.get(at, 0), before_us)
+        return chains
 
     def _prune_incarnation(self, incarnation_id: int) -> None:
         """What belonged to an incarnation's deleted decisions: outcomes, and rows that no decision saw."""
-        first = (
-            sa.select(DECISIONS.c.sequence, DECISIONS.c.generation)
-            .where(DECISIONS.c.incarnation_id == incarnation_id)
-            .order_by(DECISIONS.c.sequence)
-            .limit(1)
-        )
-        known = sa.select(INCARNATIONS.c.highest, INCARNATIONS.c.rows_generation).where(
-            INCARNATIONS.c.id == incarnation_id
-        )
         with self._writer.transaction() as connection:
-            kept = connection.execute(first).one_or_none() or connection.execute(known).one()
-            sequence, generation = kept
+            sequence, generation = _earliest(connection, incarnation_id)
             old = sa.and_(OUTCOMES.c.incarnation_id == incarnation_id, OUTCOMES.c.decision_sequence < sequence)
             connection.execute(OUTCOMES.delete().where(old))
             of_it = NODE_ROWS.c.incarnation_id == incarnation_id
@@ -124,18 +212,16 @@ class Pruner:
             for table in (NODE_ROWS, OUTCOMES, HOLES, PROFILES):
                 connection.execute(table.delete().where(table.c.incarnation_id.in_(gone)))
             connection.execute(INCARNATIONS.delete().where(INCARNATIONS.c.id.in_(gone)))
-            if (
-                self._database.live_bytes(connection) > self._limits.max_bytes
-            ):  # no decision is left: the oldest histories go
-                oldest = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
-                connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == oldest))
+            if self._database.live_bytes(connection) > self._limits.max_bytes:  # no decision is left: histories go
+                first = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
+                connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == first))
             self._database.give_back(connection)
 
 
 class Pruning:
     """A thread that prunes now and then."""
 
-    def __init__(self, pruner: Pruner, pruned: Callable[[int], None], interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, pruner: Pruner, pruned: Callable[[Pruned], None], interval_s: float = INTERVAL_S) -> None:
         self._pruner = pruner
         self._pruned = pruned
         self._interval_s = interval_s
@@ -161,6 +247,33 @@ class Pruning:
                 _log.exception("retention failed")
             if self._stop.wait(self._interval_s):
                 return
+
+
+def _before(now_us: int, age_s: float) -> int:
+    return now_us - int(age_s * 1e6)
+
+
+def _earliest(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]:
+    """Sequence and generation from which an incarnation's full records go on; what is next where there are none.
+
+    Chains begin with their key frame, so that an index says which is the first.
+    """
+    row = DECISIONS.c
+    of_it = (row.incarnation_id == incarnation_id, row.tier.in_((FULL, KEPT_LONGER)))
+    alone = sa.select(sa.func.min(row.sequence)).where(*of_it, row.base.is_(None))
+    firsts = [
+        connection.scalar(
+            sa.select(sa.func.min(row.base)).where(row.incarnation_id == incarnation_id, row.tier == tier)
+        )
+        for tier in (FULL, KEPT_LONGER)
+    ]
+    found = [first for first in (*firsts, connection.scalar(alone)) if first is not None]
+    if found:
+        at = (row.incarnation_id == incarnation_id, row.sequence == min(found))
+        return min(found), connection.execute(sa.select(row.generation).where(*at)).scalars().first() or 0
+    known = sa.select(INCARNATIONS.c.highest, INCARNATIONS.c.rows_generation)
+    highest, generation = connection.execute(known.where(INCARNATIONS.c.id == incarnation_id)).one()
+    return highest, generation
 
 
 def _superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:

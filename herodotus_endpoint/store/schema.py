@@ -3,7 +3,7 @@
 Owns: table and column names, keys, indexes and what each is for. Does not own: how a database comes to have them
 (`migrations`, which a test compares with this file), or any statement.
 
-On PostgreSQL decisions and outcomes are partitioned by `ingested_us`, which is then part of their keys.
+On PostgreSQL decisions and outcomes are partitioned by `tier` and `ingested_us`, which are then part of their keys.
 
 Invariant: nothing here is per node and decision. A decision is one row with its frame as a blob; what is asked per node
 over many decisions is in `rollups`, one blob a bucket.
@@ -16,6 +16,10 @@ from typing import Final
 import sqlalchemy as sa
 
 METADATA: Final = sa.MetaData()
+
+FULL: Final = 0  # tiers: the whole record, where it was stored
+KEPT_LONGER: Final = 1  # the whole record, moved out of a partition that went
+SUMMARY: Final = 2  # see `summaries`
 
 # One life of a scheduler process, and what of its contiguous sequence has arrived.
 INCARNATIONS: Final = sa.Table(
@@ -122,8 +126,11 @@ DECISIONS: Final = sa.Table(
     sa.Column("cause", sa.String, nullable=True),  # why it does not agree
     sa.Column("frame", sa.LargeBinary, nullable=False),  # see `chains`
     sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame; null: stored before there were chains
+    sa.Column("tier", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("frame_bytes", sa.Integer, nullable=True),  # length of `frame`; null: stored before there were tiers
     sa.UniqueConstraint("incarnation_id", "sequence"),
-    sa.Index("decisions_by_chain", "incarnation_id", "base"),  # a chain goes whole
+    sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # a chain goes whole
+    sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # what is next to leave, sizes; SQLite alone
     sa.Index("decisions_by_pod", "pod", "namespace", "started_us"),  # also: a name in other namespaces, names alike
     sa.Index("decisions_by_namespace", "namespace", "id"),
     sa.Index("decisions_by_decision_id", "decision_id"),
@@ -138,6 +145,7 @@ OUTCOMES: Final = sa.Table(
     sa.Column("state", sa.String, nullable=True),  # what it makes of its decision; null while others follow
     sa.Column("ingested_us", sa.BigInteger, nullable=False),
     sa.Column("frame", sa.LargeBinary, nullable=False),  # uncompressed: 200 bytes
+    sa.Column("tier", sa.Integer, nullable=False, server_default="0"),  # of its decision; summaries hold theirs
     sqlite_with_rowid=False,
 )
 

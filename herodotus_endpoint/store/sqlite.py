@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.chains import LIFETIME_S
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, READERS, Row, StoreError, migrated
-from herodotus_endpoint.store.oldest import delete_oldest
-from herodotus_endpoint.store.schema import ROLLUPS
+from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.schema import DECISIONS, FULL, ROLLUPS, SUMMARY
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
 WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # what a burst leaves of the write-ahead log on disk
+ROW_BYTES: Final = 700  # of a decision beside its frame: columns and indexes
 TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
 VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
 _WRITING: Final = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL")
@@ -33,7 +35,9 @@ _TRIAL: Final = {
 
 
 class Sqlite:
-    """The database in a file. FULL: an acknowledged batch survives power loss, at one fsync a batch."""
+    """The database in a file. synchronous=FULL: an acknowledged batch survives power loss, at one fsync a batch."""
+
+    partitioned = False
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -58,7 +62,7 @@ class Sqlite:
         """A connection a thread."""
         return self._engine(("query_only=ON",), begin="BEGIN", connections=READERS)
 
-    def make_room(self, connection: sa.Connection, now_us: int) -> None:
+    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Nothing: tables have no partitions here."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
@@ -73,15 +77,32 @@ class Sqlite:
         with connection.begin():
             connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
 
-    def delete_oldest(self, connection: sa.Connection, cutoff_us: int, over: bool) -> int:
-        """Row by row: there are no partitions to drop."""
-        return delete_oldest(connection, cutoff_us, over)
+    def reach(self, now_us: int) -> int:
+        """All: any row gives its room back, and the writer notices when an open chain is gone."""
+        return now_us + int(LIFETIME_S * 1e6)
+
+    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int) -> int:
+        """There are no partitions to drop."""
+        return 0
+
+    def drop_empty(self, connection: sa.Connection) -> None:
+        """There are no partitions to drop."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Of pages in use, whatever the file's size."""
         pages = [connection.exec_driver_sql(f"PRAGMA {p}").scalar_one() for p in ("page_count", "freelist_count")]
         size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
         return (int(pages[0]) - int(pages[1])) * size
+
+    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+        """Out of an index: frames, and what a row has besides."""
+        row = DECISIONS.c
+        statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(row.frame_bytes), 0))
+        counted = {
+            name: connection.execute(statement.where(row.tier == tier)).one()
+            for name, tier in (("full", FULL), ("summary", SUMMARY))
+        }
+        return {name: Tier(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
 
     def file_bytes(self) -> int:
         """Write-ahead log included."""

@@ -26,7 +26,7 @@ from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, Store
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
 from herodotus_endpoint.store.rollups import Rollup, bucket_of, split
-from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODES, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_record.explain import ended, state
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
@@ -105,7 +105,7 @@ class Writer:
         batch = _Batch(int(self._clock() * 1e6), of)
         try:
             with self.transaction() as connection:
-                self._database.make_room(connection, batch.now_us)
+                self._database.make_room(connection, batch.now_us, FULL)
                 for frame, raw in frames:
                     self._take(connection, batch, frame, raw)
                 self._write(connection, batch)
@@ -195,7 +195,8 @@ class Writer:
         """Nothing is stored against a key frame that retention has deleted meanwhile."""
         bases = self._chains.bases(incarnation_id)
         if bases:
-            at = (DECISIONS.c.incarnation_id == incarnation_id, DECISIONS.c.sequence.in_(bases))
+            of_it = (DECISIONS.c.incarnation_id == incarnation_id, DECISIONS.c.tier == FULL)
+            at = (*of_it, DECISIONS.c.sequence.in_(bases))
             self._chains.keep(incarnation_id, set(connection.scalars(sa.select(DECISIONS.c.sequence).where(*at))))
 
     def _decision(
@@ -220,6 +221,7 @@ class Writer:
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = _decision_row(incarnation.id, decision, chosen, batch.now_us)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
+        row["frame_bytes"] = len(row["frame"])
         batch.decisions[incarnation.id, decision.sequence] = row
         if late:
             _settle_late(connection, batch, incarnation.id, decision.sequence)

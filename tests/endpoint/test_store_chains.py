@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus_endpoint.store import chains
-from herodotus_endpoint.store.chains import LIFETIME_S, MOST_MEMBERS, Chains, unpack
+from herodotus_endpoint.store.chains import LIFETIME_S, MOST_MEMBERS, Chains, plain, unpack
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.model import Decision
@@ -34,7 +34,7 @@ class Shelf:
 
     def get(self, sequence: int) -> Decision:
         base = self.base_of[sequence]
-        return unpack(self.blobs[sequence], None if base == sequence else lambda: self.blobs[base])
+        return unpack(plain(self.blobs[sequence], None if base == sequence else lambda: self.blobs[base]))
 
 
 def test_every_decision_of_a_chain_comes_back_as_it_was() -> None:
@@ -106,11 +106,11 @@ def test_a_damaged_delta_is_refused(damage: Callable[[bytes], bytes], said: str)
     for i in (1, 2):
         shelf.put(a_decision(sequence=i, points=POINTS))
     with pytest.raises(CodecError, match=said):
-        unpack(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
+        plain(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
 
 
 def test_what_was_stored_before_there_were_chains_is_read() -> None:
-    assert unpack(codec.compress(codec.encode(a_decision())), None) == a_decision()
+    assert unpack(plain(codec.compress(codec.encode(a_decision())), None)) == a_decision()
 
 
 def test_fields_of_a_newer_writer_are_kept() -> None:
@@ -118,5 +118,5 @@ def test_fields_of_a_newer_writer_are_kept() -> None:
     document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])
     raw = b"\0" * codec.HEADER_BYTES + msgspec.msgpack.encode(document | {"not_yet": [1, 2]})
     _, blob = Chains().pack(1, a_decision(), raw, MONDAY_US)
-    assert unpack(blob, None) == a_decision()
+    assert unpack(plain(blob, None)) == a_decision()
     assert b"not_yet" in codec.decompress(blob, 1 << 20)

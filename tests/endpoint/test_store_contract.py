@@ -34,15 +34,6 @@ TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 ROWS = TABLE.rows(CLUSTER, INCARNATION)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgresql.Server | None]:
-    if not postgresql.BINARIES:
-        yield None
-        return
-    with postgresql.Server() as started:
-        yield started
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> str:
     if request.param == "sqlite":
@@ -91,7 +82,7 @@ def sequences(store: Store) -> list[int]:
 
 
 def pruned(store: Store, clock: Clock, **limits: Any) -> int:
-    return Pruner(store.database, store.writer, Limits(**limits), clock).prune()
+    return Pruner(store, Limits(**({"summary_max_age_s": 0.0} | limits)), clock).prune().deleted
 
 
 def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> None:

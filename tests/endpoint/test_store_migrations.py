@@ -9,10 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
-from herodotus_endpoint.store import Share, Store, sqlite_url
+from herodotus_endpoint.store import Limits, Pruner, Share, Store, database, sqlite_url
+from herodotus_endpoint.store.chains import PARTITION_US, Chains
+from herodotus_endpoint.store.engine import MIGRATIONS
+from herodotus_endpoint.store.writer import _decision_row
 from herodotus_record import codec
-from tests.builders import CORDONED, INCARNATION, a_decision, a_table, bound
+from tests import postgresql
+from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
+from tests.endpoint.service import Clock
 
 STORED = Path(__file__).parent / "stored"
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -49,5 +57,41 @@ def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None
         )
         assert store.reader.share() == Share(placements=4, nodes=3)
         assert Counter(row.state for row in store.reader.decisions(limit=9)) == {"Bound": 2, "Binding": 2}
+    finally:
+        store.close()
+
+
+def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server | None) -> None:
+    """What was stored in them is read and summarised, and new records are stored beside it."""
+    if server is None:
+        pytest.skip(postgresql.MISSING)
+    url, clock = server.database(), Clock()
+    engine = database(url).writing_engine()
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    decision, number = a_decision(), int(clock() * 1e6) // PARTITION_US
+    bounds = f"FROM ({number * PARTITION_US}) TO ({(number + 1) * PARTITION_US})"
+    row = _decision_row(1, decision, "worker-1", int(clock() * 1e6))
+    row |= {"base": 1, "frame": Chains().pack(1, decision, codec.encode(decision), 0)[1]}
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0007")
+        for table in ("decisions", "outcomes"):
+            connection.exec_driver_sql(f"CREATE TABLE {table}_p{number} PARTITION OF {table} FOR VALUES {bounds}")
+        names = ", ".join(f'"{name}"' for name in row)
+        values = ", ".join(f":{name}" for name in row)
+        connection.execute(sa.text(f"INSERT INTO decisions ({names}) VALUES ({values})"), row)
+    engine.dispose()
+    store = Store(url, clock)
+    try:
+        later = a_decision(pod="later", sequence=2)
+        store.writer.store((f, codec.encode(f)) for f in (TABLE.rows(CLUSTER, INCARNATION), later))
+        assert [row.pod for row in store.reader.decisions(limit=9)] == ["later", decision.pod.name]
+        clock.now_s += 8 * 86_400
+        assert Pruner(store, Limits(), clock).prune().summarised == 2
+        found = store.reader.decision_of_pod("shop", decision.pod.name)
+        assert found is not None
+        assert (found.decision.id, found.decision.summary is None) == (decision.id, False)
     finally:
         store.close()

@@ -1,0 +1,79 @@
+"""A decision with what belongs to it, out of its row: whatever tier it is in.
+
+Owns: reading frame, key frame, outcomes and node table of a row. Does not own: which rows (`reader`, `retention`,
+`exchange`), what a summary holds (`summaries`).
+
+Invariant: the table has a name for every slot that held a node, and the decision is the one that was stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store import summaries
+from herodotus_endpoint.store.chains import plain, unpack
+from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES
+from herodotus_endpoint.store.summaries import Whole
+from herodotus_endpoint.store.tables import Tables
+from herodotus_record import codec
+from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
+
+Row = sa.Row[Any]
+
+
+class Wholes:
+    """Reads rows, which must have every column. Every thread may ask."""
+
+    def __init__(self) -> None:
+        self._tables = Tables()
+
+    def whole(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> Whole:
+        """The decision in a row. `base`: the frame of its key frame, where that was read already."""
+        content = _content(connection, row, base)
+        later = outcomes(connection, row)
+        if content[: len(summaries.MAGIC)] == summaries.MAGIC:
+            found = summaries.unpack(content)
+            known = {o.sequence for o in found.outcomes}
+            later = tuple(o for o in later if o.sequence not in known)
+            return Whole(found.decision, (*found.outcomes, *later), found.table)
+        found_decision = unpack(content)
+        return Whole(found_decision, later, self._table(connection, row, found_decision))
+
+    def _table(self, connection: sa.Connection, row: Row, decision: Decision) -> NodeTable:
+        table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
+        for slot in [slot for slot, name in enumerate(table.names) if not name]:
+            if decision.evaluation[slot] != Evaluation.ABSENT:  # the scheduler sent no row for it
+                table.names[slot] = f"unknown (slot {slot})"
+        return table
+
+
+def decision_in(connection: sa.Connection, row: Row) -> Decision:
+    """The decision in a row alone."""
+    content = _content(connection, row, None)
+    return summaries.unpack(content).decision if content[: len(summaries.MAGIC)] == summaries.MAGIC else unpack(content)
+
+
+def outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
+    """The outcomes of a row's decision that are stored beside it."""
+    statement = (
+        sa.select(OUTCOMES.c.frame)
+        .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
+        .order_by(OUTCOMES.c.sequence)
+    )
+    frames = (codec.decode(frame) for frame in connection.scalars(statement))
+    return tuple(f for f in frames if isinstance(f, Outcome))
+
+
+def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:
+    """What was packed, read against its key frame where it is a delta."""
+
+    def key_frame() -> bytes:
+        if base is not None:
+            return base
+        key = (DECISIONS.c.incarnation_id == row.incarnation_id, DECISIONS.c.sequence == row.base)
+        frame: bytes = connection.execute(sa.select(DECISIONS.c.frame).where(*key)).scalar_one()
+        return frame
+
+    return plain(row.frame, None if row.base in (None, row.sequence) else key_frame)

@@ -1,0 +1,401 @@
+"""Retention in tiers: what is left of a decision when its full record goes, for how long, and how it is told.
+
+Each store test runs on SQLite and on a real PostgreSQL.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from herodotus_endpoint.store import Limits, Pruned, Pruner, Store, oldest, sqlite_url
+from herodotus_endpoint.store.ages import DAY_S, scopes
+from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store.purge import Purge, purge
+from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_endpoint.store.summaries import NEAREST, RUNNERS_UP, Whole, pack, summarised, unpack
+from herodotus_record import codec
+from herodotus_record.answers import pod_explanation
+from herodotus_record.explain import counted_rejections, evaluations, headline, next_steps, verdict_counts
+from herodotus_record.model import NOT_RUN, Decision, Frame
+from tests import postgresql
+from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+from tests.endpoint.service import API, Clock, Service
+
+NODES = [f"worker-{i}" for i in range(1, 25)]
+TABLE = a_table(NODES, used={node: 100 * i for i, node in enumerate(NODES)})
+ROWS = TABLE.rows(CLUSTER, INCARNATION)
+REJECTED = {
+    node: {"NodeUnschedulable": CORDONED}
+    if i % 3
+    else {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
+    for i, node in enumerate(NODES)
+}
+SOME = {node: verdicts for i, (node, verdicts) in enumerate(REJECTED.items()) if i % 4 == 0}
+POINTS = {node: {"NodeResourcesFit": i, "ImageLocality": 2 * (24 - i)} for i, node in enumerate(NODES)}
+TIED = {node: {"ImageLocality": 7} for node in NODES}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None, clock: Clock
+) -> Iterator[Store]:
+    url = sqlite_url(tmp_path / "herodotus.db")
+    if request.param == "postgresql":
+        if server is None:
+            warnings.warn(f"tiers are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
+            pytest.skip(postgresql.MISSING)
+        url = server.database()
+    opened = Store(url, clock)
+    yield opened
+    opened.close()
+
+
+def put(store: Store, *frames: Frame) -> None:
+    store.writer.store((frame, codec.encode(frame)) for frame in frames)
+
+
+def decisions(first: int, last: int, **changes: Any) -> list[Decision]:
+    return [
+        a_decision(pod=f"p-{i}", sequence=i, **({"nodes": NODES, "points": POINTS, "rejected": SOME} | changes))
+        for i in range(first, last + 1, 2)
+    ]
+
+
+def with_outcomes(sent: list[Decision]) -> list[Frame]:
+    return [frame for d in sent for frame in (d, bound(d, TABLE))]
+
+
+def prune(store: Store, clock: Clock, **limits: Any) -> Pruned:
+    return Pruner(store, Limits(**limits), clock).prune()
+
+
+def tiers(store: Store) -> dict[str, int]:
+    return {name: tier.decisions for name, tier in store.reader.sizes().tiers.items() if tier.decisions}
+
+
+def read(store: Store) -> list[Whole]:
+    """Every decision, oldest first."""
+    rows = reversed(store.reader.decisions(limit=1000))
+    found = [store.reader.decision_by_id(row.namespace, row.decision_id) for row in rows]
+    return [Whole(f.decision, f.outcomes, f.table) for f in found if f]
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        a_decision(nodes=NODES, points=POINTS, rejected=SOME),
+        a_decision(nodes=NODES, points=TIED, rejected=SOME),
+        a_decision(nodes=NODES, rejected=REJECTED),
+        a_decision(nodes=NODES, rejected=dict(list(REJECTED.items())[1:])),
+        a_decision(nodes=["worker-1", "", "worker-3"], points=POINTS),
+        replace(a_decision(nodes=NODES, rejected=REJECTED), unknown=("seed",)),
+    ],
+    ids=["scored", "tied", "nowhere", "one fits", "a free slot", "a log's"],
+)
+def test_a_summary_counts_what_the_record_said(decision: Decision) -> None:
+    """And says the same of the nodes that it keeps; what it no longer knows is counted."""
+    whole = Whole(decision, (), TABLE)
+    kept = summarised(whole, 1)
+    assert unpack(pack(kept)) == kept
+    assert summarised(kept, 2) == kept
+    assert kept.decision.slots <= max(RUNNERS_UP + 1, NEAREST + 1)
+    assert len(pack(kept)) < 4096
+    now, then = kept.decision, whole.decision
+    present = {label: n for label, n in evaluations(then).items() if label != "absent"}
+    assert evaluations(now) == present
+    assert sorted(counted_rejections(now), key=str) == sorted(counted_rejections(then), key=str)
+    against = [
+        [n for n, v in zip(counts, f.verdicts, strict=True) if v.against or v == NOT_RUN]
+        for counts, f in zip(verdict_counts(now), now.filters, strict=True)
+    ]
+    assert against == [
+        [n for n, v in zip(counts, f.verdicts, strict=True) if v.against or v == NOT_RUN]
+        for counts, f in zip(verdict_counts(then), then.filters, strict=True)
+    ]
+    assert headline(now, kept.table) == headline(then, whole.table)
+    assert next_steps(now, kept.table) == next_steps(then, whole.table)
+    short, long = (pod_explanation(w.decision, (), w.table) for w in (kept, whole))
+    same = ("outcome", "nodes", "filters", "margin", "preFilters", "message", "scorePlugins", "preemption", "pod")
+    assert {k: short[k] for k in same} == {k: long[k] for k in same}
+    assert len(short["ranking"]) + short["rankingOmitted"] == len(long["ranking"]) + long["rankingOmitted"]
+    assert short["ranking"] == long["ranking"][: len(short["ranking"])]
+    counts = [
+        (g["plugin"], g["count"], g["alsoRejectedBy"], len(g["nodes"]) + g["nodesOmitted"]) for g in long["rejections"]
+    ]
+    assert [(g["plugin"], g["count"], g["alsoRejectedBy"], g["count"]) for g in short["rejections"]] == counts
+    assert (short["pruned"], long["pruned"]) == (
+        {
+            "at": "1970-01-01T00:00:00.000001+00:00",
+            "keptNodes": kept.decision.slots,
+            "text": f"the full record was pruned on 1970-01-01; kept: {kept.decision.slots} of"
+            f" {decision.nodes_total} nodes (the best, and the nearest of those rejected), and how many nodes got each"
+            " verdict",
+        },
+        None,
+    )
+
+
+def test_full_records_become_summaries_and_those_go(store: Store, clock: Clock) -> None:
+    sent = decisions(1, 69)
+    put(store, ROWS, *with_outcomes(sent))
+    whole = read(store)
+    clock.now_s += 8 * DAY_S
+    later = decisions(1001, 1003)
+    put(store, *with_outcomes(later))
+    assert prune(store, clock) == Pruned(summarised=35)
+    assert prune(store, clock) == Pruned(), "a second time nothing is left to do"
+    assert tiers(store) == {"full": 2, "summary": 35}
+    now_us = int(clock.now_s * 1e6)
+    assert read(store) == [*(summarised(w, now_us) for w in whole), *read(store)[-2:]]
+    assert [w.decision for w in read(store)[-2:]] == later
+    assert store.reader.sizes().rows["outcomes"] == 2, "summaries hold theirs"
+    assert store.reader.sizes().tiers["summary"].bytes > 0
+    put(store, *sent)
+    assert tiers(store) == {"full": 2, "summary": 35}, "what is sent again is known"
+    clock.now_s += 24 * DAY_S
+    assert prune(store, clock) == Pruned(summarised=2, deleted=35)
+    assert tiers(store) == {"summary": 2}
+    assert [w.decision.pod.name for w in read(store)] == ["p-1001", "p-1003"]
+
+
+def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: Clock) -> None:
+    (sent,) = decisions(1, 1)
+    put(store, ROWS, sent)
+    clock.now_s += 8 * DAY_S
+    prune(store, clock)
+    put(store, bound(sent, TABLE))
+    assert [row.state for row in store.reader.decisions(limit=9)] == ["Bound"]
+    assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
+
+
+AGES = {
+    "longer": ({"max_age_of": {"shop": 20 * DAY_S}}, {"shop": "full", "bank": "summary", "noisy": "summary"}),
+    "shorter": (
+        {"max_age_s": 20 * DAY_S, "max_age_of": {"noisy": 3600.0}},
+        {"shop": "full", "bank": "full", "noisy": "summary"},
+    ),
+    "no summary": ({"summary_max_age_of": {"noisy": 3600.0}}, {"shop": "summary", "bank": "summary"}),
+    "a cluster": ({"max_age_of": {f"{CLUSTER}/": 20 * DAY_S}}, {"shop": "full", "bank": "full", "noisy": "full"}),
+    "another cluster": (
+        {"max_age_of": {"another/": 20 * DAY_S, "another/shop": 90 * DAY_S}},
+        {"shop": "summary", "bank": "summary", "noisy": "summary"},
+    ),
+    "a cluster's namespace": (
+        {"max_age_of": {f"{CLUSTER}/shop": 20 * DAY_S, "shop": 3600.0, f"{CLUSTER}/": 9 * DAY_S}},
+        {"shop": "full", "bank": "full", "noisy": "full"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("limits", "expected"), AGES.values(), ids=AGES)
+def test_a_namespace_or_cluster_has_ages_of_its_own(
+    store: Store, clock: Clock, limits: dict[str, Any], expected: dict[str, str]
+) -> None:
+    """Longer ones too: on PostgreSQL what is kept longer leaves its partition, which is dropped, and stays readable."""
+    each = {"shop": range(1, 20, 2), "bank": range(21, 40, 2), "noisy": range(41, 60, 2)}
+    sent = [
+        a_decision(pod=f"p-{i}", namespace=name, sequence=i, nodes=NODES, points=POINTS)
+        for name, numbers in each.items()
+        for i in numbers
+    ]
+    put(store, ROWS, *with_outcomes(sent))
+    clock.now_s += 8 * DAY_S
+    put(store, *decisions(1001, 1001, namespace="today"))
+    prune(store, clock, **limits)
+    found: dict[str, set[str]] = {}
+    for whole in read(store):
+        tier = "summary" if whole.decision.summary else "full"
+        found.setdefault(whole.decision.pod.namespace, set()).add(tier)
+        assert len(whole.outcomes) == (whole.decision.pod.namespace != "today")
+    assert found == {name: {tier} for name, tier in (expected | {"today": "full"}).items()}
+    if store.database.partitioned and "full" not in {expected.get(n) for n in each} - {"full"}:
+        with store.snapshot() as connection:
+            names = connection.scalars(sa.text("SELECT relname FROM pg_class WHERE relname LIKE 'decisions_p_____'"))
+            old = [
+                name
+                for name in names
+                if int(name.removeprefix("decisions_p")) * PARTITION_US < sent[0].times.started_us
+            ]
+        assert old == []
+
+
+def test_every_decision_is_in_one_scope(store: Store, clock: Clock) -> None:
+    """And the most specific age holds."""
+    limits = Limits(max_age_of={"a": 1.0, "c1/a": 2.0, "c2/": 3.0}, summary_max_age_of={"b": 4.0})
+    expected = {("c1", "a"): 2.0, ("c2", "a"): 1.0, ("c3", "a"): 1.0, ("c2", "b"): 3.0, ("c2", "c"): 3.0}
+    for cluster in ("c1", "c2", "c3"):
+        sent = [a_decision(cluster=cluster, incarnation=cluster, namespace=n, sequence=i) for i, n in enumerate("abc")]
+        put(store, a_table(["worker-1", "worker-3", "worker-3"]).rows(cluster, cluster), *sent)
+    found: dict[tuple[str, str], float] = {}
+    with store.snapshot() as connection:
+        for scope in scopes(limits):
+            for row in connection.execute(sa.select(DECISIONS).where(scope.where)):
+                assert (row.cluster, row.namespace) not in found
+                found[row.cluster, row.namespace] = scope.full_s
+    assert found == {(c, n): expected.get((c, n), 7 * DAY_S) for c in ("c1", "c2", "c3") for n in "abc"}
+
+
+def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest first, and no more than it must."""
+    monkeypatch.setattr(oldest, "CHAINS", 1)
+    for batch in range(4):
+        put(store, ROWS, *with_outcomes(decisions(100 * batch + 1, 100 * batch + 59)))
+        clock.now_s += PARTITION_US / 1e6
+    live = store.reader.sizes().live_bytes
+    result = prune(store, clock, max_bytes=live - 1)
+    assert result.deleted == 0
+    assert 0 < result.summarised < 120
+    assert tiers(store) == {"full": 120 - result.summarised, "summary": result.summarised}
+    places = ["summary" if w.decision.summary else "full" for w in read(store)]
+    assert places == sorted(places, reverse=True), "the newest stay whole"
+
+
+def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oldest, "CHAINS", 1)
+    for batch in range(4):
+        put(store, ROWS, *decisions(1000 * batch + 1, 1000 * batch + 19))
+        clock.now_s += DAY_S
+    clock.now_s += 8 * DAY_S
+    prune(store, clock)
+    bytes_before = store.reader.sizes().tiers["summary"].bytes
+    result = prune(store, clock, summary_max_bytes=bytes_before // 2)
+    assert 0 < result.deleted < 40
+    assert store.reader.sizes().tiers["summary"].bytes <= bytes_before // 2
+    assert [w.decision.pod.name for w in read(store)][-1] == "p-3019"
+
+
+def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever step is the last one; a later look goes on where the first one stopped."""
+    put(store, ROWS, *with_outcomes(decisions(1, 199, nodes=NODES[:3])), *decisions(301, 319))
+    clock.now_s += 8 * DAY_S
+    put(store, *decisions(1001, 1001))
+    names = [w.decision.pod.name for w in read(store)]
+    real = oldest.replace
+
+    def killed(*args: Any) -> int:
+        real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(oldest, "replace", killed)
+    monkeypatch.setattr(oldest, "CHAINS", 1)
+    with pytest.raises(KeyboardInterrupt):
+        prune(store, clock)
+    assert tiers(store) == {"full": 111}, "the step was not committed"
+    calls = []
+
+    def killed_later(*args: Any) -> int:
+        calls.append(args)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(oldest, "replace", killed_later)
+    with pytest.raises(KeyboardInterrupt):
+        prune(store, clock)
+    left = tiers(store)
+    assert 0 < left["summary"] < 110
+    assert sum(left.values()) == 111
+    assert [w.decision.pod.name for w in read(store)] == names
+    monkeypatch.setattr(oldest, "replace", real)
+    assert prune(store, clock).summarised == 110 - left["summary"]
+    assert [(w.decision.pod.name, len(w.outcomes)) for w in read(store)] == [(n, int(n[2:]) < 200) for n in names]
+
+
+def test_what_another_process_purged_meanwhile_does_not_come_back(store: Store, clock: Clock) -> None:
+    """And what is stored anew after a purge is left alone until the next look."""
+    put(store, ROWS, *decisions(1, 39))
+    clock.now_s += 8 * DAY_S
+    with store.snapshot() as connection:
+        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6))
+        prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
+    assert purge(store.writer, Purge(pod_uid="uid-shop-p-1")) == 1
+    with store.writer.transaction() as connection:
+        assert [oldest.replace(connection, store.database, p) for p in prepared] == [0]
+    assert prune(store, clock).summarised == 19
+    assert purge(store.writer, Purge(pod_uid="uid-shop-p-3")) == 1
+    assert [w.decision.pod.name for w in read(store)] == [f"p-{i}" for i in range(5, 40, 2)]
+
+
+@pytest.fixture
+def summarised_service(service: Service) -> Service:
+    """Two attempts of a pod that fits nowhere and one of a pod that is placed, all of them summaries."""
+    placed = a_decision(pod="placed", nodes=NODES, points=POINTS, rejected=SOME, sequence=1)
+    nowhere = [
+        a_decision(
+            pod="nowhere", nodes=NODES, rejected=REJECTED, sequence=i, attempt=i, started_us=placed.times.started_us + i
+        )
+        for i in (3, 4)
+    ]
+    service.stored(ROWS, placed, bound(placed, TABLE), *nowhere)
+    service.clock.now_s += 8 * DAY_S
+    assert Pruner(service.store, Limits(), service.clock).prune().summarised == 3
+    return service
+
+
+def test_a_node_that_is_not_kept_is_gone_and_not_unknown(summarised_service: Service) -> None:
+    service = summarised_service
+    assert service.explain("placed", node="worker-3")["perNode"][0]["rank"] > 0
+    for path, query in (
+        ("podexplanations/placed", {"node": "worker-20"}),
+        ("nodecomparisons/placed", {"a": "worker-3", "b": "worker-20"}),
+    ):
+        status = service.error(f"{API}/namespaces/shop/{path}", **query)
+        assert (status["code"], status["reason"]) == (410, "Expired")
+        assert status["message"] == (
+            'what was decided about node "worker-20" is no longer kept: the full record was pruned on 2026-03-09; kept:'
+            " 6 of 24 nodes (the best, and the nearest of those rejected), and how many nodes got each verdict"
+        )
+
+
+QUESTIONS: dict[str, Callable[[Service], Any]] = {
+    "explanation": lambda s: s.explain("nowhere")["marks"],
+    "every node": lambda s: s.explain("placed", all="true")["marks"],
+    "attempts": lambda s: s.get(f"{API}/namespaces/shop/podhistories/nowhere")["attempts"][1]["changes"],
+    "two pods": lambda s: s.get(f"{API}/namespaces/shop/podcomparisons/nowhere", **{"with": "placed"})["differences"],
+    "the record": lambda s: s.get(f"{API}/namespaces/shop/decisions/placed")["spec"]["pruned"]["text"],
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_an_answer_says_that_the_full_record_was_pruned(
+    summarised_service: Service, ask: Callable[[Service], Any]
+) -> None:
+    assert "the full record was pruned on 2026-03-09; kept: " in str(ask(summarised_service))
+
+
+def test_lists_and_sums_go_on_with_summaries(summarised_service: Service) -> None:
+    service = summarised_service
+    listed = service.get(f"{API}/namespaces/shop/decisions")["items"]
+    assert [(d["spec"]["pod"]["name"], d["status"]["state"]) for d in listed] == [
+        ("nowhere", "Unschedulable"),
+        ("nowhere", "Unschedulable"),
+        ("placed", "Bound"),
+    ]
+    (pending,) = service.get(f"{API}/pendingpods")["pods"]
+    assert pending["pod"] == "nowhere"
+    assert service.explain("nowhere")["attempt"]["attempts"] == 2
+    assert service.explain("nowhere", attempt=1)["attempt"]["number"] == 3
+    balance = service.get(f"{API}/balances", since=str(int(30 * DAY_S)))
+    assert (balance["decisions"], balance["complete"]) == (0, False), "it needs the scores of every node"
+    assert service.history("worker-2", since=str(int(30 * DAY_S)))["chosen"] == 1
+    document = service.get(f"{API}/namespaces/shop/decisions/nowhere")["spec"]
+    assert document["pruned"]["evaluation"] == {"evaluated": 24}
+    (tainted,) = [f for f in document["pruned"]["filters"] if f["plugin"] == "TaintToleration"]
+    assert [(v["code"], v["nodes"], v["first"]) for v in tainted["verdicts"]] == [
+        ("Success", 16, 0),
+        ("UnschedulableAndUnresolvable", 8, 8),
+    ]
