@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin reliability churn bench-store crash fuzz clean
+.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
 
 test: $(STAMP) lint types unit
 
@@ -58,6 +58,10 @@ bench: $(STAMP)
 # Cycle rates of the algorithm alone, small clusters, in a minute; shows early when a change is a wrong turn.
 bench-short: $(STAMP)
 	$(RUN) bench algorithm --short
+
+# The extender service: each agent, 500 nodes a call, by names and as whole nodes; memory over rounds of calls.
+bench-extender: $(STAMP)
+	$(RUN) bench extender
 
 # Operations, faults and killed processes at random, then invariants; docs/reliability.md has the last result.
 reliability: $(STAMP)

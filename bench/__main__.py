@@ -4,6 +4,7 @@ python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOA
 python -m bench control-plane [--nodes N] [--pods N] [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
 python -m bench evaluate [SIZE ...]
 python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
+python -m bench extender [--calls N] [--rounds N]
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import algorithm, comparison, reviews
+from bench import algorithm, comparison, extender, reviews
 from bench.evaluation import SIZES, Measured, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
@@ -33,6 +34,10 @@ def main() -> int:
     for option, default in (("nodes", 5000), ("pods", 50_000), ("replicas", 1), ("rounds", 3)):
         asked.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
     asked.set_defaults(run=_reviews)
+    agents = rigs.add_parser("extender", help="the extender service: 500 nodes a call, by names and as whole nodes")
+    agents.add_argument("--calls", type=int, default=300, help="of each verb, in each form")
+    agents.add_argument("--rounds", type=int, default=10, help="after each of which memory is looked at")
+    agents.set_defaults(run=_extender)
     given = parser.parse_args()
     code: int = given.run(given)
     return code
@@ -91,6 +96,22 @@ def _print_evaluation(name: str, measured: Measured) -> None:
     print(f"{'POD':36}{'FIRST MS':>10}{'NEXT MS':>9}{'FEASIBLE':>11}")
     for shape in measured.shapes:
         print(f"{shape.name:36}{shape.first_ms:>10.1f}{shape.second_ms:>9.1f}{shape.feasible:>11}")
+
+
+def _extender(given: argparse.Namespace) -> int:
+    print(f"calibration {algorithm.calibration_ms():.1f} ms; {extender.NODES} nodes a call")
+    print(f"{'VERB':28}{'REQUEST':14}{'CPU MS':>8}{'WITH INPUTS':>13}{'P50 MS':>9}{'P99 MS':>9}")
+    with extender.service() as running:
+        for form in extender.BODIES:
+            for verb in extender.VERBS:
+                r = extender.measure(running, verb, form, given.calls)
+                print(
+                    f"{r.verb:28}{r.form:14}{r.processor_ms:>8.1f}{r.explained_ms:>13.1f}{r.p50_ms:>9.1f}{r.p99_ms:>9.1f}",
+                    flush=True,
+                )
+        held = extender.memory_mib(running, given.rounds, given.calls // 10)
+        print(f"resident MiB after each of {given.rounds} rounds: {' '.join(f'{mib:.0f}' for mib in held)}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,164 @@
+"""The extender service under load: 500 nodes a call, by names and with whole nodes of 4 kB, for each agent's verbs.
+
+Owns: the requests, the service as a process, what is measured. Does not own: limits (`tests/agents/test_load.py` holds
+them in processor time), printing (`__main__`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from herodotus_sim import SimulatedCluster
+from tests.processes import Process, python
+
+Json = dict[str, Any]
+
+NODES: Final = 500
+WARM: Final = 5  # calls that are not counted
+VERBS: Final = (
+    "predicates/safe-overload",
+    "priorities/safe-overload",
+    "priorities/safe-balance",
+    "priorities/congestion",
+    "priorities/pigeon-holing",
+    "priorities/rl-priority",
+    "predicates/foo",
+    "priorities/foo",
+)
+EXPLAINED: Final = "application/vnd.herodotus.extender+json"
+REQUESTS: Final = {"cpu": "500m", "memory": "200Mi"}
+POD: Final[Json] = {
+    "metadata": {"name": "p", "namespace": "shop", "uid": "uid-p", "labels": {"app": "D"}},
+    "spec": {"containers": [{"name": "main", "resources": {"requests": REQUESTS}}]},
+}
+
+
+def _node(i: int) -> Json:
+    """With everything that an agent reads, and as large as nodes are."""
+    annotations = {
+        "mean-free-cpu": str(2500 - i),
+        "std-free-cpu": "400",
+        "mean-free-memory": str((3 << 30) - i),
+        "std-free-memory": str(200 << 20),
+        "congestion-factor": str(i % 100),
+        "requested-cpu": str(i),
+        "requested-memory": str(i << 20),
+        "herodotus.dev/rewards": json.dumps({"D": i / NODES}),
+        "padding": "x" * 3500,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"n{i}", "annotations": annotations},
+        "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "110"}},
+    }
+
+
+NODE_LIST: Final = [_node(i) for i in range(NODES)]
+NAMES: Final = json.dumps({"Pod": POD, "Nodes": None, "NodeNames": [f"n{i}" for i in range(NODES)]}).encode()
+WHOLE: Final = json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": NODE_LIST}, "NodeNames": None}).encode()
+BODIES: Final = {"names": NAMES, "whole nodes": WHOLE}
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service. `address`: HOST:PORT."""
+
+    address: str
+    process: Process
+
+    def calls(self, verb: str, body: bytes, count: int, accept: str = "*/*") -> list[float]:
+        """How long each of so many calls took, in seconds, on one connection as a scheduler has."""
+        connection = http.client.HTTPConnection(self.address, timeout=10)
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        took = []
+        for _ in range(count):
+            began = time.perf_counter()
+            connection.request("POST", f"/scheduler/{verb}", body, headers)
+            response = connection.getresponse()
+            answer = response.read()
+            took.append(time.perf_counter() - began)
+            if response.status != 200:
+                raise RuntimeError(f"{verb}: {response.status} {answer[:300]!r}")
+        connection.close()
+        return took
+
+    def processor_s(self) -> float:
+        """Used so far."""
+        fields = [Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split() for p in self._pids()]
+        return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Memory that it has now."""
+        pages = [int(Path(f"/proc/{p}/statm").read_text().split()[1]) for p in self._pids()]
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def _pids(self) -> list[int]:
+        pid = self.process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+@contextmanager
+def service() -> Iterator[Service]:
+    """Every agent, as a process beside a simulated API server that has the nodes; ended with the block."""
+    with SimulatedCluster(objects=NODE_LIST) as cluster, TemporaryDirectory() as folder:
+        command = python("herodotus_agents", "serve", "--address", "127.0.0.1", "--port", "0", "--watch-nodes")
+        environment = {"LOG_LEVEL": "WARNING"}
+        running = Process("agents", [*command, "--server", cluster.url], Path(folder) / "agents.log", environment)
+        try:
+            yield Service(running.wait_for(r"listening on http://([0-9.:]+)")[1], running)
+        finally:
+            code = running.stop()
+        if code != 0:
+            raise RuntimeError(f"the service ended with {code}: {running.output()[-2000:]}")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One verb and one form of request."""
+
+    verb: str
+    form: str
+    processor_ms: float  # a call, on average
+    p50_ms: float
+    p99_ms: float
+    explained_ms: float  # of processor, a call that also asks for what the answer follows from
+
+
+def measure(running: Service, verb: str, form: str, count: int) -> Timed:
+    """So many calls of each kind."""
+    body = BODIES[form]
+    running.calls(verb, body, WARM)
+    before = running.processor_s()
+    took = sorted(running.calls(verb, body, count))
+    between = running.processor_s()
+    running.calls(verb, body, count, EXPLAINED)
+    after = running.processor_s()
+    return Timed(
+        verb=verb,
+        form=form,
+        processor_ms=1e3 * (between - before) / count,
+        p50_ms=1e3 * took[count // 2],
+        p99_ms=1e3 * took[int(count * 0.99) - 1],
+        explained_ms=1e3 * (after - between) / count,
+    )
+
+
+def memory_mib(running: Service, rounds: int, count: int) -> list[float]:
+    """What the service holds after each round of so many calls of each verb in each form."""
+    held = []
+    for _ in range(rounds):
+        for verb in VERBS:
+            for body in BODIES.values():
+                running.calls(verb, body, count)
+        held.append(running.resident_bytes() / (1 << 20))
+    return held
