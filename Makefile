@@ -13,7 +13,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
+.PHONY: test lint types unit e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
 
 test: $(STAMP) lint types unit
 
@@ -49,6 +49,11 @@ golden: $(STAMP)
 # Random clusters against a real kube-scheduler, ten minutes of them: PARITY_SEEDS, PARITY_PODS, PARITY_NODES.
 parity: $(STAMP)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
+
+# Each question of docs/questions.md asked of a real cluster, and the answers held against a real kube-scheduler.
+questions: $(STAMP)
+	QUESTIONS_NODES="$${QUESTIONS_NODES:-200}" QUESTIONS_ASKED="$${QUESTIONS_ASKED:-60}" \
+		$(RUN) pytest tests/e2e/test_questions.py -s
 
 # The table of docs/performance.md: the algorithm alone, then kube-scheduler and Herodotus in turn. Hours; BENCH narrows.
 bench: $(STAMP)

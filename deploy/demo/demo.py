@@ -33,7 +33,7 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 NAMES: Final = ("scheduler", "endpoint", "cluster")  # in the order of stopping: the scheduler delivers what it has
 TIMEOUT_S: Final = 90.0  # for decisions that take some milliseconds each: machines differ, but not that much
-PLUGIN: Final = "kubectl-herodotus"
+PLUGIN: Final = ("kubectl-herodotus", "kubectl_complete-herodotus")  # the second completes words for the first
 SCHEDULER_NAME: Final = "herodotus-scheduler"
 _POLL_S: Final = 0.2
 
@@ -187,9 +187,12 @@ class Demo:
         directory = self.state / "bin"
         directory.mkdir(exist_ok=True)
         own = Path(sys.executable).parent
-        plugin = own / PLUGIN if (own / PLUGIN).exists() else ROOT / PLUGIN
-        found = shutil.which(PLUGIN)
-        links = {} if found and Path(found).resolve() == plugin.resolve() else {PLUGIN: plugin}
+        links = {}
+        for program in PLUGIN:
+            ours = own / program if (own / program).exists() else ROOT / program
+            found = shutil.which(program)
+            if not (found and Path(found).resolve() == ours.resolve()):
+                links[program] = ours
         links |= {} if shutil.which("kubectl") else {"kubectl": own / "kubectl"}
         for name, target in links.items():
             (directory / name).unlink(missing_ok=True)

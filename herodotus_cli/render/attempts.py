@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, spaced, table
-from herodotus_cli.render.words import count, span, when
+from herodotus_cli.render.words import count, fit, span, when
 
 Json = dict[str, Any]
 STYLES: dict[str, Style] = {"Bound": "good", "Unschedulable": "bad", "Error": "bad", "Failed": "bad"}
@@ -38,7 +38,7 @@ def _table(attempts: list[Json], view: View) -> Block:
     rows: list[list[Cell | str]] = []
     for i, a in enumerate(attempts):
         said = _said(a, first=i == 0)
-        fits = f"{a['nodes']['feasible']}/{a['nodes']['total']}"
+        fits = fit(a["nodes"])
         state = Cell(a["state"], STYLES.get(a["state"], ""))
         facts: list[Cell | str] = [str(a["ordinal"]), when(a["startedAt"], view), state, a["node"] or "–", fits]
         lines = ["; ".join(said)] if view.piped else said

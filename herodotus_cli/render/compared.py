@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Style, View, facts, spaced, table
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import ago, attempt, duration, when
+from herodotus_cli.render.words import ago, attempt, duration, fit, when
 
 Json = dict[str, Any]
 _VERDICTS: dict[str, tuple[str, Style]] = {
@@ -53,8 +53,9 @@ def _facts_of_pods(sides: Sequence[Json], view: View) -> Block:
     header = ("POD", "NODE", "RESULT", "AGE", "ATTEMPT", "FIT", "REQUESTS")
     rows = []
     for side in sides:
-        fits = f"{side['nodes']['feasible']}/{side['nodes']['total']}"
-        asked = ", ".join(f"{resource} {amount}" for resource, amount in side["requests"].items()) or "nothing"
+        fits = fit(side["nodes"])
+        requests = side["requests"]
+        asked = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
         at = when(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
         rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, asked))

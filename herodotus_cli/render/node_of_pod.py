@@ -133,7 +133,9 @@ def _compared(
     total: list[Cell | str] = ["total", "", "", "", Cell(str(node["total"]), "strong")]
     rows.append([*total, *_against(node["total"], other["total"])] if other else total)
     columns = [*ours, theirs, difference] if other else ours
-    return table(columns, rows, right=range(1, len(columns)))
+    found = table(columns, rows, right=range(1, len(columns)))
+    known = any(score["raw"] is not None for score in node["scores"].values())
+    return found if known else _without(found, "RAW")
 
 
 def _without(block: Table, *headers: str) -> Table:

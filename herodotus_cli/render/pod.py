@@ -117,7 +117,7 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
     """What else the record says, each with its label."""
     tie = answer["tie"]
     named = listed(tie["nodes"], len(tie["nodes"]) if every_node else _TIED_NAMED, "--all") if tie else ""
-    drawn = f"drawn among {count(len(tie['nodes']), 'equal node')} with seed {tie['seed']}: {named}" if tie else ""
+    drawn = f"drawn among {count(len(tie['nodes']), 'equal node')} {_seed(tie)}: {named}" if tie else ""
     labelled = [
         ("TIE", drawn),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
@@ -133,6 +133,10 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
     return [(label, said) for label, said in labelled if said]
+
+
+def _seed(tie: Json) -> str:
+    return "(the seed is not in the log)" if tie["seed"] is None else f"with seed {tie['seed']}"
 
 
 def _preemption(answer: Json) -> list[str]:

@@ -126,7 +126,9 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Block:
-    """A row for each node and plugin: raw, normalised to 0..100, and that times the weight."""
+    """A row for each node and plugin: raw where it is known, normalised to 0..100, and that times the weight."""
+    known = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
+    amounts = (("raw", "RAW"),) * known + (("normalized", "NORM"), ("weighted", "POINTS"))
     rows: list[list[Cell | str]] = []
     for row in ranking:
         mark = "" if view.piped or not row["chosen"] else f" {_CHOSEN}"
@@ -134,10 +136,10 @@ def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Bl
             once = view.piped or i == 0
             got = row["scores"][s["plugin"]]
             place = [str(row["rank"]), row["node"] + mark, str(row["total"])] if once else ["", "", ""]
-            amounts = [got["raw"], got["normalized"], got["weighted"]]
-            rows.append([*(_cell(p, row) for p in place), f"{s['plugin']} ×{s['weight']}", *map(str, amounts)])
-    header = ("RANK", "NODE", "TOTAL", "PLUGIN", "RAW", "NORM", "POINTS")
-    return table(header, rows, right=(0, 2, 4, 5, 6))
+            points = (str(got[amount]) for amount, _ in amounts)
+            rows.append([*(_cell(p, row) for p in place), f"{s['plugin']} ×{s['weight']}", *points])
+    header = ("RANK", "NODE", "TOTAL", "PLUGIN", *(title for _, title in amounts))
+    return table(header, rows, right=(0, 2, *range(4, len(header))))
 
 
 def _omitted(answer: Json, every_node: bool) -> list[Block]:

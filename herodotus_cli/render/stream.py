@@ -11,6 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from herodotus_cli.render.blocks import clean
+from herodotus_cli.render.words import fit
 from herodotus_record.pending import dominant
 
 Json = dict[str, Any]
@@ -48,7 +49,7 @@ class Lines:
             "TRY": str(spec["key"]["attempt"]),
             "RESULT": state,
             "NODE": status["node"] or "–",
-            "FIT": f"{nodes['feasible']}/{nodes['nodes']}",
+            "FIT": fit(nodes, "nodes"),
             "WHY": self._why(status["message"]) or _PATHS.get(status["path"], ""),
         }
         text = self._laid_out(cells)

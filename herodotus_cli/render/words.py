@@ -6,7 +6,7 @@ Owns: their wording. Does not own: sentences about decisions; those come with th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -111,6 +111,11 @@ def duration(seconds: float) -> str:
             rest = whole % unit_s // below_s
             return f"{whole // unit_s}{unit}{rest}{below}" if rest else f"{whole // unit_s}{unit}"
     return f"{whole}s"
+
+
+def fit(nodes: Mapping[str, Any], total: str = "total") -> str:
+    """How many nodes fit out of how many: `4/12`; `–` for a number that is not known, as of a decision from a log."""
+    return "/".join("–" if nodes[name] is None else str(nodes[name]) for name in ("feasible", total))
 
 
 def count(n: int, noun: str) -> str:

@@ -1,0 +1,61 @@
+"""Decisions that were read from another scheduler's log: what the log did not say is told as that, never as a value."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_cli.render import node_of_pod, plain, pod, terminal
+from herodotus_cli.render.blocks import View
+from herodotus_record.answers import pod_explanation
+from herodotus_record.model import NodeTable
+from scheduler.logged.reader import LogReader
+
+LOG = Path(__file__).parents[1] / "golden/logs/kube-scheduler-v10.log.gz"
+NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
+VIEWS = [View(NOW), View(NOW, wide=True), View(NOW, width=80), View(NOW, width=80, wide=True)]
+IDS = ["piped", "piped-wide", "80", "80-wide"]
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[Json, Json]]:
+    """The answers about the first decisions of a log, and those about one node of each."""
+    table, found = NodeTable(), []
+    with gzip.open(LOG, "rt", errors="replace") as file:
+        for read in LogReader(now=lambda: NOW).all(line.rstrip("\n") for line in file):
+            if read.rows is not None:
+                table.apply(read.rows)
+            said = read.decision, (read.outcome,) if read.outcome else (), table
+            found.append((pod_explanation(*said), pod_explanation(*said, node=table.names[0])))
+    return found
+
+
+def drawn(view: View, blocks: Any) -> str:
+    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=False)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=IDS)
+def test_what_is_not_in_the_log_is_not_none(answers: list[tuple[Json, Json]], view: View) -> None:
+    for answer, of_node in answers[::7]:
+        assert "None" not in drawn(view, pod.screen(answer, view))
+        assert "None" not in drawn(view, node_of_pod.screen(of_node, view))
+
+
+def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Json]]) -> None:
+    answer = next(answer for answer, _ in answers if answer["tie"])
+    (line,) = [line for line in drawn(VIEWS[0], pod.screen(answer, VIEWS[0])).splitlines() if line.startswith("TIE")]
+    nodes = answer["tie"]["nodes"]
+    assert line.split(maxsplit=1)[1] == (
+        f"drawn among {len(nodes)} equal nodes (the seed is not in the log): {', '.join(nodes)}"
+    )
+
+
+def test_raw_scores_that_are_not_in_the_log_are_left_out(answers: list[tuple[Json, Json]]) -> None:
+    answer = next(answer for answer, _ in answers if answer["ranking"] and answer["ranking"][0]["total"])
+    header = next(line for line in drawn(VIEWS[1], pod.screen(answer, VIEWS[1])).splitlines() if "PLUGIN" in line)
+    assert header.split() == ["RANK", "NODE", "TOTAL", "PLUGIN", "NORM", "POINTS"]
