@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import algorithm, comparison, extender, reviews
+from bench import algorithm, comparison, ending, extender, reviews
 from bench.evaluation import SIZES, Measured, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
 
 def main() -> int:
     """Run a rig; the exit code."""
+    ending.in_good_order()
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the scheduler.")
     rigs = parser.add_subparsers(metavar="RIG", required=True)
     alone = _rig(rigs, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored")

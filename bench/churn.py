@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bench import ending
 from bench.reliability.client import Client
 from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
 from bench.reliability.system import Election, Simulated, System, children, memory_mib, wait_for_leader
@@ -89,6 +90,7 @@ class Memory:
 def main() -> int:
     """The exit code: 1 when memory grew, or a pod was left."""
     given = _parser().parse_args()
+    ending.in_good_order()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
     print(f"logs in {directory}", flush=True)
     api = Simulated(directory, "--history-limit", str(HISTORY))

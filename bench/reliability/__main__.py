@@ -10,6 +10,7 @@ import random
 import tempfile
 from pathlib import Path
 
+from bench import ending
 from bench.reliability.driver import Result, Settings, run
 from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
 from tests.e2e import control_plane
@@ -18,6 +19,7 @@ from tests.e2e import control_plane
 def main() -> int:
     """The exit code: 1 when an invariant was violated."""
     given = _parser().parse_args()
+    ending.in_good_order()
     directory = Path(given.directory or tempfile.mkdtemp(prefix="reliability-"))
     directory.mkdir(parents=True, exist_ok=True)
     settings = Settings(given.seed, given.operations, given.per_s, given.disturb_every_s)

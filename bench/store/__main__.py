@@ -13,6 +13,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from bench import ending
 from bench.algorithm import calibration_ms
 from bench.store.decisions import generate
 from bench.store.replay import Service
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL server of its own, after SQLite")
     parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
     arguments = parser.parse_args()
+    ending.in_good_order()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary)
         files = sorted(folder.glob("*.batch")) or generate(folder, arguments.decisions, arguments.nodes)

@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from bench import ending
 from bench.algorithm import calibration_ms
 from bench.store.decisions import generate
 from bench.store.replay import Service
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--copies", type=int, default=125, help="of 8,000 decisions; 125 make a million")
     parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
     arguments = parser.parse_args()
+    ending.in_good_order()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary)
         files = sorted(folder.glob("*.batch")) or generate(folder, 8000, 5000)

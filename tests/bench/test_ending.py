@@ -1,0 +1,34 @@
+"""A rig that is told to end ends what it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from bench import ending
+
+
+@pytest.fixture
+def handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("handler")
+def test_sigterm_runs_finally() -> None:
+    ended = []
+    ending.in_good_order()
+
+    def rig() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            ended.append("service")
+
+    with pytest.raises(SystemExit) as raised:
+        rig()
+    assert (raised.value.code, ended) == (143, ["service"])
