@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).parents[1]
+PATIENCE_S = 60.0  # for what takes a second: a slow or busy machine is no failure
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, pattern: str, timeout_s: float = 30.0) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
         """The first match of `pattern` in the output."""
 
         def found() -> re.Match[str] | None:
@@ -64,12 +66,14 @@ class Process:
         self._out.close()
 
     def kill_all(self) -> None:
-        """SIGKILL, to it and to what it has started."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        """SIGKILL, to it and to what it has started, where it runs; nothing of it runs afterwards."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._out.close()
+        eventually(lambda: not in_session(self._process.pid), f"everything that {self.name} has started to end")
 
-    def stop(self, timeout_s: float = 20.0) -> int:
+    def stop(self, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM, and the exit code; SIGKILL to the whole session when it does not end."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
@@ -88,14 +92,33 @@ def python(*arguments: str) -> list[str]:
     return [sys.executable, "-m", *arguments]
 
 
+def in_session(leader: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:  # it has just ended
+            continue
+        if int(session) == leader and state not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
 def free_port() -> int:
-    """A port that the system gives; for programs that cannot be asked which one they got."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """A port that the system gives; for programs that cannot be asked which one they got.
+
+    A connection over it has just ended, so that the system gives it to nobody else for a minute; a server that asks for
+    this very port (with SO_REUSEADDR, as servers do) gets it all the same.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as client:
+            server.accept()[0].close()  # the first to close keeps the port
+            client.recv(1)
+        return int(server.getsockname()[1])
 
 
-def eventually(check: Callable[[], T | None], what: str, timeout_s: float = 30.0, every_s: float = 0.05) -> T:
+def eventually(check: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S, every_s: float = 0.05) -> T:
     """The first result of `check` that is neither None nor False. AssertionError when none comes in time."""
     deadline = time.monotonic() + timeout_s
     while True:

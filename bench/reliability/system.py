@@ -208,7 +208,7 @@ class System:
 
     def restart_endpoint(self) -> None:
         """SIGKILL, and a new one on the same data."""
-        self.endpoint.kill()
+        self.endpoint.kill_all()  # with its workers, so that the port is free
         self.endpoint = self._start_endpoint()
 
     def kill_shipper(self) -> None:
