@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +76,11 @@ def calibration_ms() -> float:
 def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
     """How many cycles, recording included, fit into one run of a kernel of a cycle's kind.
 
-    Of lower quartiles, taken in turn: what else a busy machine does slows both down, and seldom all of a round.
+    In time of this thread's processor, of lower quartiles, taken in turn: what else a busy machine does hardly counts.
     """
     kernel, cycles = _small_kernel_s(), []
     for _ in range(rounds):
-        cycles += round_of(workload, size, recording=True)[0]
+        cycles += round_of(workload, size, recording=True, clock=time.thread_time)[0]
         kernel += _small_kernel_s()
     return float(np.percentile(kernel, 25) / np.percentile(cycles, 25))
 
@@ -99,15 +100,17 @@ def _small_kernel_s() -> list[float]:
     a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
     times = []
     for _ in range(7):
-        start = time.perf_counter()
+        start = time.thread_time()
         for i in range(200):
             found = np.where(a > i, a, 0)
             found[found.argmax()] = len(dict.fromkeys(names, i))
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     return times
 
 
-def round_of(workload: Workload, size: Size, *, recording: bool) -> tuple[list[float], int]:
+def round_of(
+    workload: Workload, size: Size, *, recording: bool, clock: Callable[[], float] = time.perf_counter
+) -> tuple[list[float], int]:
     """Seconds of each pod, bytes of the spool."""
     cache, framework = _cluster(workload, size)
     waiting = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)]
@@ -115,7 +118,7 @@ def round_of(workload: Workload, size: Size, *, recording: bool) -> tuple[list[f
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
         for i, info in enumerate(waiting):
-            start = time.perf_counter()
+            start = clock()
             snapshot = cache.snapshot()
             result = schedule(framework, info, snapshot, seed=i)
             if recording:
@@ -125,7 +128,7 @@ def round_of(workload: Workload, size: Size, *, recording: bool) -> tuple[list[f
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:
                 raise RuntimeError(f"{workload.name}: pod {i} fits nowhere: {result.message}")
-            each.append(time.perf_counter() - start)
+            each.append(clock() - start)
         recorder.close()
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
     return each, spooled

@@ -78,7 +78,7 @@ class Service:
 
     def calls(self, verb: str, body: bytes, count: int, accept: str = "*/*") -> list[float]:
         """How long each of so many calls took, in seconds, on one connection as a scheduler has."""
-        connection = http.client.HTTPConnection(self.address, timeout=10)
+        connection = http.client.HTTPConnection(self.address, timeout=60)
         headers = {"Content-Type": "application/json", "Accept": accept}
         took = []
         for _ in range(count):
@@ -108,11 +108,11 @@ class Service:
 
 
 @contextmanager
-def service() -> Iterator[Service]:
+def service(**environment: str) -> Iterator[Service]:
     """Every agent, as a process beside a simulated API server that has the nodes; ended with the block."""
     with SimulatedCluster(objects=NODE_LIST) as cluster, TemporaryDirectory() as folder:
         command = python("herodotus_agents", "serve", "--address", "127.0.0.1", "--port", "0", "--watch-nodes")
-        environment = {"LOG_LEVEL": "WARNING"}
+        environment = {"LOG_LEVEL": "WARNING", **environment}
         running = Process("agents", [*command, "--server", cluster.url], Path(folder) / "agents.log", environment)
         try:
             yield Service(running.wait_for(r"listening on http://([0-9.:]+)")[1], running)

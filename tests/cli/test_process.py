@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 EXECUTABLE = [sys.executable, str(ROOT / "kubectl-herodotus")]
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/p"
 HEAVY = {"rich", "httpx", "yaml", "numpy", "msgspec", "kubernetes", "asyncio", "pygments", "dataclasses"}
-BUDGET_S = 1.0  # measured: 0.15 s on a quiet machine; a test must also pass on a loaded one
+BUDGET_S = 1.0  # of processor time; measured 0.15 s on a quiet machine, and a loaded or slow one takes longer
 
 
 def imported(*arguments: str, environ: Mapping[str, str] = os.environ) -> set[str]:
@@ -58,16 +59,16 @@ def answering(folder: Path, answer: object) -> Path:
     return kubectl
 
 
-def test_start_to_finish_is_quick_on_a_terminal(service: Service) -> None:
+def test_start_to_finish_takes_little_work_on_a_terminal(service: Service) -> None:
     service.answer(EXPLANATION, explained(large(fits=3000)))
     best = min(on_a_terminal("pod", "p", "-n", "shop", "--endpoint", service.url)[0] for _ in range(3))
     assert best < BUDGET_S
 
 
 def on_a_terminal(*arguments: str) -> tuple[float, bytes]:
-    """How long a run takes, and what it writes to a terminal."""
+    """Seconds of processor time that a run takes, and what it writes to a terminal."""
     ours, theirs = pty.openpty()
-    began = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen([*EXECUTABLE, *arguments], stdout=theirs) as process:
         os.close(theirs)
         written = b""
@@ -75,7 +76,8 @@ def on_a_terminal(*arguments: str) -> tuple[float, bytes]:
             written += chunk
     os.close(ours)
     assert process.returncode == 0
-    return time.perf_counter() - began, written
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, written
 
 
 def _read(terminal: int) -> bytes:
@@ -126,7 +128,7 @@ def test_interrupted_is_130_without_a_word(tmp_path: Path) -> None:
         while not (tmp_path / "started").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err.strip()) == (130, b"")
 
 

@@ -7,20 +7,28 @@ import pytest
 
 from bench import mixed
 from scheduler.config import Configuration
-from scheduler.evaluate.cluster import Manifest, load
+from scheduler.evaluate.cluster import Cluster, Manifest, load
 from scheduler.evaluate.engine import Engine
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
 from scheduler.plugins import IN_TREE
 
-LIMIT_S = 0.1  # twice what is promised (50 ms), in time of this thread's processor: other work does not count
+LIMIT = 0.15  # of what loading takes: twice what is promised (50 ms) where it was measured; 0.03 and less are needed
+
+
+@pytest.fixture(scope="module")
+def loaded() -> tuple[Cluster, float]:
+    """The cluster, and the seconds of this thread's processor that loading it took: other work does not count."""
+    start = time.thread_time()
+    cluster = load(Manifest("bench", content) for content in mixed.objects(1000, 20_000))
+    return cluster, time.thread_time() - start
 
 
 @pytest.mark.parametrize("shape", ["everything", "bound claim", "hard spread"])
-def test_a_pod_on_a_thousand_nodes_with_twenty_thousand_pods(shape: str) -> None:
-    cluster = load(Manifest("bench", content) for content in mixed.objects(1000, 20_000))
+def test_a_pod_on_a_thousand_nodes_with_twenty_thousand_pods(loaded: tuple[Cluster, float], shape: str) -> None:
+    cluster, loading_s = loaded
     engine = Engine(cluster, Configuration(), IN_TREE)
     pod = PodInfo(msgspec.convert(mixed.waiting()[shape], Pod))
     start = time.thread_time()
     engine.evaluate(pod)
-    assert time.thread_time() - start < LIMIT_S
+    assert time.thread_time() - start < LIMIT * loading_s

@@ -200,11 +200,11 @@ def test_it_is_time_to_observe_once_a_second(metrics: Metrics, clock: Clock) -> 
 
 
 def test_counting_a_cycle_costs_microseconds() -> None:
-    """Measured 17 µs on the machine this was written on; a cycle over 5,000 nodes is a millisecond and more."""
+    """Of the processor; measured 17 µs where this was written. A cycle over 5,000 nodes is a millisecond and more."""
     metrics, result, rounds = Metrics(), a_cycle(), 500
     best = float("inf")
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = time.thread_time()
         for _ in range(rounds):
             metrics.beat()
             metrics.started("uid")
@@ -212,6 +212,6 @@ def test_counting_a_cycle_costs_microseconds() -> None:
             metrics.recorded(0.0001)
             metrics.ended("uid", SCHEDULED, "test")
             metrics.scheduled(1, 0.5)
-        best = min(best, (time.perf_counter() - begun) / rounds)
+        best = min(best, (time.thread_time() - begun) / rounds)
     print(f"{best * 1e6:.1f} µs a cycle")
     assert best < 200e-6
