@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-READY_S: Final = 30.0  # imports from a cold disk; the scheduler waits for a killed one's Lease on top of that
+READY_S: Final = 60.0  # imports from a cold disk; the scheduler waits for a killed one's Lease on top of that
 GRACE_S: Final = 15.0  # the scheduler drains its spool for 5 s, the service ends requests within 10
 TAIL_LINES: Final = 15
 _POLL_S: Final = 0.05

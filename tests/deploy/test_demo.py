@@ -1,6 +1,7 @@
 """The demo, as `install.sh --demo` runs it but in this environment: all is decided, and no crash costs a decision."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -30,7 +31,7 @@ class Demo:
     def run(self, *arguments: str, code: int = 0) -> str:
         command = [sys.executable, str(ROOT / "deploy/demo/demo.py"), "--state", str(self.state), *arguments]
         env = {**os.environ, "PATH": self.path, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=110, check=False)
+        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=250, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -39,7 +40,7 @@ class Demo:
         script = f'. "{self.state}/env" && exec kubectl "$@"'
         command = ["sh", "-c", script, "sh", *arguments]
         env = {"PATH": self.path, "HOME": str(self.state)}
-        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -116,7 +117,9 @@ def test_every_pod_is_decided_and_both_views_are_filled_from_records(started: tu
     assert node.startswith("node worker-1\nworker-1  ")
     where = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in pods}
     assert f"On {where['default', 'test-pod-1']}: " in pod
-    assert f"Considered {len(decisions)} times" in node
+    considered = re.search(r"Considered (\d+) times", node)
+    assert considered is not None
+    assert len(pods) <= int(considered[1]) <= len(decisions)  # some may have been tried again since it was shown
     assert where["shop", "payments-0"] is None
 
 
@@ -133,7 +136,7 @@ def test_the_commands_to_try_next_work(demo: Demo) -> None:
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
     assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
-    eventually(lambda: any(d["spec"]["pod"]["name"] == "test-pod-main" for d in demo.decisions()), "its decision", 10.0)
+    eventually(lambda: any(d["spec"]["pod"]["name"] == "test-pod-main" for d in demo.decisions()), "its decision")
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main")
 
 
@@ -142,7 +145,7 @@ def test_killing_the_endpoint_loses_no_decision(demo: Demo) -> None:
     demo.run("kill", "endpoint")
     assert "error: the endpoint does not run" in demo.run("kill", "endpoint", code=1)
     demo.create_pods("while-away", 10)
-    eventually(lambda: bound(demo, "while-away") == 10, "pods to be bound with nobody who stores it", 20.0)
+    eventually(lambda: bound(demo, "while-away") == 10, "pods to be bound with nobody who stores it")
     demo.run("restart", "endpoint")
     each_bound_pod_is_stored_once(demo)
     assert {d["metadata"]["name"] for d in demo.decisions()} >= before
@@ -152,14 +155,12 @@ def test_killing_the_endpoint_loses_no_decision(demo: Demo) -> None:
 def test_killing_the_scheduler_loses_no_decision(demo: Demo, after: int) -> None:
     base = f"killed-{after}"
     demo.create_pods(base, 15)
-    eventually(lambda: bound(demo, base) >= after, "some of them to be bound", 20.0, every_s=0.001)
+    eventually(lambda: bound(demo, base) >= after, "some of them to be bound", every_s=0.001)
     demo.run("kill", "scheduler")
     demo.create_pods(f"{base}-later", 5)
     demo.run("restart", "scheduler")
-    eventually(lambda: bound(demo, base) == 20, "all of them to be bound", 20.0)
-    eventually(
-        lambda: all(d["status"]["state"] != "Binding" for d in latest(demo, base)), "results to be delivered", 20.0
-    )
+    eventually(lambda: bound(demo, base) == 20, "all of them to be bound")
+    eventually(lambda: all(d["status"]["state"] != "Binding" for d in latest(demo, base)), "results to be delivered")
     each_bound_pod_is_stored_once(demo)
 
 

@@ -26,7 +26,7 @@ class Cluster:
         self.kind = kind
         self.url = url
         self.kubeconfig = kubeconfig
-        self._http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=30.0)
+        self._http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=60.0)
 
     def create(self, path: str, body: Json) -> Json:
         response = self._http.post(path, json=body)
@@ -120,6 +120,7 @@ class Herodotus:
         self.cluster = cluster
         self.spool = directory / "spool"
         self._directory = directory
+        self._started: list[Process] = []
         self._port = free_port()
         self.endpoint_url = f"http://127.0.0.1:{self._port}"
         self._config = directory / "config.yaml"
@@ -128,10 +129,10 @@ class Herodotus:
                 {
                     "apiVersion": "kubescheduler.config.k8s.io/v1",
                     "kind": "KubeSchedulerConfiguration",
-                    # short, so that a scheduler started after a SIGKILL need not wait for 15 s
+                    # shorter than 15 s, for a scheduler that is started after a SIGKILL; a stall must not lose it
                     "leaderElection": {
-                        "leaseDuration": "2s",
-                        "renewDeadline": "1500ms",
+                        "leaseDuration": "6s",
+                        "renewDeadline": "5s",
                         "retryPeriod": "300ms",
                         "resourceName": profile,
                     },
@@ -140,15 +141,12 @@ class Herodotus:
                 }
             )
         )
-        self.endpoint = self.start_endpoint()
+        self._launch_endpoint()
         self.scheduler = self.start_scheduler()
+        eventually(self._endpoint_ready, "the endpoint to be ready")
 
     def start_endpoint(self) -> Process:
-        self.endpoint = Process(
-            "endpoint",
-            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", "--data", str(self._directory / "data")),
-            self._directory / "endpoint.log",
-        )
+        self._launch_endpoint()
         eventually(self._endpoint_ready, "the endpoint to be ready")
         return self.endpoint
 
@@ -162,13 +160,14 @@ class Herodotus:
             ),
             self._directory / "scheduler.log",
         )
+        self._started.append(self.scheduler)
         return self.scheduler
 
     def decisions(self, namespace: str) -> list[Json]:
         """Every stored decision of a namespace."""
         found: list[Json] = []
         params = {"limit": "500"}
-        with httpx.Client(base_url=self.endpoint_url, timeout=30.0) as http:
+        with httpx.Client(base_url=self.endpoint_url, timeout=60.0) as http:
             while True:
                 page = http.get(f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/decisions", params=params).json()
                 found += page["items"]
@@ -188,8 +187,17 @@ class Herodotus:
         return list(found["items"])
 
     def stop(self) -> None:
-        self.scheduler.stop()
-        self.endpoint.stop()
+        """At once, and without a word: how they end in good order is `test_leader`'s and `test_demo`'s business."""
+        for process in self._started:
+            process.kill_all()
+
+    def _launch_endpoint(self) -> None:
+        self.endpoint = Process(
+            "endpoint",
+            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", "--data", str(self._directory / "data")),
+            self._directory / "endpoint.log",
+        )
+        self._started.append(self.endpoint)
 
     def _endpoint_ready(self) -> bool:
         if not self.endpoint.running:

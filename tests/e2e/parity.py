@@ -149,7 +149,7 @@ class Parity:
     def _compare_preemption(self, name: str, attempt: Attempt, wanted: Json) -> None:
         expected = sorted(wanted.get("victims") or [])
         if attempt.target and sorted(attempt.victims) != expected:  # it evicts in the background
-            self._scheduler.wait_for(lambda: attempt.preempted, f"the preemption for {name}", 5.0)
+            self._scheduler.wait_for(lambda: attempt.preempted, f"the preemption for {name}")
         self.figures.same("preemption nodes", name, attempt.target, wanted.get("nominatedNode", ""))
         self.figures.same("victim sets", name, sorted(attempt.victims), expected)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.processes import Process, free_port
+from tests.processes import PATIENCE_S, Process, free_port
 
 Json = dict[str, Any]
 
@@ -72,7 +72,7 @@ class KubeScheduler:
         self,
         done: Callable[[], bool],
         what: str,
-        timeout_s: float = 30.0,
+        timeout_s: float = PATIENCE_S,
         meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """Read the log until `done()`. `meanwhile` is called between reads. AssertionError when it does not come."""

@@ -19,8 +19,6 @@ from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.e2e.real_scheduler import KubeScheduler
 from tests.processes import ROOT, Process, eventually, python
 
-pytestmark = pytest.mark.timeout(180)
-
 Json = dict[str, Any]
 
 STOCK = "stock-scheduler"
@@ -176,7 +174,7 @@ def test_a_pod_waits_for_a_calm_node_and_goes_when_the_annotation_says_so(
         said = eventually(lambda: cluster.condition(namespace, "p").get("message"), "the pod to be refused")
         assert "node(s) had a risk of 100 % that cpu is used more than 90 %" in said
         cluster.patch("/api/v1/nodes/n1", {"metadata": {"annotations": CALM}})
-        eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound", 20)
+        eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound")
         eventually(lambda: len(running.decisions(namespace)) == 2, "both attempts")
         assert running.explanation(namespace, "p")["attempt"]["number"] == 2
     finally:
@@ -195,7 +193,7 @@ def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, names
     assert main(["annotate", "allocation", "--once", "--kubeconfig", str(cluster.kubeconfig)]) == 0
 
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "describe", "node", "n1"]
-    described = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    described = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
     said = {resource: _described(described, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
     said["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", described)[1])  # type: ignore[index]
     annotations = cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]

@@ -12,8 +12,6 @@ from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster, Herodotus, node, pod
 from tests.processes import Process, eventually
 
-pytestmark = pytest.mark.timeout(240)
-
 Json = dict[str, Any]
 
 HIGH = "e2e-high"

@@ -15,8 +15,6 @@ from tests.e2e.cluster import Cluster, Herodotus, node, pod
 from tests.processes import eventually
 from tests.scheduler.extenders.stub import Request, Stub, send, stub
 
-pytestmark = pytest.mark.timeout(120)
-
 Json = dict[str, Any]
 
 
@@ -131,4 +129,4 @@ def test_an_extender_that_fails_keeps_the_pod_waiting_and_is_named(
 
     del extender.replies["filter"]
     extender.answer("filter", {"Nodes": {"items": [{"metadata": {"name": "n1"}}]}})
-    eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound once the extender is back", 30)
+    eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound once the extender is back")

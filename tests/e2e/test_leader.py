@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.cluster import Cluster, Herodotus, attempts, node, placements, pod
 from tests.processes import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 PODS = 200
 

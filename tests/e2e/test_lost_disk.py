@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import time
-
-import pytest
-
-from tests.e2e.cluster import Cluster, Herodotus, node, pod
+from scheduler.recorder.recorder import MARK
+from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 PODS = 20
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SCHEDULER}"
 
 
 def test_the_next_leader_tells_of_the_missing_tail(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     cluster.create("/api/v1/nodes", node("n"))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("delivered"))
-    eventually(lambda: len(herodotus.decisions(namespace)) == 1, "the first decision")
+    eventually(
+        lambda: [d["status"]["state"] for d in herodotus.decisions(namespace)] == ["Bound"], "the first decision's end"
+    )
     (first,) = herodotus.incarnations()
-    herodotus.endpoint.kill()
+    name, reached = first["metadata"]["name"], 2 * (PODS + 1)  # a decision and its outcome each
+    herodotus.endpoint.kill_all()
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="10m") for i in range(PODS)])
     eventually(lambda: len(cluster.bound(namespace)) == PODS + 1, "every pod to be bound")
-    time.sleep(1.0)  # three renewals of the Lease
+    eventually(
+        lambda: cluster.get(LEASE)["metadata"]["annotations"].get(MARK) == f"{name} {reached}",
+        "the Lease to say how far the leader came",
+    )
     herodotus.scheduler.kill_all()
     # in one step: a killed shipper may be in the middle of its last write
     herodotus.spool.rename(herodotus.spool.with_name("lost"))
 
     herodotus.start_endpoint()
     herodotus.start_scheduler()
-    name = first["metadata"]["name"]
 
     def told() -> bool:
         known = {i["metadata"]["name"]: i for i in herodotus.incarnations()}
         return len(known) == 2 and known[name]["missing"] > 0
 
-    eventually(told, "the successor's word", 30)
+    eventually(told, "the successor's word")
     known = {i["metadata"]["name"]: i for i in herodotus.incarnations()}
-    # a decision and its outcome each
     assert known[name]["missing"] == 2 * PODS
-    assert known[name]["highestSequence"] == 2 * (PODS + 1)
+    assert known[name]["highestSequence"] == reached
