@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
+# Of pytest: one for whole systems, one for everything else (tests/conftest.py).
+WORKERS ?= 2
 STAMP := $(VENV)/.installed
 
 # The servers' dependencies; their code is the clone itself, which the editable install puts on the path.
@@ -13,7 +15,7 @@ print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 
-.PHONY: test lint types unit e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
+.PHONY: test lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
 
 test: $(STAMP) lint types unit
 
@@ -36,7 +38,11 @@ types: $(STAMP)
 	$(RUN) mypy
 
 unit: $(STAMP)
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadgroup
+
+# Property tests with other examples than the ones that every run tries; a failure prints how to see it again.
+explore: $(STAMP)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS) --dist loadgroup
 
 # Only the end-to-end suite: on the simulated API server, and on a real one where its binaries are found.
 e2e: $(STAMP)

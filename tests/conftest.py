@@ -1,7 +1,20 @@
 """What holds for every test."""
 
+from typing import Final
+
+import pytest
 from hypothesis import settings
 
-# a slow machine is no failure; a hung test is pytest-timeout's business
-settings.register_profile("herodotus", deadline=None)
+SYSTEMS: Final = {"agents", "bench", "e2e"}  # folders of tests that start whole systems, or measure processor time
+
+# a slow machine is no failure (a hung test is pytest-timeout's business), and every run tries the same examples
+settings.register_profile("herodotus", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("herodotus")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers: whole systems run one after the other on one of them; every other file stays whole."""
+    for item in items:
+        group = "systems" if item.path.parent.name in SYSTEMS else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +78,25 @@ class Service:
 def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
     """`url`: of another database than a SQLite file in the folder."""
     clock, metrics = Clock(), Metrics()
-    store = Store(url or sqlite_url(folder / "data" / "herodotus.db"), clock)
+    store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock)
     app = create_app(store, Settings(clock=clock, **settings), metrics)
     return Service(store, app.test_client(), clock, metrics)
+
+
+def an_empty_file(path: Path) -> str:
+    """The URL of a SQLite file; a new one is a copy with every migration done, which takes longer than most tests."""
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(_migrated())
+    return sqlite_url(path)
+
+
+@cache
+def _migrated() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "herodotus.db"
+        Store(sqlite_url(path), Clock()).close()
+        return path.read_bytes()
 
 
 def envelope(answer: TestResponse) -> dict[str, Any]:

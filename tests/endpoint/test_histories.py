@@ -115,7 +115,7 @@ def as_counts(history: Any) -> dict[str, Any]:
     return {k: v for k, v in count.items() if v}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(decisions(), min_size=1, max_size=12), st.integers(1, 4))
 def test_a_history_is_a_count_over_the_stored_decisions(sample: list[Decision], batches: int) -> None:
     sample = [replace(d, sequence=i + 1, id=f"d-{i}") for i, d in enumerate(sample)]
