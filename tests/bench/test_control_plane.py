@@ -16,7 +16,6 @@ BINARIES = assets()
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
 @pytest.mark.skipif(BINARIES is None, reason="no etcd and kube-apiserver")
 def test_every_pod_of_a_short_workload_is_bound_and_recorded_with_all_nodes(tmp_path: Path) -> None:
     assert BINARIES is not None

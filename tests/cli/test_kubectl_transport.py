@@ -211,10 +211,10 @@ def test_a_pod_created_anew_is_told_from_the_recorded_one(
 
 def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / "answer").write_text(json.dumps(placed()))
-    environ = fake(script=f"case $3 in */pods/*) sleep 20; exit;; esac; cat {tmp_path}/answer")
+    environ = fake(script=f"case $3 in */pods/*) exec sleep 100;; esac; cat {tmp_path}/answer")
     began = time.monotonic()
     assert command("pod", POD, "-n", "shop", environ=environ).code == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_a_context_that_a_real_kubectl_does_not_know(

@@ -73,7 +73,13 @@ def kubectl(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> K
     def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
         environment = {"KUBECONFIG": str(config), "HOME": str(directory), "PATH": os.environ["PATH"]}
         done = subprocess.run(
-            [program, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=60, check=False
+            [program, *arguments],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
         )
         assert done.returncode == code, f"{arguments}: {done.stderr}"
         return done.stdout
@@ -132,8 +138,8 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(many))
         for manifest in ("deploy-default-pod", "deploy-named-node-pod", "main-label-pod", "micro-label-pod"):
             kubectl("apply", "-n", "default", "-f", str(ROOT / "deploy" / "test" / f"{manifest}.yml"))
-        eventually(lambda: unbound(kubectl) == ["misfit"], "all but one pod to be bound", 60.0, every_s=0.3)
-        eventually(lambda: reasons(kubectl).count("Scheduled") == PODS + 4, "the events", 10.0, every_s=0.3)
+        eventually(lambda: unbound(kubectl) == ["misfit"], "all but one pod to be bound", every_s=0.3)
+        eventually(lambda: reasons(kubectl).count("Scheduled") == PODS + 4, "the events", every_s=0.3)
         assert asked("/readyz?verbose").text.endswith("readyz check passed\n")
         who_may_ask(asked, kubectl, authority)
         what_is_answered(asked, authority)
@@ -167,7 +173,7 @@ class Port:
             context.load_cert_chain(*pair)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         method = "GET" if put is None else "PUT"
-        return httpx.request(method, self._url + path, headers=headers, content=put, verify=context, timeout=30)
+        return httpx.request(method, self._url + path, headers=headers, content=put, verify=context, timeout=100)
 
 
 def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
@@ -179,7 +185,7 @@ def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
     tokens = {name: kubectl("-n", "default", "create", "token", name).strip() for name in ("scraper", "stranger")}
     administrator = authority.client("root", "system:masters")
     # the API server publishes whose certificates it believes, and the role to read that, a moment after its start
-    eventually(lambda: port("/metrics", pair=administrator).status_code == 200, "certificates to be believed", 15.0)
+    eventually(lambda: port("/metrics", pair=administrator).status_code == 200, "certificates to be believed")
     found = {
         "scraper": port("/metrics", token=tokens["scraper"]).status_code,
         "scraper elsewhere": port("/configz", token=tokens["scraper"]).json()["message"],
@@ -208,7 +214,7 @@ def what_is_answered(port: Port, authority: Authority) -> None:
         return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
 
     # what the loop holds is looked at once a second
-    eventually(lambda: scraped()["scheduler_cache_size", "pods"] == PODS + 4, "the cache's size", 5.0)
+    eventually(lambda: scraped()["scheduler_cache_size", "pods"] == PODS + 4, "the cache's size")
     values = scraped()
     profile = "herodotus-scheduler"
     assert values["scheduler_pod_scheduling_attempts_count",] == PODS + 4

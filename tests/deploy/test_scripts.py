@@ -15,7 +15,7 @@ SCRIPTS = [ROOT / "install.sh", *sorted((ROOT / "scripts").glob("*.sh"))]
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.name)
 def test_shellcheck_has_nothing_to_say(script: Path) -> None:
     program = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([program, "--shell=sh", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([program, "--shell=sh", script], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     assert script.read_text().startswith("#!/bin/sh\n")
     assert os.access(script, os.X_OK)
@@ -33,7 +33,7 @@ def docker(tmp_path: Path) -> dict[str, str]:
 def run(script: str, env: dict[str, str], *arguments: str) -> list[str]:
     """The calls of docker."""
     command = ["sh", str(ROOT / "scripts" / script), *arguments]
-    done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=True)
     return [line for line in done.stdout.splitlines() if line.startswith("docker")]
 
 

@@ -17,7 +17,7 @@ _NOT_IN_WHEELS = {"INSTALLER", "REQUESTED", "direct_url.json"}
 def wheels(directory: Path) -> Path:
     """What `pip wheel --wheel-dir DIRECTORY .` would leave."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=100)
     (own,) = directory.glob("herodotus-*.whl")
     with zipfile.ZipFile(own) as wheel:
         (metadata,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))

@@ -74,7 +74,7 @@ class Doors:
         tls = ssl.create_default_context(cadata=self.servers.pem)
         if pair:
             tls.load_cert_chain(*pair)
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=tls)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=tls)
 
     def get(self, path: str, headers: dict[str, str] | None = None, pair: tuple[Path, Path] | None = None) -> int:
         connection = self.connect(pair)
@@ -85,7 +85,7 @@ class Doors:
             connection.close()
 
     def probe(self, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.probes, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.probes, timeout=60)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -234,7 +234,7 @@ def test_a_full_set_of_watches_holds_up_neither_probes_nor_questions(doors: Door
     began = time.monotonic()
     assert [doors.probe(path) for path in ("/livez", "/readyz", "/metrics", SHOP)] == [200, 200, 404, 404]
     assert doors.get(SHOP, ADA, pair) == 200
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # a watch lasts a minute
     for connection in running:
         connection.close()
     eventually(lambda: not full(), "the places to be given back")
@@ -255,7 +255,7 @@ def test_a_changed_certificate_is_served_without_a_restart(start: Callable[..., 
     new_cert, new_key = renewed.servers.server("new.test")
     shutil.copy(new_key, key)
     shutil.copy(new_cert, cert)
-    eventually(lambda: served() != before, "the new certificate", 10.0, every_s=0.2)
+    eventually(lambda: served() != before, "the new certificate", every_s=0.2)
 
 
 def test_any_worker_answers_for_the_metrics_of_all(start: Callable[..., Doors]) -> None:
@@ -286,8 +286,8 @@ def test_watches_end_with_the_process(start: Callable[..., Doors]) -> None:
     ending = start("ending")
     connection = ending.connect(ending.proxies.client("front-proxy"))
     connection.request("GET", f"{SHOP}?watch=1&timeoutSeconds=600", headers=ADA)
-    time.sleep(0.5)
-    began = time.monotonic()
+    watch = connection.getresponse()
+    assert watch.status == 200
     assert ending.process.stop() == 0
-    assert time.monotonic() - began < 8
+    assert watch.read() == b"", "its end was told, the worker was not cut off"
     connection.close()

@@ -54,7 +54,7 @@ def port(process: "subprocess.Popen[str]") -> int:
 
 
 def request(at: int, path: str, body: bytes | None = None) -> tuple[int, Any]:
-    connection = HTTPConnection("127.0.0.1", at, timeout=10)
+    connection = HTTPConnection("127.0.0.1", at, timeout=60)
     try:
         connection.request("POST" if body else "GET", path, body, {"Content-Type": codec.CONTENT_TYPE} if body else {})
         answer = connection.getresponse()
@@ -74,7 +74,7 @@ def test_it_says_where_it_listens_and_ends_on_sigterm(run: Run, tmp_path: Path) 
     at = port(process)
     assert request(at, "/readyz") == (200, "ok")
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=15)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
     assert "--insecure: unauthenticated ingest is accepted from any peer" in err
     assert [p.name for p in tmp_path.iterdir()] == ["data"], "no control socket, nothing else in the home directory"
@@ -93,7 +93,7 @@ def test_a_port_in_use_is_one_clear_line(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = taken.getsockname()[1]
         process = run("--bind", f"127.0.0.1:{at}")
-        out, err = process.communicate(timeout=15)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (
         1,
         "",
@@ -103,14 +103,14 @@ def test_a_port_in_use_is_one_clear_line(run: Run) -> None:
 
 def test_an_address_that_is_not_ours_is_one_clear_line(run: Run) -> None:
     process = run("--bind", "192.0.2.1:8000")
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, "error: cannot listen on 192.0.2.1:8000: Cannot assign requested address\n")
 
 
 def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     process = run(data=tmp_path / "file")
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, f"error: cannot use {tmp_path / 'file'}: it is not a directory\n")
 
 
@@ -129,7 +129,7 @@ def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) 
 )
 def test_bad_arguments_exit_2(run: Run, arguments: list[str]) -> None:
     process = run(*arguments)
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert err.splitlines()[-1].startswith("python -m herodotus_endpoint: error: ")
 

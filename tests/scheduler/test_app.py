@@ -335,7 +335,7 @@ def command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
         **more,
     )
@@ -359,7 +359,7 @@ def test_nobody_reads_what_it_prints() -> None:
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None
-        _, errors = process.communicate(case("a") * 50, timeout=30)
+        _, errors = process.communicate(case("a") * 50, timeout=100)
         assert (process.returncode, errors) == (1, b"")
 
 

@@ -75,8 +75,8 @@ def ran(name: str, cpu: str, priority: int = 0, node: str = "n") -> PodBuilder:
 
 
 class TestPermit:
-    def start(self, world: World, timeout_s: float = 60.0) -> None:
-        with_plugins(world, permit=Permits(timeout_s=timeout_s))
+    def start(self, world: World) -> None:
+        with_plugins(world, permit=Permits())
         world.start(pods=[waiting()])
         world.until(lambda: len(world.shared.waiting))
 
@@ -113,7 +113,8 @@ class TestPermit:
         assert phases(world)[-1] == ("Permit", Code.UNSCHEDULABLE, True)
 
     def test_its_time_is_over(self, world: World) -> None:
-        self.start(world, timeout_s=0.01)
+        with_plugins(world, permit=Permits(timeout_s=0.01))
+        world.start(pods=[waiting()])
         words = "rejected due to timeout after waiting 10ms at plugin Gate"
         world.until(lambda: ("Unschedulable", "p", f"0/1 nodes are available: 1 {words}.") in world.writes.said)
 
@@ -213,7 +214,7 @@ class TestPreemption:
         assert ("Unschedulable", "high", "0/1 nodes are available: 1 Insufficient cpu.") in world.writes.said
         assert ("nominated", "high", "n") in world.writes.said
         assert world.shared.nominator.node_of("uid-high") == "n"
-        assert sorted(messages(world)) == ["default/a evicted", "default/b evicted"]
+        world.until(lambda: sorted(messages(world)) == ["default/a evicted", "default/b evicted"])
         assert world.decisions[0].preemption is not None
         assert world.decisions[0].preemption.evicted
 
@@ -228,7 +229,7 @@ class TestPreemption:
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
             told.set()
-            assert hold.wait(5)
+            assert hold.wait(60)
 
         world.writes.evict = evict  # type: ignore[method-assign]
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
@@ -244,7 +245,7 @@ class TestPreemption:
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
             told.set()
-            assert hold.wait(5)
+            assert hold.wait(60)
 
         world.writes.evict = evict  # type: ignore[method-assign]
         high = waiting("high", "3").priority(10)

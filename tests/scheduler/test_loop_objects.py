@@ -89,7 +89,7 @@ class World:
             pass
 
     def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, "it did not happen"
             self.loop.step(0.002)

@@ -24,7 +24,7 @@ class Api:
     def raw(
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(self.address, timeout=10)
+        connection = http.client.HTTPConnection(self.address, timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, named)
@@ -48,7 +48,7 @@ class Stream:
     """A watch, read event by event."""
 
     def __init__(self, address: str, path: str) -> None:
-        self._connection = http.client.HTTPConnection(address, timeout=10)
+        self._connection = http.client.HTTPConnection(address, timeout=60)
         self._connection.request("GET", path)
         self._response = self._connection.getresponse()
         self.status = self._response.status

@@ -50,7 +50,13 @@ def kubectl(request: pytest.FixtureRequest, api: Api, tmp_path: Path) -> Callabl
 
     def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
         done = subprocess.run(
-            [program, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=30, check=False
+            [program, *arguments],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
         )
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr

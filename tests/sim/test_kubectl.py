@@ -134,16 +134,16 @@ def test_create_delete_and_not_found(api: Api, kubectl: Kubectl) -> None:
 def test_drain_evicts(api: Api, kubectl: Kubectl) -> None:
     api.sim.create(a_node("n1"))
     api.sim.create(a_pod("web", nodeName="n1"))
-    kubectl("drain", "n1", "--force", "--timeout=20s")
+    kubectl("drain", "n1", "--force", "--timeout=90s")
     assert (api.sim.list("Pod"), api.sim.get("Node", "", "n1")["spec"]["unschedulable"]) == ([], True)
 
 
 def test_wait_and_watch(api: Api, kubectl: Kubectl) -> None:
     api.sim.create(a_pod("web"))
     api.sim.patch("Pod", "default", "web", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    assert kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=5s") == "pod/web condition met\n"
+    assert kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=60s") == "pod/web condition met\n"
     # kubectl ends with the server's stream.
-    assert rows(kubectl("get", "pods", "-w", "--request-timeout=1s"))[1] == ["web", "0/1", "Pending", "0", "AGE"]
+    assert rows(kubectl("get", "pods", "-w", "--request-timeout=3s"))[1] == ["web", "0/1", "Pending", "0", "AGE"]
 
 
 def test_who_may_what_and_which_version(api: Api, kubectl: Kubectl) -> None:

@@ -12,12 +12,13 @@ import pytest
 from herodotus_sim import SimulatedCluster
 from herodotus_sim.cluster import check_loopback
 from herodotus_sim.options import MAX_BODY_BYTES
+from tests.processes import eventually
 from tests.sim.client import PODS, Api, a_pod
 
 
 def exchange(api: Api, sent: bytes) -> bytes:
     host, port = api.address.split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(sent)
         received = b""
         while piece := client.recv(65536):
@@ -26,7 +27,7 @@ def exchange(api: Api, sent: bytes) -> bytes:
 
 
 def test_one_connection_serves_many_requests(api: Api) -> None:
-    connection = http.client.HTTPConnection(api.address, timeout=5)
+    connection = http.client.HTTPConnection(api.address, timeout=60)
     for _ in range(3):
         connection.request("GET", "/livez")
         assert connection.getresponse().read() == b"ok"
@@ -101,7 +102,7 @@ def test_it_ends_promptly_with_watches_and_idle_connections_open(serve: Callable
     api("GET", PODS)
     began = time.monotonic()
     api.sim.stop()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30  # a watch lasts half an hour
     assert idle.recv(1) == b""
     idle.close()
     assert len(streams) == 5
@@ -110,10 +111,7 @@ def test_it_ends_promptly_with_watches_and_idle_connections_open(serve: Callable
 def test_a_watch_is_let_go_when_its_client_hangs_up(serve: Callable[..., Api]) -> None:
     api = serve()
     api.watch(f"{PODS}?watch=true").close()
-    deadline = time.monotonic() + 5
-    while any(t.name == "sim-connection" for t in threading.enumerate()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [t for t in threading.enumerate() if t.name == "sim-connection"]
+    eventually(lambda: "sim-connection" not in {t.name for t in threading.enumerate()}, "its thread to end")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])

@@ -262,7 +262,7 @@ def dripping(handler: BaseHTTPRequestHandler, _: Request) -> None:
 
 
 def slow_headers(handler: BaseHTTPRequestHandler, _: Request) -> None:
-    for character in b"HTTP/1.1 200 OK\r\nX-Long: ":
+    for character in b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 1000:
         handler.wfile.write(bytes([character]))
         handler.wfile.flush()
         time.sleep(0.05)
@@ -273,7 +273,7 @@ def test_the_time_out_holds_for_the_whole_exchange(reply: Any, extender: Stub) -
     extender.reply("filter", reply)
     began = time.monotonic()
     said = failure("filter", extender.url, http_timeout="300ms")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30  # of 50
     assert "context deadline exceeded (Client.Timeout" in said
 
 
@@ -283,7 +283,7 @@ def test_a_slow_extender_within_its_time_out_is_waited_for(extender: Stub) -> No
         send(handler, json.dumps([{"Host": "a", "Score": 1}]).encode())
 
     extender.reply("prioritize", slow)
-    with client(extender.url, http_timeout="5s") as ours:
+    with client(extender.url, http_timeout="60s") as ours:
         assert ours.prioritize(POD, NODES).points == {"a": 1}
 
 

@@ -136,7 +136,7 @@ def test_it_is_renewed_with_the_time_of_its_acquisition_kept() -> None:
     first = dict(server.lease["spec"])
     for _ in range(2):
         server.wrote.clear()
-        assert server.wrote.wait(5)
+        assert server.wrote.wait(60)
     now = server.lease["spec"]
     assert (now["acquireTime"], now["leaseTransitions"]) == (first["acquireTime"], 0)
     assert now["renewTime"] > first["renewTime"]
@@ -152,7 +152,7 @@ def test_it_is_lost_when_it_could_not_be_renewed_in_time() -> None:
     clock.now = 9.0
     assert not mine.lost.wait(0.02)
     clock.now = 10.1
-    assert mine.lost.wait(5)
+    assert mine.lost.wait(60)
     mine.release()
 
 
@@ -162,7 +162,7 @@ def test_it_is_lost_at_once_when_another_took_it_or_emptied_it(holder: str) -> N
     mine = election(server)
     mine.acquire(threading.Event())
     server.put({**(server.lease or {}), "spec": held_by(holder)})
-    assert mine.lost.wait(5)
+    assert mine.lost.wait(60)
     assert not mine.leading
     mine.release()
     assert server.holder == holder
@@ -175,14 +175,14 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
 
     def handler(request: httpx.Request) -> httpx.Response:
         if hangs.is_set():
-            go_on.wait(5)
+            go_on.wait(60)
         return server(request)
 
     mine = LeaderElection(api_of(handler), "me", SETTINGS, clock)
     mine.acquire(threading.Event())
     hangs.set()
     clock.now = 10.1
-    assert mine.lost.wait(5)
+    assert mine.lost.wait(60)
     assert (mine.leading, mine.unrenewed_s()) == (False, None)
     go_on.set()
     mine.release()
@@ -208,7 +208,7 @@ def test_a_leader_leaves_word_for_the_next_one() -> None:
     assert first.inherited == {}
     first.say(lambda: {"reached": str(next(count))})
     server.wrote.clear()
-    assert server.wrote.wait(5)
+    assert server.wrote.wait(60)
     first.release()
     assert server.lease is not None
     said = server.lease["metadata"]["annotations"]["reached"]
@@ -242,8 +242,9 @@ def test_a_short_outage_does_not_lose_it() -> None:
     server.down = True
     clock.now = 9.0
     server.down = False
-    server.wrote.clear()
-    assert server.wrote.wait(5)
+    for _ in range(2):  # one may have begun before the clock moved
+        server.wrote.clear()
+        assert server.wrote.wait(60)
     clock.now = 18.0
     assert not mine.lost.wait(0.02)
     mine.release()
@@ -265,7 +266,7 @@ def test_waiting_ends_with_the_process() -> None:
     thread = threading.Thread(target=lambda: answers.append(mine.acquire(stop)))
     thread.start()
     stop.set()
-    thread.join(5)
+    thread.join(60)
     assert answers == [False]
     mine.release()
     assert server.holder == "other"

@@ -52,7 +52,7 @@ class Server:
 
     def _held(self) -> Iterator[bytes]:
         self.done.set()
-        self.end.wait(5)
+        self.end.wait(60)
         yield b"\n"
 
 
@@ -77,10 +77,10 @@ def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool
 
     reflector = Reflector(api_of(server), "/api/v1/pods", "pods", Pod, sink, params, optional=optional)
     reflector.start()
-    assert server.done.wait(5)
+    assert server.done.wait(60)
     reflector.stop()
     server.end.set()
-    reflector._thread.join(5)
+    reflector._thread.join(60)
     assert not reflector._thread.is_alive()
     return found
 
@@ -173,11 +173,11 @@ def test_it_ends_quietly_with_its_connection(server: Server) -> None:
     api = api_of(server)
     reflector = Reflector(api, "/api/v1/pods", "pods", Pod, lambda message: None)
     reflector.start()
-    assert server.done.wait(5)
+    assert server.done.wait(60)
     reflector.stop()
     api.close()
     server.end.set()
-    reflector._thread.join(5)
+    reflector._thread.join(60)
     assert not reflector._thread.is_alive()
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from scheduler.recorder import spool as spool_module
 from scheduler.recorder.spool import Spool, SpoolFullError
 from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, incarnations
 from tests.builders import CLUSTER, a_table
+from tests.processes import eventually
 
 ROOT = Path(__file__).parents[3]
 ME = "incarnation"
@@ -242,10 +242,16 @@ def test_the_node_table_at_the_position(tmp_path: Path) -> None:
     assert (decoded.base, decoded.generation, decoded.name) == (-1, 8, ("a", "c"))
 
 
+def now_on_disk(directory: Path) -> int:
+    """What a change of a file is stamped with, in ns: a clock that ticks every few milliseconds."""
+    (directory / ".now").touch()
+    return (directory / ".now").stat().st_ctime_ns
+
+
 def test_incarnations_come_oldest_first_and_unnamed_ones_not_at_all(tmp_path: Path) -> None:
-    for name in ("z", "a"):
-        Spool(tmp_path, name).close()
-        time.sleep(0.01)
+    Spool(tmp_path, "z").close()
+    eventually(lambda: now_on_disk(tmp_path) > (tmp_path / "z").stat().st_ctime_ns, "the clock of the disk to tick")
+    Spool(tmp_path, "a").close()
     (tmp_path / ".half-made").mkdir()
     (tmp_path / "shipper.lock").touch()
     assert [s.name for s in incarnations(tmp_path)] == ["z", "a"]

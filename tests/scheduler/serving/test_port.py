@@ -63,7 +63,7 @@ def start() -> Iterator[Start]:
 
 
 def ask(server: Server, path: str = "/x", method: str = "GET", verify: Any = False, **more: Any) -> httpx.Response:
-    return httpx.request(method, f"https://127.0.0.1:{server.port}{path}", verify=verify, timeout=5, **more)
+    return httpx.request(method, f"https://127.0.0.1:{server.port}{path}", verify=verify, timeout=60, **more)
 
 
 def client_tls(pair: tuple[Path, Path] | None = None) -> ssl.SSLContext:
@@ -120,30 +120,29 @@ class TestRequests:
 class TestLimits:
     def test_a_silent_client_keeps_nobody_waiting(self, start: Start) -> None:
         """The handshake runs in the connection's own thread."""
-        server = start()
+        server = start(deadline_s=600.0)
         with socket.create_connection(("127.0.0.1", server.port)), socket.create_connection(("127.0.0.1", server.port)):
-            begun = time.monotonic()
             assert ask(server).status_code == 200
-            assert time.monotonic() - begun < 2
 
     @pytest.mark.parametrize("says", ["nothing", "half a request"])
     def test_a_slow_client_is_cut_off(self, start: Start, says: str) -> None:
         server = start(deadline_s=0.2)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as plain:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain:
             if says == "nothing":
                 assert plain.recv(1) == b""
                 return
-            with client_tls().wrap_socket(plain) as tls:
+            # closed, with or without a good-bye, and on a slow machine in the middle of the handshake
+            with contextlib.suppress(ssl.SSLError, ConnectionError), client_tls().wrap_socket(plain) as tls:
                 tls.sendall(b"GET / HTTP/1.1\r\n")
-                with contextlib.suppress(OSError):  # closed, with or without a good-bye
-                    assert tls.recv(1) == b""
+                assert tls.recv(1) == b""
+            eventually(lambda: len(server._open) == 0, "the connection to be given up")
 
     def test_there_are_so_many_connections_and_no_more(self, start: Start) -> None:
         go_on = threading.Event()
 
         def slow(request: Request) -> Response:
             if request.path == "/slow":
-                go_on.wait(5)
+                go_on.wait(60)
             return Response(200, b"ok")
 
         server, answers = start(slow, max_connections=2), []
@@ -284,7 +283,7 @@ class TestClientCertificates:
 
         authorities = Authorities(api_of(handler))
         authorities.start()
-        assert asked.wait(5)
+        assert asked.wait(60)
         if believed:
             eventually(lambda: authorities() == pem, "the authorities")
         assert authorities() == (pem if believed else "")
