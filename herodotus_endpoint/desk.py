@@ -17,7 +17,7 @@ from flask import Blueprint, Response, request
 
 from herodotus_endpoint import bodies, ingest, parameters
 from herodotus_endpoint.errors import ApiError, busy, json_response
-from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.settings import MAX_POLLS, Settings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import Answer
 from herodotus_record import codec
@@ -27,7 +27,6 @@ MAX_WAIT_S: Final = 30
 SILENT_S: Final = 60.0  # a scheduler that has not asked for so long answers no more: two waits
 EVALUATION_S: Final = 15.0  # what a scheduler may take: the asker waits somewhat longer
 LOOK_S: Final = 0.1
-MAX_POLLS: Final = 8  # schedulers that are kept waiting at the same time, a thread each
 MAX_SCHEDULERS: Final = 64  # profiles of one process
 MAX_ANSWER_BYTES: Final = ingest.MAX_BODY_BYTES
 _REFUSALS: Final = (422, 503)

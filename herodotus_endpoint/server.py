@@ -29,9 +29,8 @@ from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped
 
 from herodotus_endpoint.access.delegation import Delegation, opened
 from herodotus_endpoint.access.identity import pack_headers
-from herodotus_endpoint.desk import MAX_POLLS
 from herodotus_endpoint.probes import Probes
-from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.settings import MAX_POLLS, Settings
 from herodotus_endpoint.store import Pruner, Pruning, Store
 from herodotus_endpoint.tls import Tls, TlsFiles
 

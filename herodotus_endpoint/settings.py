@@ -14,6 +14,7 @@ from herodotus_endpoint.store import Limits
 MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
 MAX_WATCHES_PER_USER: Final = 8
 MAX_REVIEWS: Final = 8  # under way at the same time; each holds a thread of its own while a scheduler decides
+MAX_POLLS: Final = 8  # schedulers that are kept waiting at the same time, a thread each (`desk`)
 MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half of the default threads answer queries
 
 
