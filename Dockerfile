@@ -8,6 +8,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_record herodotus_record
+COPY herodotus_serving herodotus_serving
 COPY scheduler scheduler
 COPY herodotus_endpoint herodotus_endpoint
 COPY herodotus_agents herodotus_agents

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from herodotus_endpoint.access.apiserver import ApiServer, Json
-from herodotus_endpoint.access.remembered import Remembered
 from herodotus_endpoint.access.user import PRIVILEGED, User, of_review
 from herodotus_record.model import API_GROUP, API_VERSION
+from herodotus_serving.remembered import Remembered
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Who asks, and whether they may: both delegated to the API server.
 
-Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview); the
-caches of both answers. Does not own: the verification of certificates (`tls`).
+Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview).
+Does not own: the verification of certificates (`tls`).
 
 Invariant: never open. A token that cannot be checked is 401; a right that cannot be checked is 500; a user without
 credentials is `system:anonymous`, which has what RBAC gives it. Source: k8s.io/apiserver delegating authentication and
@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
+from herodotus_serving.remembered import Remembered
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer, Json
 from scheduler.serving.http import RefusedError, Request
 
-CACHE_TTL_S: Final = 10.0  # kube-scheduler's, for tokens and for rights, given or refused
-CACHE_ENTRIES: Final = 1024  # what asks is a handful of scrapers; more are somebody guessing tokens
 ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")
 PRIVILEGED: Final = "system:masters"  # has every right by law: not asked about, so that it works without an API server
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,8 @@ class Access:
         """`always_allowed`: paths for everyone; one that ends with `*` is a prefix."""
         self._api = api
         self._always_allowed = tuple(always_allowed)
-        self._users: _Remembered[User | None] = _Remembered(clock)
-        self._rights: _Remembered[tuple[bool, str]] = _Remembered(clock)
+        self._users: Remembered[User | None] = Remembered(clock)
+        self._rights: Remembered[tuple[bool, str]] = Remembered(clock)
 
     def check(self, request: Request) -> User:
         """Who asks. RefusedError 401, 403 or 500 when the request must not be answered."""
@@ -137,28 +133,6 @@ def certificate_user(peer: dict[str, Any]) -> User:
     if not name:
         raise _unauthorized()
     return User(name, _with_authenticated(value for key, value in subject if key == "organizationName"))
-
-
-class _Remembered(Generic[V]):
-    """Answers for a few seconds, the oldest forgotten first. An exception is not remembered."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._answers: dict[object, tuple[float, V]] = {}
-
-    def get(self, key: object, ask: Callable[[], V]) -> V:
-        with self._lock:
-            known = self._answers.get(key)
-        if known is not None and self._clock() < known[0]:
-            return known[1]
-        answer = ask()
-        with self._lock:
-            self._answers.pop(key, None)
-            self._answers[key] = (self._clock() + CACHE_TTL_S, answer)
-            while len(self._answers) > CACHE_ENTRIES:
-                del self._answers[next(iter(self._answers))]
-        return answer
 
 
 def _with_authenticated(groups: Any) -> tuple[str, ...]:

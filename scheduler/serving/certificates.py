@@ -1,14 +1,13 @@
 """The serving certificate, and the authorities whose client certificates are believed.
 
-Owns: finding or making the certificate, noticing that a file or the authorities changed. Does not own: the listener
-(`server`), what a client certificate means (`access`).
+Owns: finding or making the certificate, the authorities. Does not own: the listener (`server`), when the context is
+made anew (`herodotus_serving.contexts`), what a client certificate means (`access`).
 
 The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (made there where it is
 absent), or one made in memory. The authorities: the cluster's, which the API server publishes in the ConfigMap
 kube-system/extension-apiserver-authentication, or `--client-ca-file`.
 
-Invariant: a context, once made, is not changed; a change makes another one, for the connections that follow. Where the
-new files cannot be loaded the old context stays. TLS 1.2 at least.
+Invariant: a key that is made here is written to no disk unless `--cert-dir` asks for it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from herodotus_serving.contexts import LOOK_EVERY_S, Renewed, server_context
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.serving.self_signed import self_signed
 
-LOOK_EVERY_S: Final = 1.0  # at the files, at most: a certificate is renewed days before it ends
 AUTHORITIES_EVERY_S: Final = 60.0  # how often the ConfigMap is read: they change once in years
 PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir
 AUTHORITIES_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
@@ -58,50 +57,34 @@ class Certificates:
         self._pair = _pair(files, host)
         self._memory = None if self._pair else self_signed(host)
         self._authorities = authorities
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._looked_at = clock()
-        self._state = self._look()
         try:
-            self._context = self._made(self._state[1])
-        except (OSError, ssl.SSLError) as e:
+            self._renewed = Renewed(self._look, self._made, _tell, clock)
+        except (OSError, ValueError) as e:
             raise CertificateError(f"cannot use the serving certificate: {e}") from e
 
     def context(self) -> ssl.SSLContext:
         """For a connection accepted now."""
-        with self._lock:
-            now = self._clock()
-            if now - self._looked_at >= LOOK_EVERY_S:
-                self._looked_at = now
-                self._reload()
-            return self._context
-
-    def _reload(self) -> None:
-        state = self._look()
-        if state == self._state:
-            return
-        self._state = state  # a pair that cannot be loaded is tried again when it changes again
-        try:
-            self._context = self._made(state[1])
-            klog.info(0, "Reloaded the serving certificate and client authorities")
-        except (OSError, ssl.SSLError) as e:
-            klog.error(e, "Cannot load the changed certificate, going on with the old one")
+        return self._renewed.context()
 
     def _look(self) -> tuple[tuple[object, ...], str]:
         """What the context is made of, to be compared: the files' identities, and the authorities."""
         return tuple(_identity(path) for path in self._pair or ()), self._authorities()
 
-    def _made(self, authorities: str) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self._pair:
-            context.load_cert_chain(*self._pair)
-        else:
-            _load_from_memory(context, self._memory or b"")
-        if authorities:
-            context.load_verify_locations(cadata=authorities)
-            context.verify_mode = ssl.CERT_OPTIONAL  # one that is shown must be good; none need be shown
-        return context
+    def _made(self, seen: tuple[tuple[object, ...], str]) -> ssl.SSLContext:
+        def load(context: ssl.SSLContext) -> None:
+            if self._pair:
+                context.load_cert_chain(*self._pair)
+            else:
+                _load_from_memory(context, self._memory or b"")
+
+        return server_context(load, seen[1])
+
+
+def _tell(failure: Exception | None) -> None:
+    if failure is None:
+        klog.info(0, "Reloaded the serving certificate and client authorities")
+    else:
+        klog.error(failure, "Cannot load the changed certificate, going on with the old one")
 
 
 class Authorities:

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from herodotus_endpoint.access.frontproxy import FrontProxy, settings
 from herodotus_endpoint.access.identity import CERTIFICATE, pack_headers
-from herodotus_endpoint.access.remembered import TTL_S
 from herodotus_record.model import Owner, Reason, Verdict
+from herodotus_serving.remembered import TTL_S
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows

@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.serving.access import CACHE_TTL_S, Access, User, certificate_user
+from herodotus_serving.remembered import TTL_S
+from scheduler.serving.access import Access, User, certificate_user
 from scheduler.serving.http import RefusedError, Request
 from tests.scheduler.kube.servers import Json, api_of, status
 
@@ -192,14 +193,14 @@ def test_answers_are_remembered_for_their_time_and_no_longer(access: Access, rev
     assert reviewer.kinds == ["TokenReview", "SubjectAccessReview", "TokenReview"]
     reviewer.allowed.clear()
     reviewer.users.clear()
-    clock.now = CACHE_TTL_S - 0.1
+    clock.now = TTL_S - 0.1
     access.check(get(token="good"))
-    clock.now = CACHE_TTL_S
+    clock.now = TTL_S
     assert refused(access, get(token="good"))[0] == 401
 
 
 def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch, access: Access, reviewer: Reviewer) -> None:
-    monkeypatch.setattr("scheduler.serving.access.CACHE_ENTRIES", 2)
+    monkeypatch.setattr("herodotus_serving.remembered.ENTRIES", 2)
     for token in ("a", "b", "c"):
         refused(access, get(token=token))
     assert len(access._users._answers) == 2
