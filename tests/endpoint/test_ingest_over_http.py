@@ -31,7 +31,7 @@ from tests.processes import Process, eventually
 
 EXAMPLES = int(os.environ.get("HERODOTUS_FUZZ_EXAMPLES", "150"))
 ARRIVAL_S = 2.0  # instead of 30: tests wait for it
-THREADS = 8  # the default; with --max-watches 1 there is one more
+SENDERS = 80  # more than there are threads for requests, watches, reviews and polls together
 PLACES = 4  # batches that are taken in at the same time
 # What so many batches may hold, as sent and unpacked, and some room.
 MOST_BYTES = PLACES * (ingest.MAX_BODY_BYTES + ingest.MAX_UNPACKED_BYTES) + (64 << 20)
@@ -255,7 +255,7 @@ SLOW: dict[str, bytes] = {
 @pytest.mark.parametrize("slow", SLOW)
 def test_senders_that_say_nothing_more_hold_nobody_up_for_long(target: Target, slow: str) -> None:
     """More of them than there are threads; afterwards a batch is taken and a question answered."""
-    connections = [target.connect() for _ in range(2 * THREADS)]
+    connections = [target.connect() for _ in range(SENDERS)]
     try:
         for connection in connections:
             connection.sendall(SLOW[slow])
