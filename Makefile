@@ -98,7 +98,7 @@ crash: $(STAMP)
 # Made-up requests for some minutes: what the document allows, frames, and ingest over HTTP. docs/reliability.md: the last one.
 fuzz: $(STAMP)
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
-		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s
+		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s --timeout=7200
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
