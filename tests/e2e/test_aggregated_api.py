@@ -394,6 +394,28 @@ def test_the_plugin_asks_as_an_administrator_or_as_somebody_else(system: System)
     assert 'User "system:anonymous" cannot list resource "serviceversions"' in nobody.stderr
 
 
+def test_what_if_is_a_right_of_its_own(system: System, tmp_path: Path) -> None:
+    """Who may view may not ask; who may ask is told, through the API server, that no scheduler is there."""
+    file = tmp_path / "pod.yaml"
+    file.write_text("kind: Pod\nmetadata: {name: web}\nspec: {schedulerName: herodotus-scheduler}\n")
+    asked = ("whatif", "-f", str(file), "-n", "shop")
+    refused = system.herodotus(*asked, user="ada")
+    assert (refused.returncode, refused.stderr.splitlines()) == (
+        1,
+        [
+            'Error from server (Forbidden): placementreviews.herodotus.dev is forbidden: User "ada" cannot create'
+            ' resource "placementreviews" in API group "herodotus.dev" in the namespace "shop"',
+            "  needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
+        ],
+    )
+    system.kubectl("-n", "shop", "create", "rolebinding", "may-ask", "--clusterrole=herodotus-whatif", "--user=eve")
+
+    def told() -> bool:
+        return "no scheduler answers reviews" in system.herodotus(*asked, "--as", "eve", user="admin").stderr
+
+    eventually(told, "the right to be known, and the service to be asked")
+
+
 def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
     environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path), "KUBECTL_PATH": _kubectl()}
     kubectl = Process(
