@@ -265,6 +265,7 @@ ACCOUNT = "system:serviceaccount:herodotus:{}"
         ("herodotus-scheduler", "patch nodes", False),
         ("herodotus-scheduler", "update leases.coordination.k8s.io/kube-scheduler -n kube-system", False),
         ("herodotus-scheduler", "update leases.coordination.k8s.io/another -n herodotus", False),
+        ("herodotus-scheduler", "list priorityclasses.scheduling.k8s.io", True),
         ("herodotus-endpoint", "list pods", False),
         ("herodotus-endpoint", "get namespaces/kube-system", False),
     ],
@@ -281,3 +282,6 @@ def test_the_reader_role_lets_a_user_ask_and_nothing_else(applied: None, kubectl
     assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8000", *as_reader) == "yes\n"
     assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8000", *as_reader, code=1) == "no\n"
     assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"
+    kubectl("-n", "herodotus", "create", "rolebinding", "whatif", "--role=herodotus-whatif", "--group=developers")
+    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8000", *as_reader) == "yes\n"
+    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"

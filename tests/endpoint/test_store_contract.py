@@ -23,6 +23,7 @@ from herodotus_endpoint.store import (
     sqlite_url,
 )
 from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store.reviews import Answer, Question, Reviewer
 from herodotus_endpoint.store.schema import METADATA
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap
@@ -240,3 +241,20 @@ def test_a_database_that_is_not_there_is_refused_with_the_reason() -> None:
 def test_a_reader_cannot_write(store: Store) -> None:
     with pytest.raises((StoreUnavailableError, sa.exc.DBAPIError)), store.reader._snapshot() as connection:
         connection.execute(sa.text("DELETE FROM decisions"))
+
+
+def test_a_review_is_asked_of_one_replica_and_answered_through_another(replicas: Callable[[], Store]) -> None:
+    """It is taken once, by whoever may, and nothing of it stays."""
+    asked, polled = replicas().reviews, replicas().reviews
+    polled.announce("c1", ["ours", "other"])
+    polled.announce("c1", ["ours"])
+    assert asked.reviewers(60) == [Reviewer("c1", "other"), Reviewer("c1", "ours")]
+    assert asked.ask(Question("001", Reviewer("c1", "ours"), b"{}"), 2)
+    assert polled.take("c2", ["ours"]) is None
+    assert polled.take("c1", ["other", "ours"]) == Question("001", Reviewer("c1", "ours"), b"{}")
+    assert asked.take("c1", ["ours"]) is None
+    assert asked.look("001") is None
+    assert polled.answer("001", "c1", Answer(b"\0frames", "type"))
+    assert asked.look("001") == Answer(b"\0frames", "type")
+    asked.withdraw("001")
+    assert not polled.answer("001", "c1", Answer(b"late", "type"))
