@@ -87,8 +87,7 @@ class Rollup:
 
     def pack(self) -> bytes:
         """The bucket as a blob."""
-        missing = {name: len(self.nodes) - len(values) for name, values in self.columns.items()}
-        columns = ((name, codec.column(np.pad(v, (0, missing[name])))) for name, v in self.columns.items())
+        columns = ((name, codec.column(self._whole(values))) for name, values in self.columns.items())
         entries = [(*name, str(c.typecode), c.tobytes()) for name, c in columns]
         packed = Packed(self.nodes.tobytes(), entries, self.workloads, self.decided)
         return codec.compress(msgspec.msgpack.encode(packed))
@@ -118,11 +117,14 @@ class Rollup:
         """The counter's column in full width, as long as `nodes`, ready to be added to."""
         column = self.columns.get(name)
         if column is None or len(column) < len(self.nodes) or column.dtype != np.int64 or not column.flags.writeable:
-            whole = np.zeros(len(self.nodes), np.int64)
-            if column is not None:
-                whole[: len(column)] = column
-            column = self.columns[name] = whole
+            none: Ints = np.zeros(0, np.int64)
+            column = self.columns[name] = self._whole(none if column is None else column).astype(np.int64)
         return column
+
+    def _whole(self, column: NDArray[Any]) -> NDArray[Any]:
+        """A column as long as `nodes`."""
+        more = len(self.nodes) - len(column)
+        return np.concatenate([column, np.zeros(more, column.dtype)]) if more else column
 
 
 @dataclass
