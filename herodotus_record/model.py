@@ -11,7 +11,7 @@ decisions of one incarnation compare entry by entry.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
@@ -529,6 +529,6 @@ class NodeTable:
         """Allocatable minus requested; negative on an overcommitted node, 0 for a resource the node does not have."""
         return self.allocatable[slot].get(resource, 0) - self.requested[slot].get(resource, 0)
 
-    def free_of(self, slots: Iterable[int], resource: str) -> list[int]:
+    def free_of(self, slots: Collection[int], resource: str) -> list[int]:
         """`free` of many slots."""
         return [self.free(slot, resource) for slot in slots]

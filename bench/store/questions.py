@@ -1,6 +1,6 @@
 """`python -m bench.store.questions`: how long answers take over a million stored decisions of 5,000 nodes each.
 
-python -m bench.store.questions [--copies 125] [--keep DIR]
+python -m bench.store.questions [--copies 125] [--keep DIR] [--database FILE]
 
 8,000 real decisions are stored by the service's own writer and then copied inside the database with SQL: each copy is
 an incarnation of its own with its own node table, pods and ids, an hour and a half earlier than the one before; the
@@ -33,8 +33,10 @@ from herodotus_record import codec
 API: Final = "/apis/herodotus.dev/v1alpha1"
 APART_US: Final = 90 * 60 * 1_000_000  # from one copy to the next: 125 are 8 days
 HOURS: Final = 30 * 24
-HISTORIES: Final = 5  # seconds each, as long as the route reads every node's history for one node's share
-ASKED: Final = 300  # questions of each kind: the 99th percentile is the third worst
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"  # what kubectl get asks for
+ASKED: Final = 300  # questions of each kind about pods: the 99th percentile is the third worst
+HISTORIES: Final = 100
+LISTS: Final = 50
 
 
 def main() -> int:
@@ -42,16 +44,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.store.questions", description="Answers over many decisions.")
     parser.add_argument("--copies", type=int, default=125, help="of 8,000 decisions; 125 make a million")
     parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
+    parser.add_argument("--database", type=Path, help="the SQLite file: made once, taken as it is later")
     arguments = parser.parse_args()
     ending.in_good_order()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary)
-        files = sorted(folder.glob("*.batch")) or generate(folder, 8000, 5000)
-        with tempfile.TemporaryDirectory(dir=folder) as data:
-            file = Path(data) / "herodotus.db"
-            _store(file, files)
+        file = arguments.database or Path(temporary) / "herodotus.db"
+        if not file.exists():
+            _store(file, sorted(folder.glob("*.batch")) or generate(folder, 8000, 5000))
             _copy(file, arguments.copies)
-            _ask(Path(data), file)
+        _ask(Path(temporary), file)
     return 0
 
 
@@ -113,7 +115,7 @@ def _ask(folder: Path, file: Path) -> None:
     rng = random.Random(1)
     connection = sqlite3.connect(file)
     (last,) = connection.execute("SELECT max(id) FROM decisions").fetchone()
-    ids = [rng.randrange(1, last + 1) for _ in range(2 * ASKED)]
+    ids = [rng.randrange(1, last + 1) for _ in range(3 * ASKED)]
     found = "SELECT namespace, pod FROM decisions WHERE id >= ? ORDER BY id LIMIT 1"
     pods = [connection.execute(found, (i,)).fetchone() for i in ids]
     nodes = [name for (name,) in connection.execute("SELECT name FROM nodes WHERE considered ORDER BY id LIMIT 4000")]
@@ -121,19 +123,26 @@ def _ask(folder: Path, file: Path) -> None:
     month = HOURS * BUCKET_US // 1_000_000
     service = Service(folder, ("--database-url", sqlite_url(file), "--max-bytes", "1Ti", "--max-age", "999d"))
     try:
+        print(f"calibration {calibration_ms():.1f} ms")
         print(f"{'QUESTION':32}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}{'CPU MS':>8}")
+        pages = [f"/namespaces/team-{i % 4}/decisions?limit=500" for i in range(LISTS)]
         questions = {
             "latest of a pod": (f"/namespaces/{n}/podexplanations/{p}" for n, p in pods[:ASKED]),
+            "all attempts of a pod": (f"/namespaces/{n}/podhistories/{p}" for n, p in pods[ASKED : 2 * ASKED]),
             "why not node X": (
-                f"/namespaces/{n}/podexplanations/{p}?node={rng.choice(nodes)}" for n, p in pods[ASKED:]
+                f"/namespaces/{n}/podexplanations/{p}?node={rng.choice(nodes)}" for n, p in pods[2 * ASKED :]
             ),
             "a node's history of 30 days": (
                 f"/nodehistories/{name}?since={month}" for name in rng.sample(nodes, HISTORIES)
             ),
+            "a page of nodes": (f"/nodehistories?limit={50 + i % 2}" for i in range(LISTS)),
+            "a page of 500 decisions": iter(pages),
+            "kubectl's first page": iter(pages),
+            "pending pods of a namespace": (f"/namespaces/team-{i % 4}/pendingpods" for i in range(8)),
         }
         for name, paths in questions.items():
             used = service.cpu_s()
-            times = list(_timed(service.port, paths))
+            times = list(_timed(service.port, paths, TABLE if name.startswith("kubectl") else "application/json"))
             cpu_ms = (service.cpu_s() - used) / len(times) * 1000  # a busy machine changes it less than the times
             p50, p99 = np.percentile(times, [50, 99])
             print(f"{name:32}{p50:>8.1f}{p99:>8.1f}{max(times):>8.1f}{cpu_ms:>8.1f}", flush=True)
@@ -141,12 +150,12 @@ def _ask(folder: Path, file: Path) -> None:
         service.stop()
 
 
-def _timed(port: int, paths: Iterator[str]) -> Iterator[float]:
+def _timed(port: int, paths: Iterator[str], accept: str) -> Iterator[float]:
     """Milliseconds of each, as the client sees them."""
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     for path in paths:
         began = time.perf_counter()
-        connection.request("GET", API + path)
+        connection.request("GET", API + path, headers={"Accept": accept})
         answer = connection.getresponse()
         text = answer.read()
         if answer.status not in (200, 404):

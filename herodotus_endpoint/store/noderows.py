@@ -209,18 +209,16 @@ def _latest(
     numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
     if only:
         numbers = sa.select(numbers.c.slot).where(numbers.c.slot.in_(only)).cte("numbers")
-    newest = NODE_ROWS.alias()
-    latest = (
-        sa.select(sa.func.max(newest.c.since))
-        .where(
-            newest.c.incarnation_id == incarnation_id,
-            newest.c.slot == numbers.c.slot,
-            newest.c.since <= generation,
-        )
-        .correlate(numbers)
-        .scalar_subquery()
+    return numbers, latest_since(incarnation_id, numbers.c.slot, generation)
+
+
+def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSelect[Any]:
+    """The greatest `since` up to a generation of the rows of a slot, a column of the statement around it."""
+    rows = NODE_ROWS.alias().c
+    latest = sa.select(sa.func.max(rows.since)).where(
+        rows.incarnation_id == incarnation_id, rows.slot == slot, rows.since <= generation
     )
-    return numbers, latest
+    return latest.correlate(slot.table).scalar_subquery()
 
 
 def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:

@@ -10,7 +10,7 @@ Invariant: whoever reads it sees a `NodeTable`; its rows are never changed in pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,16 +67,14 @@ class PackedTable(NodeTable):
         self.names[slot], self.uids[slot], self.since[slot], self.packed[slot] = name, uid, since, amounts
         self._unpacked.pop(slot, None)
 
-    def free_of(self, slots: Iterable[int], resource: str) -> list[int]:
-        """As of any table."""
-        pairs = (self._pairs(slot).get(resource, _NONE) for slot in slots)
+    def free_of(self, slots: Collection[int], resource: str) -> list[int]:
+        """As of any table; what was unpacked once is not again."""
+        unpacked, packed = self._unpacked, self.packed
+        for slot in slots:
+            if slot not in unpacked:
+                unpacked[slot] = _decoder.decode(packed[slot])
+        pairs = [unpacked[slot].get(resource, _NONE) for slot in slots]
         return [allocatable - requested for allocatable, requested in pairs]
-
-    def _pairs(self, slot: int) -> Pairs:
-        found = self._unpacked.get(slot)
-        if found is None:
-            found = self._unpacked[slot] = _decoder.decode(self.packed[slot])
-        return found
 
 
 def pack(amounts: Pairs) -> bytes:

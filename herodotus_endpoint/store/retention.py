@@ -23,6 +23,7 @@ from herodotus_endpoint.store import oldest
 from herodotus_endpoint.store.ages import Limits, scopes
 from herodotus_endpoint.store.chains import PARTITION_US
 from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store.noderows import latest_since
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -278,20 +279,9 @@ def _earliest(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]
 
 def _superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:
     """Rows that a later one had replaced by `generation`, the earliest that is still asked for."""
-    newer = NODE_ROWS.alias()
-    latest = (
-        sa.select(sa.func.max(newer.c.since))
-        .where(
-            newer.c.incarnation_id == incarnation_id,
-            newer.c.slot == NODE_ROWS.c.slot,
-            newer.c.since <= generation,
-        )
-        .correlate(NODE_ROWS)
-        .scalar_subquery()
-    )
     return NODE_ROWS.delete().where(
         NODE_ROWS.c.incarnation_id == incarnation_id,
         NODE_ROWS.c.slot >= from_slot,
         NODE_ROWS.c.slot < to_slot,
-        NODE_ROWS.c.since < latest,
+        NODE_ROWS.c.since < latest_since(incarnation_id, NODE_ROWS.c.slot, generation),
     )
