@@ -15,7 +15,7 @@ import msgspec
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
-from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_endpoint.store import StoreFullError, StoreUnavailableError
 from herodotus_record.pruned import PrunedError
 
 RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of them; a full disk does not care
@@ -35,6 +35,7 @@ _REASONS: Final[Mapping[int, str]] = {
     429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
+    507: "InsufficientStorage",
 }
 _log: Final = logging.getLogger(__name__)
 
@@ -116,7 +117,8 @@ def _pruned(error: PrunedError) -> Response:
 
 def _unavailable(error: StoreUnavailableError) -> Response:
     _log.warning("the database refused: %s", error)
-    return _envelope(busy(503, f"the database cannot do this now: {error}"))
+    code = 507 if isinstance(error, StoreFullError) else 503
+    return _envelope(busy(code, f"the database cannot do this now: {error}"))
 
 
 def _unexpected(error: Exception) -> Response:

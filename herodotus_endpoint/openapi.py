@@ -92,7 +92,7 @@ _DECISIONS: Final = ("pod", "cluster", *_LIST, *_WATCH)
 OPERATIONS: Final[dict[str, Operation]] = {
     "/": Operation("index", "The routes."),
     "/livez": Operation("livez", "Whether the process lives.", TEXT),
-    "/readyz": Operation("readyz", "Whether the service can do its work.", TEXT, fails=(503,)),
+    "/readyz": Operation("readyz", "Whether the service can do its work.", TEXT, fails=(503, 507)),
     "/metrics": Operation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
     "/version": Operation("version", "The version of the service.", "ServiceVersion"),
     "/openapi.json": Operation("openapi", "This document."),
@@ -208,7 +208,7 @@ def document() -> Json:
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
     paths |= _desk()
-    failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503)}
+    failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503, 507)}
     stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": _RECEIPT}}}}
     paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
     return _document("Herodotus decisions service", __version__, paths)

@@ -15,7 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.ages import Limits
-from herodotus_endpoint.store.engine import Database, StoreError, StoreUnavailableError, guarded
+from herodotus_endpoint.store.engine import Database, StoreError, StoreFullError, StoreUnavailableError, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
@@ -44,6 +44,7 @@ __all__ = [
     "Sizes",
     "Store",
     "StoreError",
+    "StoreFullError",
     "StoreUnavailableError",
     "Stored",
     "database",

@@ -1,6 +1,6 @@
 """What the store needs of a database, whichever it is: the contract, its errors, the schema's migration.
 
-Owns: the contract that `sqlite` and `postgresql` fulfil, Alembic's start, the store's two exceptions. Does not own:
+Owns: the contract that `sqlite` and `postgresql` fulfil, Alembic's start, the store's exceptions. Does not own:
 statements that are the same for both.
 
 Invariant: there is one writer at a time over all processes, from the first statement of its transaction to the commit,
@@ -24,6 +24,7 @@ from herodotus_endpoint.store.facts import Tier
 
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
 READERS: Final = 16  # connections kept for queries; one a thread
+DISK_FULL: Final = "53100"  # PostgreSQL's code of an error
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 Row = dict[str, Any]
@@ -35,6 +36,10 @@ class StoreError(Exception):
 
 class StoreUnavailableError(Exception):
     """The database could not do it now (locked, disk full, gone); nothing of the transaction was stored."""
+
+
+class StoreFullError(StoreUnavailableError):
+    """There is no room for it."""
 
 
 class Database(Protocol):
@@ -97,9 +102,14 @@ def guarded() -> Iterator[None]:
     except (sa.exc.IntegrityError, sa.exc.ProgrammingError, sa.exc.DataError):
         raise
     except sa.exc.DBAPIError as e:
-        raise StoreUnavailableError(str(e.orig)) from e
+        raise (StoreFullError if _full(e.orig) else StoreUnavailableError)(str(e.orig)) from e
     except sa.exc.TimeoutError as e:
         raise StoreUnavailableError("every database connection is in use") from e
+
+
+def _full(error: BaseException | None) -> bool:
+    """Whether the disk, or the database by its own limit, is full, as either driver says it."""
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL" or getattr(error, "sqlstate", "") == DISK_FULL
 
 
 def migrated(database: Database) -> None:

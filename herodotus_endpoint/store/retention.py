@@ -65,7 +65,7 @@ class Pruner:
         self._limits = limits
         self._scopes = scopes(limits)
         self._clock = clock
-        self._after: dict[tuple[int, int], int] = {}  # by scope and tier: up to this id none of the scope is left
+        self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
 
     def prune(self) -> Pruned:
         """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing."""
@@ -164,8 +164,12 @@ class Pruner:
             return [oldest.summarise(connection, self._store.wholes, chain, now_us) for chain in chains]
 
     def _delete(self, scope: int, tier: int, before_us: int) -> int:
+        with self._store.snapshot() as connection:
+            chains = self._next(connection, scope, tier, before_us)
+        if not chains:
+            return 0
         with self._writer.transaction() as connection:
-            return oldest.delete(connection, self._next(connection, scope, tier, before_us))
+            return oldest.delete(connection, chains)
 
     def _make_way(self, before_us: int) -> None:
         """Full records of longer ages leave partitions that all others have left, and these are dropped."""
@@ -182,9 +186,11 @@ class Pruner:
         self._drop_empty()
 
     def _next(self, connection: sa.Connection, scope: int, tier: int, before_us: int) -> list[oldest.Chain]:
-        at = (scope, tier)
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
-        chains, self._after[at] = oldest.oldest(connection, tier, where, self._after.get(at, 0), before_us)
+        after = self._after.get(scope, 0) if tier == FULL else 0
+        chains, reached = oldest.oldest(connection, tier, where, after, before_us)
+        if tier == FULL:
+            self._after[scope] = reached
         return chains
 
     def _prune_incarnation(self, incarnation_id: int) -> None:

@@ -37,6 +37,7 @@ DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has end
 TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
 REFUSED_LIMIT_BYTES: Final = 16 << 20  # a segment: enough to see what is refused; it is not in --spool-limit
+_COME_AGAIN: Final = (429, 503, 507)  # busy, away, its disk is full: the batch is right
 _MUST_SPLIT: Final = (400, 409, 413, 415)  # something in the batch is refused, not the batch as such
 
 
@@ -168,7 +169,7 @@ class Shipper:
                 klog.info(0, "The decisions service reads older records, ours are said so", reads=reads)
         if response.status_code == 415 and reads is None:
             raise NotDeliveredError(f"415, and not from the decisions service: {_message(response)}")
-        if response.status_code in (429, 503):
+        if response.status_code in _COME_AGAIN:
             after = response.headers.get("Retry-After", "")
             raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)
         return response.status_code, _message(response)

@@ -294,9 +294,7 @@ def test_an_outcome_may_come_before_its_decision(service: Service) -> None:
     assert service.get(f"{API}/decisions")["items"][0]["status"]["state"] == "Failed"
 
 
-def test_a_database_that_cannot_write_is_a_503_and_keeps_nothing(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_without_room_is_a_507_and_keeps_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, by SQLite's own limit on the file's size."""
     service.stored(rows(TABLE))
     with service.store.writer.transaction() as connection:
@@ -305,7 +303,7 @@ def test_a_database_that_cannot_write_is_a_503_and_keeps_nothing(
     big = [replace(DECISION, sequence=i, message="x" * 900) for i in range(1, 400)]
     answer = service.send(*big)
     assert envelope(answer)["message"] == "the database cannot do this now: database or disk is full"
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (507, "1")
     assert stored_rows(service) == {}
     with service.store.writer.transaction() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")

@@ -94,7 +94,8 @@ def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) 
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
     status = envelope(service.client.get("/readyz"))
-    assert (status["code"], status["message"]) == (503, "the database cannot do this now: database or disk is full")
+    assert (status["code"], status["reason"]) == (507, "InsufficientStorage")
+    assert status["message"] == "the database cannot do this now: database or disk is full"
     assert service.client.get("/livez").status_code == 200
     with service.store.writer.transaction() as connection:
         assert service.client.get("/readyz").text == "ok", "while another write is under way"

@@ -19,6 +19,7 @@ from herodotus_endpoint.store import (
     Pruner,
     Store,
     StoreError,
+    StoreFullError,
     StoreUnavailableError,
     sqlite_url,
 )
@@ -258,3 +259,18 @@ def test_a_review_is_asked_of_one_replica_and_answered_through_another(replicas:
     assert asked.look("001") == Answer(b"\0frames", "type")
     asked.withdraw("001")
     assert not polled.answer("001", "c1", Answer(b"late", "type"))
+
+
+def test_a_full_disk_of_postgresql_is_told_from_other_troubles(server: postgresql.Server | None) -> None:
+    """By the code of its error, which the server is made to raise here: a disk of its own is not to be had."""
+    if server is None:
+        pytest.skip(postgresql.MISSING)
+    store = Store(server.database())
+    try:
+        for code, expected in (("53100", StoreFullError), ("53300", StoreUnavailableError)):
+            raising = sa.text(f"DO $$ BEGIN RAISE 'no more' USING ERRCODE = '{code}'; END $$")
+            with pytest.raises(StoreUnavailableError) as raised, store.writer.transaction() as connection:
+                connection.execute(raising)
+            assert type(raised.value) is expected
+    finally:
+        store.close()

@@ -276,6 +276,23 @@ def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypa
     assert [w.decision.pod.name for w in read(store)][-1] == "p-3019"
 
 
+def test_what_becomes_a_summary_late_goes_in_time(store: Store, clock: Clock) -> None:
+    """Though summaries of later decisions went before it was one."""
+    limits = {
+        "max_age_of": {"shop": 20 * DAY_S},
+        "summary_max_age_s": 15 * DAY_S,
+        "summary_max_age_of": {"shop": 25 * DAY_S},
+    }
+    put(store, ROWS, *decisions(1, 3), *decisions(5, 7, namespace="bank"))
+    pruner = Pruner(store, Limits(**limits), clock)
+    found = []
+    for day in (8, 17, 22, 28):
+        clock.now_s = Clock().now_s + day * DAY_S
+        pruner.prune()
+        found.append(tiers(store))
+    assert found == [{"full": 2, "summary": 2}, {"full": 2}, {"summary": 2}, {}]
+
+
 def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,7 +128,7 @@ def test_an_outage_loses_and_repeats_nothing(
     assert service.stored == [1, 2, 3]
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [429, 503, 507])
 @pytest.mark.parametrize(("header", "after_s"), [("7", 7.0), ("soon", 0.0), (None, 0.0)])
 def test_retry_after(
     tmp_path: Path, service: Service, shipper: Shipper, status: int, header: str | None, after_s: float
