@@ -113,6 +113,18 @@ def test_a_stock_kube_scheduler_and_ours_decide_alike_by_the_same_agents(
     (risky,) = (row for row in answer["perNode"] if row["node"] == "risky")
     (said,) = (reason["text"] for by in risky["rejectedBy"] for reason in by["reasons"])
     assert said == "cpu: the risk of being used more than 90 % is 1.00, more than 0.30"
+    assert inputs_of(answer, "calm") == {
+        "annotations mean-free-cpu, std-free-cpu": {"cpu used": 25.0, "cpu deviation": 5.0, "cpu risk": 0.0},
+        "annotation mean-free-memory": dict.fromkeys(("memory used", "memory deviation", "memory risk")),
+        "annotation congestion-factor": {"factor": 10.0},
+    }
+    assert inputs_of(answer, "risky")["annotations mean-free-cpu, std-free-cpu"]["cpu used"] == 100.0
+
+
+def inputs_of(answer: Json, node: str) -> dict[str, Json]:
+    """What the record says that a node was judged by, by source."""
+    (row,) = (row for row in answer["perNode"] if row["node"] == node)
+    return {source["source"]: told["values"] for source, told in zip(answer["inputs"], row["inputs"], strict=True)}
 
 
 def herodotus_knows(herodotus: Herodotus, namespace: str) -> bool:
@@ -155,10 +167,12 @@ def test_the_price_walk_through(cluster: Cluster, namespace: str, proxy: str, tm
         cluster.create(pods, pod("second", cpu="500m"))
         second = eventually(lambda: cluster.bound(namespace).get("second"), "the second pod to be bound")
         eventually(lambda: len(running.decisions(namespace)) == 2, "both decisions")
-        best = running.explanation(namespace, "second", all="true")["ranking"][0]
+        answer = running.explanation(namespace, "second", all="true")
+        best = answer["ranking"][0]
     finally:
         running.stop()
     assert (first["spec"]["nodeName"], second["spec"]["nodeName"]) == ("n1", "n2")
+    assert inputs_of(answer, "n2") == {"annotation hightower.com/cost": {"price": 0.1}}
     assert (best["node"], best["scores"]) == ("n2", {"BestPrice": {"raw": 100_000, "normalized": 100, "weighted": 100}})
 
 
@@ -203,8 +217,28 @@ def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, names
     assert (said["cpu"], said["memory"], said["pods"]) == (2250, 64 << 20, 2)
 
 
-MEASURING = ROOT / "deploy/agents/measuring.yaml"
-RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+AGENTS = ROOT / "deploy/agents"
+COMBINATIONS = ("safe", "congestion", "pigeon", "reward", "foo", "safe-congestion", "safe-pigeon")
+
+
+def test_the_api_server_takes_every_manifest_without_a_warning(cluster: Cluster) -> None:
+    """Also pod security's: the namespace is restricted. The test pods are only tried, for nobody would run them."""
+    if cluster.kind != "real":
+        pytest.skip("the simulated API server knows no admission")
+    for flags in (*(("-k", str(AGENTS / name)) for name in COMBINATIONS), ("-f", str(AGENTS / "measuring.yaml"))):
+        assert _applied(cluster, *flags)
+    assert _applied(cluster, "--dry-run=server", "-f", str(AGENTS / "test"))
+    deployments = cluster.items("/apis/apps/v1/namespaces/herodotus-agents/deployments")
+    names = {deployment["metadata"]["name"] for deployment in deployments}
+    assert names == {"my-scheduler", "annotate-usage", "annotate-allocation", "annotate-congestion", "monitor"}
+
+
+def _applied(cluster: Cluster, *flags: str) -> list[str]:
+    """What `kubectl apply` says of each object; fails where it has anything else to say."""
+    command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
 
 
 def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
@@ -213,10 +247,7 @@ def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
     """Under RBAC, with the tokens of their own service accounts."""
     if cluster.kind != "real":
         pytest.skip("the simulated API server grants everything")
-    objects = [o for o in yaml.safe_load_all(MEASURING.read_text()) if o["kind"] in RIGHTS]
-    rights = tmp_path / "rights.yaml"
-    rights.write_text(yaml.safe_dump_all(objects))
-    subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", "-f", str(rights)], check=True)
+    _applied(cluster, "-f", str(AGENTS / "measuring.yaml"))
     cluster.create("/api/v1/nodes", node("n1"))
     failed = pod("failed", nodeName="n1")
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", failed)
@@ -251,3 +282,53 @@ def _described(text: str, resource: str) -> int:
     found = re.search(rf"^  {resource} +(\S+) \(", text.partition("Allocated resources:")[2], re.MULTILINE)
     assert found is not None, text
     return in_base_units(resource, found[1])
+
+
+def test_a_pod_type_avoids_the_nodes_on_which_it_fails_and_a_restart_forgets_nothing(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """kubeRL's demo: what failed on two of three nodes goes to the third, and the record says by which reward."""
+    cluster.create_all("/api/v1/nodes", [node(name) for name in ("bad-1", "bad-2", "good")])
+    pods, kind = f"/api/v1/namespaces/{namespace}/pods", {"labels": {"podtype": "D"}}
+
+    def fails(name: str, on: str) -> None:
+        made = pod(name, nodeName=on)
+        made["metadata"] |= kind
+        cluster.create(pods, made)
+        cluster.patch(f"{pods}/{name}/status", {"status": {"phase": "Failed"}})
+
+    def monitored(life: str, **wanted: float) -> None:
+        command = python("herodotus_agents", "monitor", "--kubeconfig", str(cluster.kubeconfig))
+        monitor = Process("monitor", [*command, "--store", str(tmp_path / "rewards")], tmp_path / f"{life}.log")
+        try:
+            eventually(lambda: all(_rewards(cluster, on) == {"D": r} for on, r in wanted.items()), "rewards")
+        finally:
+            assert monitor.stop() == 0
+
+    fails("one", "bad-1")
+    fails("two", "bad-2")
+    monitored("first", **{"bad-1": 0.9, "bad-2": 0.9})
+    fails("three", "bad-1")
+    monitored("second", **{"bad-1": 0.81, "bad-2": 0.9})  # from 0.9 on, and what was counted is not counted again
+    running = Herodotus(cluster, tmp_path, **with_plugins("Reward"))
+    try:
+        made = pod("next", cpu="500m")
+        made["metadata"] |= kind
+        cluster.create(pods, made)
+        bound = eventually(lambda: cluster.bound(namespace).get("next"), "the pod to be bound")
+        eventually(lambda: len(running.decisions(namespace)) == 1, "the decision")
+        answer = running.explanation(namespace, "next", all="true")
+    finally:
+        running.stop()
+    assert bound["spec"]["nodeName"] == "good"
+    source = "annotation herodotus.dev/rewards, pod type D"
+    assert {name: inputs_of(answer, name)[source] for name in ("bad-1", "bad-2", "good")} == {
+        "bad-1": {"reward": 0.81},
+        "bad-2": {"reward": 0.9},
+        "good": {"reward": 1.0},
+    }
+
+
+def _rewards(cluster: Cluster, name: str) -> Any:
+    annotations = cluster.get(f"/api/v1/nodes/{name}")["metadata"].get("annotations") or {}
+    return json.loads(annotations.get("herodotus.dev/rewards", "{}"))

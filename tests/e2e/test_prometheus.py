@@ -203,6 +203,12 @@ def _placed(running: Herodotus, cluster: Cluster, namespace: str) -> tuple[str, 
     eventually(lambda: name in {d["spec"]["pod"]["name"] for d in running.decisions(namespace)}, "the decision")
     record = running.explanation(namespace, name, all="true")
     scores = {row["node"]: row["scores"].get("NetworkTraffic", {}) for row in record["ranking"]}
+    assert all(source["source"].startswith("Prometheus: rate(node_network") for source in record["inputs"])
+    for row in record["ranking"]:
+        for told in row.get("inputs", []):  # none where nothing was scored
+            if told["values"]["received"] is not None:  # Prometheus may have no series yet
+                assert told["measuredAt"] is not None
+                assert told["values"]["received"] == pytest.approx(scores[row["node"]]["raw"], abs=1)  # which is cut
     return bound["spec"]["nodeName"], scores, record["marks"]
 
 
