@@ -40,6 +40,7 @@ class Surroundings(NamedTuple):
     now: Callable[[], datetime]
     width: Callable[[], int]
     begun: Begun | None = None  # questions that are under way already
+    height: Callable[[], int] = int  # of the terminal; 0: none
 
     def ask(self, connection: Connection, path: str, output: Output) -> Json:
         """The document behind a question. What will draw it is imported while kubectl works."""
@@ -105,7 +106,13 @@ class Surroundings(NamedTuple):
             headers=output.headers,
             utc=output.utc,
         )
-        self.out.write(_drawn(_blocks(screen, view), view, color=self.color(output)))
+        text = _drawn(_blocks(screen, view), view, color=self.color(output))
+        if not self.out.isatty() or output.watch:
+            self.out.write(text)
+            return
+        from herodotus_cli import paging
+
+        paging.write(text, self.out, self.environ, self.height())
 
     def on_terminal(self, output: Output) -> bool:
         """Whether the screen is drawn for people: on a terminal, or where colour is demanded."""
@@ -133,7 +140,15 @@ def given(ctx: click.Context) -> Given:
 
 def surroundings(begun: Begun | None = None) -> Surroundings:
     """The process that we are."""
-    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width, begun)
+    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width, begun, _height)
+
+
+def _height() -> int:
+    """Lines of the terminal that is written to; 0 where nobody could use a pager."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines if sys.stdin and sys.stdin.isatty() else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def _width() -> int:
