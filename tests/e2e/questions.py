@@ -69,6 +69,9 @@ class Questions:
         self.gone = {p["metadata"]["name"] for p in self.created} - {p["metadata"]["name"] for p in pods}
 
     def _decided(self) -> bool:
+        """Whether every pod is bound or refused. A scheduler that has lost its Lease on a busy machine is replaced."""
+        if not self.herodotus.scheduler.running:
+            self.herodotus.start_scheduler()
         return all(p["spec"].get("nodeName") or _refused(p) for p in self.api.items(self._pods_path))
 
     def _changed_by_another(self) -> bool:
@@ -79,6 +82,7 @@ class Questions:
         waiting = {p["metadata"]["name"] for p in self.api.items(self._pods_path) if not p["spec"].get("nodeName")}
 
         def tried() -> list[Json] | None:
+            self._decided()
             found = [d for d in self.herodotus.decisions(self.namespace) if d["metadata"]["name"] not in earlier]
             return found if waiting <= {d["spec"]["pod"]["name"] for d in found} else None
 
