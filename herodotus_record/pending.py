@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 NAMED: Final = 5  # pods of a group; every pod is in `pods`
 PATIENCE_US: Final = 60_000_000  # a scheduler that is busy retries late; one that is not retries within a second
+_BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
@@ -84,7 +85,7 @@ def _pod(pod: Waiting, now_us: int) -> Json:
         "owner": pod.owner,
         "profile": pod.profile,
         "state": pod.state,
-        "reason": dominant(pod.message),
+        "reason": _BINDING_FAILED if pod.state == "Failed" and not pod.message else dominant(pod.message),
         "attempt": pod.attempt,
         "id": pod.decision_id,
         "createdAt": None if pod.created_us is None else timestamp(pod.created_us),

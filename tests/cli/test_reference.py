@@ -18,7 +18,8 @@ What `--help` says, command by command; generated, and tested to be true. What e
 
 Answers are on stdout, everything else on stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
 reachable), 2 wrong usage, 130 interrupted. `NO_COLOR` and `--color` are heeded; what is piped has no colour, no limit
-of width, and one record a line. `HERODOTUS_DEBUG=1` shows the traceback behind an unexpected error.
+of width, and one record a line. A screen longer than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else `PAGER`,
+else less; empty or `cat`: none. `HERODOTUS_DEBUG=1` shows the traceback behind an unexpected error.
 """
 
 

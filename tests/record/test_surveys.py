@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -66,6 +66,11 @@ def test_the_dominant_reason_is_what_most_nodes_say(message: str, reason: str) -
 def waiting(pod: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **more: Any) -> Waiting:
     started = {"started_us": MONDAY_US, "message": message, "decision_id": "d"}
     return Waiting("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **started | more)
+
+
+def test_a_pod_whose_binding_failed_is_told_as_that() -> None:
+    (pod,) = pending_pods([replace(waiting("a", ""), state="Failed")], now_us=MONDAY_US)["pods"]
+    assert pod["reason"] == "a node was chosen, but the pod could not be bound to it"
 
 
 def test_every_pod_is_in_one_group_and_the_largest_comes_first() -> None:
