@@ -44,7 +44,8 @@ class Report:
     placed: int = 0
     reconstructed: int = 0
     classes: Counter[str] = field(default_factory=Counter)
-    without: list[str] = field(default_factory=list)  # placed pods without a reconstruction
+    tried: int = 0
+    without: list[str] = field(default_factory=list)  # pods that the log says were tried, and no record tells of
     compared: int = 0
     cells: int = 0
     equal: int = 0
@@ -58,7 +59,7 @@ class Report:
                 f"{self.pods} pods, {self.placed} placed by kube-scheduler;"
                 f" {self.reconstructed} outcomes reconstructed",
                 *(f"  {name}: {said}" for name, said in share.items()),
-                f"{len(self.without)} placed pods without a reconstruction {self.without[:5]}",
+                f"{len(self.without)} of {self.tried} pods that were tried have no reconstruction {self.without[:5]}",
                 f"{self.compared} agreeing decisions are in the log with scores: {self.equal} of {self.cells} cells"
                 f" equal ({self.equal / max(1, self.cells):.3%}) {dict(self.differing)}",
                 *self.disagreements[:40],
@@ -67,7 +68,7 @@ class Report:
 
 
 def main() -> int:
-    """The exit code: 1 where a placed pod has no reconstruction."""
+    """The exit code: 1 where a pod that was tried has no reconstruction."""
     parser = argparse.ArgumentParser(prog="python -m bench.observation", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=2000)
@@ -152,7 +153,8 @@ class Run:
         finally:
             stop.set()
             volumes.join()
-        eventually(lambda: len(self._reconstructed()) >= len(placed), "the observer's last records", 120.0)
+        self._scheduler.stop()
+        eventually(self._settled, "the observer's last records", 300.0)
         self.stop()
         return self._compared(pods, placed)
 
@@ -189,33 +191,37 @@ class Run:
                 return found
             time.sleep(1.0)
 
-    def _reconstructed(self) -> list[tuple[Decision, NodeTable]]:
-        return [(d, t) for d, t in _decisions(self._directory / "spool") if d.chosen is not None]
+    def _settled(self) -> bool:
+        """Whether nothing more is recorded: what it was behind with is done."""
+        before = _bytes(self._directory / "spool")
+        time.sleep(QUIET_S)
+        return _bytes(self._directory / "spool") == before
 
     def _compared(self, pods: int, placed: dict[str, str]) -> Report:
         report = Report(pods, len(placed))
+        tried: set[str] = set()
         logged: dict[str, list[tuple[Decision, dict[tuple[str, str], int]]]] = {}
         reader = LogReader()
         with (self._directory / "kube-scheduler.log").open(errors="replace") as log:
             for read in reader.all(line.rstrip("\n") for line in log):
                 d = read.decision
+                tried.add(f"{d.pod.namespace}/{d.pod.name}")
                 if d.chosen is not None:
                     names = reader.nodes.names
                     logged.setdefault(f"{d.pod.namespace}/{d.pod.name}", []).append((d, _cells(d, names)))
-        seen = set()
+        seen: set[str] = set()
         for decision, table in _decisions(self._directory / "spool"):
             found = decision.reconstruction
             assert found is not None
             report.reconstructed += 1
             what = "placed" if decision.chosen is not None else "rejected"
             report.classes[f"{what}: {found.agreement.value}{f' ({found.cause.value})' if found.cause else ''}"] += 1
-            if decision.chosen is not None:
-                seen.add(decision.pod.uid)
+            seen.add(f"{decision.pod.namespace}/{decision.pod.name}")
             if found.agreement is Agreement.DISAGREE:
                 report.disagreements.append(_told(decision, table))
             elif decision.chosen is not None and found.agreement is not Agreement.UNKNOWN:
                 _compare(report, decision, table, logged.get(f"{decision.pod.namespace}/{decision.pod.name}", []))
-        report.without = sorted(placed.keys() - seen)
+        report.tried, report.without = len(tried), sorted(tried - seen)
         return report
 
 
@@ -260,6 +266,10 @@ def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:
             table.apply(frame)
         elif isinstance(frame, Decision):
             yield frame, table
+
+
+def _bytes(spool: Path) -> int:
+    return sum(segment.stat().st_size for segment in spool.glob("*/*.seg"))
 
 
 def _frames(segments: Iterable[Path]) -> Iterator[object]:
