@@ -39,6 +39,7 @@ from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
 from scheduler.serving import options
+from scheduler.snapshots import command as snapshots
 from scheduler.version import __version__
 
 REVIEW: Final = "review"
@@ -125,6 +126,15 @@ def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
 
 def _observe(arguments: argparse.Namespace) -> int:
     return observe.observe(arguments, _configuration(arguments.config, arguments, STOCK_NAME))
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    return snapshots.take(arguments, _configuration(arguments.config, arguments))
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    baseline = _configuration(arguments.baseline, arguments) if arguments.baseline else None
+    return snapshots.run_replay(arguments, _configuration(arguments.config, arguments), baseline)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -224,6 +234,13 @@ def _parser() -> argparse.ArgumentParser:
     _spool_option(ship)
     ship.add_argument("--endpoint", required=True, type=_url, metavar="URL", help="the decisions service")
     endpoint.add_options(ship)
+    taken = _command(commands, "snapshot", _snapshot, "write what scheduling reads of a cluster to a file")
+    snapshots.add_snapshot_options(taken)
+    _config_option(taken, DEFAULT_NAME)
+    _cluster_options(taken)
+    again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
+    snapshots.add_replay_options(again)
+    _config_option(again, DEFAULT_NAME)
     log = _command(commands, "read-log", read_log.read_log, "tell the decisions in another scheduler's log")
     read_log.add_options(log, _url)
     return parser
@@ -272,6 +289,12 @@ def _evaluate_options(command: argparse.ArgumentParser) -> None:
 
 def _process_options(command: argparse.ArgumentParser, default_name: str) -> None:
     """What every process that watches a cluster and records is told."""
+    _config_option(command, default_name)
+    _cluster_options(command)
+    _record_options(command)
+
+
+def _config_option(command: argparse.ArgumentParser, default_name: str) -> None:
     command.add_argument(
         "--config",
         type=Path,
@@ -279,6 +302,9 @@ def _process_options(command: argparse.ArgumentParser, default_name: str) -> Non
         help=f"KubeSchedulerConfiguration (v1); default: one profile, {default_name}",
     )
     _legacy_option(command)
+
+
+def _cluster_options(command: argparse.ArgumentParser) -> None:
     cluster = command.add_argument_group(
         "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
     )
@@ -287,6 +313,9 @@ def _process_options(command: argparse.ArgumentParser, default_name: str) -> Non
     cluster.add_argument(
         "--master", metavar="URL", help="API server, for example kubectl proxy's http://127.0.0.1:8001"
     )
+
+
+def _record_options(command: argparse.ArgumentParser) -> None:
     records = command.add_argument_group("records")
     records.add_argument(
         "--endpoint",

@@ -22,6 +22,7 @@ from scheduler.objects.kubernetes_yaml import YamlError, documents, text_of
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Pod
 from scheduler.plugins import IN_TREE
+from scheduler.snapshots.document import KIND, SnapshotError, items_of
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
@@ -63,7 +64,15 @@ def manifests(path: str) -> Iterator[Manifest]:
         found = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(found, 1):
             where = f"{name}: document {number}" if len(found) > 1 else name
-            yield from _items(where, document)
+            yield from items_in(where, document)
+
+
+def document_in(path: str) -> object:
+    """The one document of a file. ManifestError where there is none, or several."""
+    found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
+    if len(found) != 1:
+        raise ManifestError(f"{path}: expected one document, found {len(found) or 'none'}")
+    return found[0]
 
 
 def _pod_in(path: str) -> tuple[str, Pod]:
@@ -120,9 +129,15 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
         raise ManifestError(f"{name}: {e}") from e
 
 
-def _items(where: str, document: object) -> Iterator[Manifest]:
-    """The objects of a list; of a typed one (PodList) the items need not say their kind."""
+def items_in(where: str, document: object) -> Iterator[Manifest]:
+    """The objects of a list or snapshot; of a typed list (PodList) the items need not say their kind."""
     kind = document.get("kind") if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping) and kind == KIND:
+        try:
+            yield from (Manifest(f"{where}: items[{i}]", item) for i, item in enumerate(items_of(document)))
+        except SnapshotError as e:
+            raise ManifestError(f"{where} ({KIND}): {e}") from e
+        return
     if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
         yield Manifest(where, document)
         return

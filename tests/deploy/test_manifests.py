@@ -87,7 +87,7 @@ def watched(path: str) -> list[Right]:
 LEASE = {"group": "coordination.k8s.io", "role": "Role"}
 
 # Every place in the scheduler that asks the API server for something, and what it needs for that.
-# None: what every authenticated client may read, or what kube-system's own role gives.
+# None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
     ("scheduler/reviews/reviewer.py", "_pods", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
@@ -103,6 +103,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         right for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)) for right in watched(path)
     ],
     ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same
+    ("scheduler/snapshots/taking.py", "_listed", "get"): None,  # a command of an operator, with their own rights
     ("scheduler/kube/writes.py", "bind", "post"): [Right("create", "pods/binding")],
     ("scheduler/kube/writes.py", "_read_back", "get"): [Right("get", "pods")],
     ("scheduler/kube/writes.py", "evict", "delete"): [Right("delete", "pods")],

@@ -1,16 +1,20 @@
-"""An observer beside a scheduler: it writes nothing, and explains every pod that the other one places or rejects."""
+"""Explaining without scheduling: an observer beside a scheduler, and a cluster in a file."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
-from tests.processes import Process, eventually, python
+from tests.processes import ROOT, Process, eventually, python
+from tests.scheduler.snapshots.test_snapshots import PACKED
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -55,3 +59,36 @@ def test_every_outcome_is_reconstructed(
     path = f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/agreements"
     (rates,) = httpx.get(f"{herodotus.endpoint_url}{path}").json()["schedulers"]
     assert rates["outcomes"] == rates["agree"] + rates["agreeInWindow"] >= PODS + 1, rates
+
+
+def test_a_snapshot_of_the_cluster_decides_as_the_cluster_did(
+    cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
+) -> None:
+    """Each pod, taken away and placed again on the snapshot, goes where it went; with other weights, elsewhere."""
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}", cpu=str(2 + i)) for i in range(4)])
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for i in range(PODS):  # one after the other: the order of creation is the order of decisions
+        cluster.create(path, pod(f"p{i:02}", cpu="300m"))
+        eventually(lambda expected=i + 1: len(cluster.bound(namespace)) == expected, "the pod to be bound")  # type: ignore[misc]
+    file = tmp_path / "cluster.json"
+    taken = subprocess.run(
+        python("scheduler", "snapshot", str(file), "--kubeconfig", str(cluster.kubeconfig)),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert taken.returncode == 0, taken.stderr
+
+    def replayed(*flags: str) -> dict[str, Any]:
+        command = python("scheduler", "replay", str(file), "--namespace", namespace, "-o", "json", *flags)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    answer = replayed()
+    assert (answer["pods"], answer["same"]) == (PODS, PODS), answer
+    packed = tmp_path / "packed.yaml"
+    packed.write_text(PACKED)
+    assert len(replayed("--config", str(packed))["moved"]) > 0
