@@ -123,7 +123,12 @@ def test_the_index_lists_the_routes_and_no_answer_is_cached(service: Service) ->
 
 
 def test_version_names_the_api_and_the_frames(service: Service) -> None:
-    assert service.get("/version") == {"version": "0.1.0", "apiVersion": "herodotus.dev/v1alpha1", "frameVersion": 1}
+    assert service.get("/version") == {
+        "apiVersion": "herodotus.dev/v1alpha1",
+        "kind": "ServiceVersion",
+        "version": "0.1.0",
+        "frameVersion": 1,
+    }
 
 
 def test_metrics_show_what_is_stored_and_how_long_answers_take(service: Service) -> None:
