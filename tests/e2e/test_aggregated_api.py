@@ -10,6 +10,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,9 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
@@ -466,6 +471,34 @@ def test_records_are_taken_with_a_token_for_the_service_alone(system: System, au
     assert system.send(token, a_decision(cluster=system.cluster, sequence=50)).status_code == 401
 
 
+def ending(system: System, token: str, in_s: float) -> str:
+    """The API server's own token for the same account and audience, with another end."""
+    head, payload, _ = (part.encode() for part in token.split("."))
+    claims = json.loads(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+    claims |= {"exp": int(time.time() + in_s), "iat": claims["iat"] - 7200, "nbf": claims["nbf"] - 7200}
+    signed = head + b"." + base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=")
+    key = load_pem_private_key((system.plane.directory / "sa.key").read_bytes(), None)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    signature = base64.urlsafe_b64encode(key.sign(signed, padding.PKCS1v15(), hashes.SHA256())).rstrip(b"=")
+    return (signed + b"." + signature).decode()
+
+
+def test_a_token_that_has_expired_opens_nothing(system: System) -> None:
+    """Neither ingest nor a question; the API server that reviews them is the real one. Not expired, it opens both."""
+    system.kubectl("-n", "ci", "create", "serviceaccount", "auditor")
+    system.kubectl(
+        "create", "clusterrolebinding", "auditor", "--clusterrole=herodotus-view", "--serviceaccount=ci:auditor"
+    )
+    reader = system.kubectl("-n", "ci", "create", "token", "auditor").strip()
+    rows = a_table(NODES).rows(system.cluster, "of-the-test-of-tokens")
+    codes = []
+    for in_s in (3600, -60):
+        headers = {"Authorization": f"Bearer {ending(system, reader, in_s)}"}
+        asked = httpx.get(f"https://127.0.0.1:{system.port}{API}/decisions", headers=headers, verify=False)
+        codes.append((asked.status_code, system.send(ending(system, system.token, in_s), rows).status_code))
+    assert codes == [(200, 200), (401, 401)]
+
+
 def test_records_of_another_cluster_or_sender_are_refused(system: System) -> None:
     assert system.send(system.token, a_decision(cluster="another", sequence=50)).status_code == 403
     other = system.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint", "--audience=herodotus-endpoint")
@@ -488,12 +521,22 @@ def test_namespaces_go_with_the_service_and_without_it_once_the_api_service_is_r
     """The last test: it ends the service. This is why an APIService needs two replicas."""
     if system.controllers is None:
         pytest.skip("NO kube-controller-manager beside kube-apiserver: no namespace is deleted")
-    for name in ("with", "without"):
+    for name in ("with", "one", "without"):
         system.kubectl("create", "namespace", name)
+        decision = a_decision(pod="web", namespace=name, cluster=system.cluster, incarnation=f"of-{name}")
+        sent = (a_table(NODES).rows(system.cluster, f"of-{name}"), replace(decision, id=str(uuid.uuid4())))
+        assert system.send(system.token, *sent).status_code == 200
+    assert all(replica.running for replica in system.replicas)
     system.kubectl("delete", "namespace", "with", "--wait=false")
-    eventually(lambda: gone(system, "with"), "the namespace to go", every_s=0.2)
+    eventually(lambda: gone(system, "with"), "the namespace to go, with every replica up", every_s=0.2)
+    if len(system.replicas) > 1:
+        system.replicas[-1].stop()
+        system.kubectl("-n", "herodotus", "delete", "endpointslice", f"herodotus-endpoint-{system.ports[-1]}")
+        system.kubectl("delete", "namespace", "one", "--wait=false")
+        eventually(lambda: gone(system, "one"), "the namespace to go, with one replica up", 60.0, every_s=0.2)
     for replica in system.replicas:
-        replica.stop()
+        if replica.running:
+            replica.stop()
     eventually(lambda: not system.available(), "the API server to notice", every_s=0.3)
     system.kubectl("delete", "namespace", "without", "--wait=false")
     eventually(lambda: hindered(system, "without"), "the namespace to say what hinders it", every_s=0.2)

@@ -183,6 +183,14 @@ def test_a_certificate_of_another_authority_ends_the_handshake(doors: Doors) -> 
     assert doors.get("/livez") == 200
 
 
+def test_a_certificate_that_has_ended_ends_the_handshake(doors: Doors, tmp_path: Path) -> None:
+    """The front proxy's own, of the right authority and name."""
+    expired = tuple(Path(shutil.move(file, tmp_path)) for file in doors.proxies.client("front-proxy", ends_h=-0.5))
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        doors.get(SHOP, ADA, (expired[0], expired[1]))
+    assert doors.get(SHOP, ADA, doors.proxies.client("front-proxy")) == 200
+
+
 def test_records_come_with_the_sender_s_token(doors: Doors) -> None:
     codes = []
     for token in ("sender's", "ada's"):

@@ -23,22 +23,26 @@ class Authority:
         self.file = directory / f"{name}.crt"
         self.file.write_text(self.pem)
 
-    def client(self, user: str, *groups: str) -> tuple[Path, Path]:
-        """The files of a client's certificate and key."""
+    def client(self, user: str, *groups: str, ends_h: float = 1) -> tuple[Path, Path]:
+        """The files of a client's certificate and key, which ends in so many hours (below 0: has ended)."""
         subject = [(x509.NameOID.ORGANIZATION_NAME, g) for g in groups] + [(x509.NameOID.COMMON_NAME, user)]
-        return self._issue(user, subject, x509.ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(user, subject, x509.ExtendedKeyUsageOID.CLIENT_AUTH, ends_h)
 
     def server(self, name: str) -> tuple[Path, Path]:
         """The files of a server's certificate and key, for that name and for loopback."""
         return self._issue(name, [(x509.NameOID.COMMON_NAME, name)], x509.ExtendedKeyUsageOID.SERVER_AUTH)
 
     def _issue(
-        self, file: str, subject: list[tuple[x509.ObjectIdentifier, str]], usage: x509.ObjectIdentifier
+        self,
+        file: str,
+        subject: list[tuple[x509.ObjectIdentifier, str]],
+        usage: x509.ObjectIdentifier,
+        ends_h: float = 1,
     ) -> tuple[Path, Path]:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
         made = (
-            self._builder(name, key)
+            self._builder(name, key, ends_h)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(
                 x509.SubjectAlternativeName(
@@ -57,7 +61,9 @@ class Authority:
         )
         return cert_file, key_file
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, ends_h: float = 1
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.timezone.utc)
         return (
             x509.CertificateBuilder()
@@ -66,5 +72,5 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=ends_h))
         )
