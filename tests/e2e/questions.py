@@ -156,7 +156,7 @@ class Questions:
         )  # chosen, perhaps in vain
         for node, _ in [*evicted.most_common(2), *there.most_common(2)]:
             told, known = self.ask("node", node)["chosen"], there[node] + evicted[node]
-            assert known <= told <= known + failed[node], node
+            assert known <= told <= known + in_vain[node], node
 
     def _check_evictions(self) -> Counter[str]:
         """Every pod that was evicted is told by the one that it was evicted for, and is on its node now.
