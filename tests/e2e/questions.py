@@ -151,9 +151,8 @@ class Questions:
             self._check_workload(f"set-{number}")
         there = Counter(p["spec"]["nodeName"] for p in self.bound)
         placements = [d["status"] for d in self.herodotus.decisions(self.namespace) if d["status"]["node"]]
-        failed = Counter(
-            status["node"] for status in placements if status["state"] != "Bound"
-        )  # chosen, perhaps in vain
+        unbound = [status for status in placements if status["state"] != "Bound"]  # or the scheduler does not know it
+        in_vain = Counter(status["node"] for status in unbound)
         for node, _ in [*evicted.most_common(2), *there.most_common(2)]:
             told, known = self.ask("node", node)["chosen"], there[node] + evicted[node]
             assert known <= told <= known + in_vain[node], node

@@ -94,6 +94,18 @@ class Changes:
         (found,) = [p for p in self._pods if f"{p['metadata']['namespace']}/{p['metadata']['name']}" == pod]
         self._delete(found)
 
+    def _move_excluding(self, node: str) -> None:
+        """On one host: the pods there with an anti-affinity that means this pod."""
+        labels = self.pod["metadata"]["labels"]
+        for pod in self._on(node):
+            rules = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
+            wanted = [
+                term["labelSelector"]["matchLabels"]
+                for term in rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+            ]
+            if any(match.items() <= labels.items() for match in wanted):
+                self._delete(pod)
+
     # --- what they share --------------------------------------------------------------------------------------------
 
     def _on(self, node: str) -> list[Json]:
@@ -129,5 +141,6 @@ _SENTENCES: dict[str, Callable[..., None]] = {
     r"tolerate (.+) \((\S+)\)": Changes._tolerate,
     r"label (\S+) so that it matches (\S+=\S+)": Changes._label,
     r"free host port (\d+)/(\w+) on (\S+)": Changes._free_port,
+    r"move the pods that exclude this one out of the kubernetes.io/hostname of (\S+)": Changes._move_excluding,
     r"move (\S+) out of the (\S+) of (\S+)": Changes._move,
 }
