@@ -4,8 +4,8 @@ Owns: the order of these phases and their outcomes in the record. Does not own: 
 pods that wait (`binding_cycle`).
 
 Invariants: the decision is in the spool before anything here runs, so a bind request never leaves unrecorded. No thread
-waits for anything but an answer: a PreBind plugin that must wait is `Parked`, and `submit` takes it up again. Nothing
-is sent once another may lead.
+waits for anything but an answer, and none for a Deferred one: a PreBind plugin that must wait is `Parked`, and `submit`
+takes it up again. Nothing is sent once another may lead.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Final
 
 from herodotus_record.model import Code, Decision, PluginVerdict
 from scheduler import klog
-from scheduler.framework.runtime import Framework, PluginError, message_of
+from scheduler.framework.runtime import Deferring, Framework, message_of
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Pending, error
 from scheduler.metrics import Metrics
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder.recorder import Recorder
 
-NOT_LEADING = "leadership is lost: nothing is bound any more"
+AT_ONCE: Final = 32  # Deferred bindings under way, as many as the wire has connections; the others wait here
+CLOSE_S: Final = 60.0  # longer than a request and asking what became of it
+NOT_LEADING: Final = "leadership is lost: nothing is bound any more"
+_REFUSED: Final = PluginVerdict("", error(NOT_LEADING))
 
 
 class Turnstile:
@@ -104,6 +109,11 @@ class Binder:
         metrics: Metrics,
     ) -> None:
         """`expect`: writes a pod's node into its status, and waits for the answer. `leading`: whether we may write."""
+        self._turns = threading.Condition()
+        self._waiting: deque[Assumed] = deque()  # nothing to pre-bind, and need no thread
+        self._under_way = 0
+        self._turning = False
+        self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bind")
         self._recorder = recorder
         self._done = done
@@ -113,7 +123,26 @@ class Binder:
 
     def submit(self, assumed: Assumed, after: Parked | None = None) -> None:
         """Bind, without waiting for it. `after`: where it was parked. After `close` nothing is bound any more."""
-        self.aside(lambda: self._bind(assumed, after))
+        if assumed.pre_binds or not assumed.framework.binds_at_once(assumed.pod):
+            self.aside(lambda: self._bind(assumed, after))
+            return
+        self._waiting.append(assumed)
+        self._take_turns()
+
+    def _take_turns(self) -> None:
+        """Begin what waits, as far as there is room. In one thread at a time, which also does what others leave."""
+        with self._turns:
+            if self._turning:
+                return
+            self._turning = True
+        while True:
+            with self._turns:
+                if self._closed or self._under_way >= AT_ONCE or not self._waiting:
+                    self._turning = False
+                    return
+                self._under_way += 1
+                assumed = self._waiting.popleft()
+            self._to_the_node(assumed)
 
     def aside(self, work: Callable[[], None]) -> None:
         """Other requests that nothing waits for (conditions). After `close` they are dropped."""
@@ -122,19 +151,23 @@ class Binder:
 
     def close(self) -> None:
         """Wait for the bindings under way; drop what has not begun."""
+        with self._turns:
+            self._closed = True
+            self._turns.wait_for(lambda: not self._under_way, CLOSE_S)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _bind(self, assumed: Assumed, after: Parked | None) -> None:
         try:
             ended = self._pre_bind(assumed, after)
-            if isinstance(ended, Parked):
-                self._done(ended)
-                return
-            failure = ended or self._to_the_node(assumed)
         except (Exception, SystemExit) as e:  # whatever it is: a pod whose binding nobody ends would count for ever
             klog.error(e, "Binding failed", pod=assumed.pod.full_name)
-            failure = str(e)
-        self._done(Bound(assumed.pod.uid, failure))
+            ended = str(e)
+        if ended is not None:
+            self._done(ended if isinstance(ended, Parked) else Bound(assumed.pod.uid, ended))
+            return
+        with self._turns:
+            self._under_way += 1
+        self._to_the_node(assumed)
 
     def _pre_bind(self, assumed: Assumed, after: Parked | None) -> str | Parked | None:
         """A phase with nothing to do leaves no trace. What it does takes a while: the pod's status names the node."""
@@ -156,26 +189,45 @@ class Binder:
             return Parked(pod.uid, plugin, pending, number + 1, began, now)
         return self.ended(assumed, "PreBind", result, now - began)
 
-    def _to_the_node(self, assumed: Assumed) -> str | None:
-        start = time.monotonic()
+    def _to_the_node(self, assumed: Assumed) -> None:
+        pod, start = assumed.pod, time.monotonic()
         if not assumed.turnstile.go_through():
             taken_back = PluginVerdict("", error(assumed.turnstile.cancelled or ""))
-            return self.ended(assumed, "PreBind", taken_back, 0.0)
+            self._finish(pod, self.ended(assumed, "PreBind", taken_back, 0.0))
+            return
         try:
-            failure = (
-                assumed.framework.run_bind(assumed.state, assumed.pod, assumed.node)
-                if self._leading()
-                else PluginVerdict("", error(NOT_LEADING))
-            )
-        except PluginError as e:
-            failure = PluginVerdict("", error(str(e)))
+            said = assumed.framework.run_bind(assumed.state, pod, assumed.node) if self._leading() else _REFUSED
+            if isinstance(said, Deferring):
+                said.begin(lambda failure: self._bound(assumed, failure, start, deferred=True))
+                return
+        except (Exception, SystemExit) as e:
+            said = PluginVerdict("", error(str(e)))
+        self._bound(assumed, said, start)
+
+    def _bound(self, assumed: Assumed, failure: PluginVerdict | None, start: float, *, deferred: bool = False) -> None:
+        """Bind is over. What PostBind does may take long: not in the thread that serves all Deferred ones."""
         message = self.ended(assumed, "Bind", failure, time.monotonic() - start)
-        if message is None:
-            try:
-                assumed.framework.run_post_bind(assumed.state, assumed.pod, assumed.node)
-            except (Exception, SystemExit) as e:
-                klog.error(e, "PostBind failed; the pod is bound", pod=assumed.pod.full_name)
-        return message
+        if message is not None or not assumed.framework.profile.post_bind:
+            self._finish(assumed.pod, message)
+        elif deferred:
+            self.aside(lambda: self._post_bind(assumed))
+        else:
+            self._post_bind(assumed)
+
+    def _post_bind(self, assumed: Assumed) -> None:
+        try:
+            assumed.framework.run_post_bind(assumed.state, assumed.pod, assumed.node)
+        except (Exception, SystemExit) as e:
+            klog.error(e, "PostBind failed; the pod is bound", pod=assumed.pod.full_name)
+        self._finish(assumed.pod, None)
+
+    def _finish(self, pod: PodInfo, failure: str | None) -> None:
+        self._done(Bound(pod.uid, failure))
+        with self._turns:
+            self._under_way -= 1
+            if self._closed:
+                self._turns.notify_all()
+        self._take_turns()
 
     def ended(self, assumed: Assumed, phase: str, failure: PluginVerdict | None, duration_s: float) -> str | None:
         """Record how a phase ended; the message of its failure."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scheduler.framework.waiting import WaitingPods
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -38,9 +40,9 @@ class ApiHandle:
         """See `Handle`."""
         return self._shared.cache.node(name)
 
-    def bind(self, pod: PodInfo, node: str) -> None:
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
         """See `Handle`."""
-        self._writes().bind(pod, node)
+        self._writes().bind(pod, node, done)
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
         """See `Handle`."""

@@ -9,13 +9,14 @@ before another can have begun.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from scheduler import klog
 from scheduler.framework.nominated import Nomination
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
-from scheduler.kube.http import TIMEOUT_S, ApiError, ApiServer
+from scheduler.kube.http import NOT_DONE, TIMEOUT_S, ApiError, ApiServer
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -66,16 +67,39 @@ class ApiWrites:
         """Event only."""
         self._event(victim, writes.preempted_event(preemptor, node, in_memory=in_memory), preemptor)
 
-    # --- their threads wait for these -------------------------------------------------------------------------------
+    # --- no thread waits for this -----------------------------------------------------------------------------------
 
-    def bind(self, pod: PodInfo, node: str) -> None:
-        """Bind. Raises what went wrong, as those below that do not say otherwise."""
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        """Bind; `done` is told what went wrong, or None, in another thread. NotLeadingError where nothing is sent."""
         klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
         self._check()
-        writes.bind(self._api, pod, node, self._bind_timeout_s)
+        ends = time.monotonic() + self._bind_timeout_s
+
+        def answered(failure: ApiError | None) -> None:
+            if failure is None:
+                done(None)
+            else:
+                self._aside(lambda: done(self._settled(pod, node, failure, ends)))
+
+        writes.send_binding(self._api, pod, node, self._bind_timeout_s, answered)
+
+    def _settled(self, pod: PodInfo, node: str, failure: ApiError, ends: float) -> str | None:
+        """What is wrong in the end with a binding that was not simply done."""
+        try:
+            if failure.code in NOT_DONE and failure.retry_after_s:
+                time.sleep(failure.retry_after_s)
+                self._check()
+                writes.bind(self._api, pod, node, self._bind_timeout_s)
+            else:
+                writes.settle_binding(self._api, pod, node, failure, ends)
+        except Exception as e:
+            return str(e)
+        return None
+
+    # --- their threads wait for these -------------------------------------------------------------------------------
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """Write the claim into a volume; the volume's new version."""
+        """Write the claim into a volume; its new version. Raises what went wrong, as those below that do not say."""
         self._check()
         version = writes.bind_volume(self._api, volume, claim, by_controller=by_controller)
         klog.info(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,7 +53,7 @@ class NoCluster:
         """Never asked by a cycle, as everything below."""
         raise RuntimeError("evaluate binds nothing")
 
-    def bind(self, pod: PodInfo, node: str) -> None:
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
         """See `node`."""
         raise RuntimeError("evaluate binds nothing")
 

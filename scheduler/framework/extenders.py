@@ -88,6 +88,10 @@ class Extenders:
         for extender, answer in zip(scorers, answers, strict=True):
             trace.scores.append(_scored(extender, answer, pod, nodes, feasible, trace))
 
+    def binds(self, pod: PodInfo) -> bool:
+        """Whether one of them would bind such a pod."""
+        return any(extender.binds and extender.interested(pod) for extender in self._all)
+
     def run_bind(self, pod: PodInfo, node: str) -> PluginVerdict:
         """The first interested extender that binds; Skip where none does. A failure bears no plugin's name."""
         for extender in self._all:

@@ -21,7 +21,7 @@ from scheduler.formulas.inputs import Inputs
 from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import Pending, PostFilterResult, PreFilterResult, Verdicts, Wait
+from scheduler.framework.verdicts import Deferred, Pending, PostFilterResult, PreFilterResult, Verdicts, Wait
 from scheduler.objects.pod import PodInfo
 
 Scores = NDArray[np.int64]
@@ -197,8 +197,15 @@ class PreBindPreFlight(Plugin, Protocol):
 class Bind(Plugin, Protocol):
     """Binds the pod to the node."""
 
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Runs in a binding thread. Skip leaves it to the next Bind plugin."""
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Deferred:
+        """Runs in a binding thread. Skip leaves it to the next Bind plugin; what is Deferred is taken."""
+
+
+@runtime_checkable
+class BindAtOnce(Bind, Protocol):
+    """A Bind plugin that never waits: what it does is Deferred. It may run in the loop's thread."""
+
+    binds_at_once: bool
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ points it extends (`interface`). It is constructed once for each profile that en
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
@@ -63,11 +63,11 @@ class Handle(Protocol):
     def node(self, name: str) -> Node | None:
         """A node as it is now, not as of the cycle's snapshot. For the loop's thread only."""
 
-    def bind(self, pod: PodInfo, node: str) -> None:
-        """Bind the pod through the API server. Raises what went wrong, as the next two do."""
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        """Bind the pod through the API server, without waiting: `done` is told what went wrong, or None, elsewhere."""
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """Write the claim into a volume, if nobody has changed it since; the volume's new version.
+        """Write the claim into a volume, if nobody has changed it since; its new version. Raises what went wrong.
 
         `by_controller`: the volume was meant for nobody, so the volume controller may free it again.
         """

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from scheduler.framework.extenders import Extenders
 from scheduler.framework.inputs import gather, tellers
 from scheduler.framework.interface import (
     MAX_NODE_SCORE,
+    BindAtOnce,
     Filter,
     Mask,
     NormalizeScore,
@@ -42,7 +44,7 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.recall import Recollection
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
-from scheduler.framework.verdicts import PASS, Pending, Verdicts, Wait, error
+from scheduler.framework.verdicts import PASS, Deferred, Pending, Verdicts, Wait, error
 from scheduler.objects.pod import PodInfo
 
 Said = TypeVar("Said")
@@ -75,6 +77,7 @@ class Framework:
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
         self._recollection = Recollection()
+        self._binds_at_once = all(isinstance(b, BindAtOnce) and b.binds_at_once for b in profile.bind)
         self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
         self._tellers = tellers(profile)
 
@@ -333,15 +336,21 @@ class Framework:
                 return PluginVerdict(plugin.name, said)
         return None
 
-    def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
+    def binds_at_once(self, pod: PodInfo) -> bool:
+        """Whether `run_bind` only sends a request, and so needs no thread to wait in."""
+        return self._binds_at_once and not self.extenders.binds(pod)
+
+    def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | Deferring | None:
         """The extender that binds such pods, else Bind plugins until one does not Skip; the failure, or None."""
         by_extender = self.extenders.run_bind(pod, node)
         if by_extender.verdict.code is not Code.SKIP:
             return None if by_extender.verdict.code is Code.SUCCESS else by_extender
         for plugin in self.profile.bind:
-            verdict = _safely(lambda plugin=plugin: plugin.bind(state, pod, node))  # type: ignore[misc]
-            if verdict.code is not Code.SKIP:
-                return None if verdict.code is Code.SUCCESS else PluginVerdict(plugin.name, verdict)
+            said = _safely(lambda plugin=plugin: plugin.bind(state, pod, node))  # type: ignore[misc]
+            if isinstance(said, Deferred):
+                return Deferring(plugin.name, said)
+            if said.code is not Code.SKIP:
+                return None if said.code is Code.SUCCESS else PluginVerdict(plugin.name, said)
         raise PluginError("no Bind plugin took the pod")
 
     def run_post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -364,6 +373,19 @@ class Framework:
             yield
         finally:
             trace.phases_s[phase] = trace.phases_s.get(phase, 0.0) + self._clock() - start
+
+
+@dataclass(frozen=True)
+class Deferring:
+    """A Bind plugin, and its request that nobody waits for."""
+
+    plugin: str
+    deferred: Deferred
+
+    def begin(self, done: Callable[[PluginVerdict | None], None]) -> None:
+        """Send it. `done` is told the failure, or None."""
+        plugin = self.plugin
+        self.deferred.begin(lambda said: done(None if said.code is Code.SUCCESS else PluginVerdict(plugin, said)))
 
 
 class PreFilterOutcome:
@@ -421,7 +443,7 @@ def _safely(call: Callable[[], Said]) -> Said | Verdict:
 
 def _answer(said: Said) -> Said:
     """What was said; TypeError where it is no answer, as from a method without `return`."""
-    if not isinstance(said, Verdict | Wait | Pending):
+    if not isinstance(said, Verdict | Wait | Pending | Deferred):
         raise TypeError(f"answered {said!r}, which is no Verdict")
     return said
 

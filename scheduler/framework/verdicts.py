@@ -142,6 +142,16 @@ class Pending:
 
 
 @dataclass(frozen=True)
+class Deferred:
+    """Bind: a request that no thread waits for. `begin` sends it, and what it is given is told the verdict, once.
+
+    It is told so in a thread that serves all such requests, and must not wait either.
+    """
+
+    begin: Callable[[Callable[[Verdict], None]], None]
+
+
+@dataclass(frozen=True)
 class PreFilterResult:
     """What a PreFilter plugin says of the pod, and, where it names nodes, the only ones to look at."""
 

@@ -1,15 +1,18 @@
 """Events about pods, sent aside so that nothing waits for them, repeats folded into series.
 
+Owns: which event waits for which (those of one pod for each other), series, repeating. Does not own: an event's form
+(`writes`), the requests.
+
 Source: k8s.io/client-go/tools/events: repeats of one (type, reason, action, object) are counted in `series`, refreshed
 rarely; the first note stays.
 """
 
 from __future__ import annotations
 
-import queue
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +23,7 @@ from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Json
 from scheduler.kube.writes import micro_time, new_event
 from scheduler.objects.pod import PodInfo
 
+LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait
 SERIES: Final = 10_000  # remembered: beyond it a repeat becomes a new event, as for one that has ended
 SERIES_ENDS_S: Final = 360.0  # a repeat after this long is a new event
@@ -44,88 +48,170 @@ class _Series:
     written_s: float
 
 
+@dataclass
+class _Write:
+    """A request, and what follows when it is answered."""
+
+    item: _Item
+    method: str
+    path: str
+    body: Json
+    done: Callable[[], None]
+    absent: Callable[[], bool]  # the answer was 404: whether another request is under way instead
+    tries_left: int = TRIES
+    pause_s: float = 0.0
+
+
 class EventSender:
-    """Writes events from a thread of its own. Thread-safe."""
+    """Writes events, a few at a time. Thread-safe."""
 
     def __init__(self, api: ApiServer, instance: str) -> None:
         self.dropped = 0
-        self._api = api
-        self._instance = instance
-        self._backlog: queue.Queue[_Item | None] = queue.Queue(BACKLOG)
-        self._series: dict[_Key, _Series] = {}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
-        self._thread.start()
+        self._lanes = [_Lane(api, instance, self._closing) for _ in range(LANES)]
 
     def send(
         self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
     ) -> None:
         """Queue an event; drop it when too many wait."""
-        try:
-            self._backlog.put_nowait((pod, controller, event, related))
-        except queue.Full:
+        if not self._lanes[hash(pod.uid) % LANES].add((pod, controller, event, related)):
             self.dropped += 1
+
+    @property
+    def series(self) -> int:
+        """How many events may still be counted instead of written."""
+        return sum(lane.series for lane in self._lanes)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Send what waits, for so long at most."""
         self._closing.set()
-        try:
-            self._backlog.put(None, timeout=timeout_s)
-        except queue.Full:
-            return
-        self._thread.join(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        for lane in self._lanes:
+            lane.wait(deadline)
 
-    def _run(self) -> None:
-        while (item := self._backlog.get()) is not None:
-            try:
-                self._write(*item)
-            except ApiError as e:
-                if e.code != 404:  # the namespace went with the pod
-                    klog.error(e, "Server rejected event (will not retry!)", pod=item[0].full_name)
 
-    def _write(self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None) -> None:
+class _Lane:
+    """One event after the other. While `_busy`, what happens next is up to the answer, or the timer, that comes."""
+
+    def __init__(self, api: ApiServer, instance: str, closing: threading.Event) -> None:
+        self._api = api
+        self._instance = instance
+        self._closing = closing
+        self._backlog: deque[_Item] = deque()
+        self._series: dict[_Key, _Series] = {}
+        self._busy = False
+        self._pausing: tuple[threading.Timer, _Write] | None = None
+        self._free = threading.Condition()
+
+    @property
+    def series(self) -> int:
+        """How many are remembered."""
+        return len(self._series)
+
+    def add(self, item: _Item) -> bool:
+        """Queue an event; False when too many wait."""
+        with self._free:
+            if len(self._backlog) >= BACKLOG // LANES:
+                return False
+            self._backlog.append(item)
+            if self._busy:
+                return True
+            self._busy = True
+        self._go_on()
+        return True
+
+    def wait(self, deadline: float) -> None:
+        """Until everything is sent, or the deadline (monotonic). Pauses are over."""
+        pausing, self._pausing = self._pausing, None
+        if pausing is not None:
+            timer, write = pausing
+            timer.cancel()
+            self._send(write)
+        with self._free:
+            self._free.wait_for(lambda: not self._busy, max(0.0, deadline - time.monotonic()))
+
+    def _go_on(self) -> None:
+        """The next event that needs a request."""
+        while True:
+            with self._free:
+                if not self._backlog:
+                    self._busy = False
+                    self._free.notify_all()
+                    return
+                item = self._backlog.popleft()
+            write = self._next_write(item)
+            if write is not None:
+                self._send(write)
+                return
+
+    def _next_write(self, item: _Item) -> _Write | None:
+        """The request for an event; None where it is only counted."""
+        pod, _, event, related = item
         now = time.monotonic()
         key = (pod.uid, related.uid if related else "", *event[:3])
         self._forget_old(now)
         series = self._series.get(key)
-        if series is not None:
-            series.count += 1
-            series.last_s = now
-            if series.count > 2 and now - series.written_s < REFRESH_S:
-                return
-            series.written_s = now
-            if self._counted(series):
-                return
-        body = new_event(pod, controller, self._instance, event, related)
-        self._patiently(lambda: self._api.post(_EVENTS.format(body["metadata"]["namespace"]), body))
-        self._series[key] = _Series(body["metadata"]["name"], body["metadata"]["namespace"], 1, now, now)
-
-    def _counted(self, series: _Series) -> bool:
-        """Write a series' count; False when its event is gone (the API server keeps events for an hour)."""
+        if series is None:
+            return self._new(item, key, now)
+        series.count += 1
+        series.last_s = now
+        if series.count > 2 and now - series.written_s < REFRESH_S:
+            return None
+        series.written_s = now
         patch: Json = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
-        try:
-            path = f"{_EVENTS.format(series.namespace)}/{series.name}"
-            self._patiently(lambda: self._api.patch(path, patch, MERGE_PATCH))
-        except ApiError as e:
-            if e.code != 404:
-                raise
-            return False
-        return True
+        path = f"{_EVENTS.format(series.namespace)}/{series.name}"
 
-    def _patiently(self, write: Callable[[], object]) -> None:
-        """Write, again and again while nobody answers. An answer that was lost may leave an event twice."""
-        pause = PAUSE_S[0]
-        for tries_left in reversed(range(TRIES)):
-            try:
-                write()
+        def written_anew() -> bool:  # the API server keeps events for an hour
+            self._send(self._new(item, key, now))
+            return True
+
+        return _Write(item, "PATCH", path, patch, lambda: None, written_anew)
+
+    def _new(self, item: _Item, key: _Key, now: float) -> _Write:
+        pod, controller, event, related = item
+        body = new_event(pod, controller, self._instance, event, related)
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+
+        def remember() -> None:
+            self._series[key] = _Series(name, namespace, 1, now, now)
+
+        return _Write(item, "POST", _EVENTS.format(namespace), body, remember, lambda: False)
+
+    def _send(self, write: _Write) -> None:
+        kind = MERGE_PATCH if write.method == "PATCH" else "application/json"
+        self._api.send(write.method, write.path, write.body, lambda error: self._answered(write, error), kind)
+
+    def _answered(self, write: _Write, error: ApiError | None) -> None:
+        if error is None:
+            write.done()
+        elif error.code == 0 and write.tries_left > 1 and not self._closing.is_set():
+            self._again(write)
+            return
+        elif error.code == 404:  # the namespace went with the pod, or the event
+            if write.absent():
                 return
-            except ApiError as e:
-                if e.code != 0 or not tries_left or self._closing.wait(pause * random.uniform(1, 2)):
-                    raise
-            pause = min(pause * 2, PAUSE_S[1])
+        else:
+            klog.error(error, "Server rejected event (will not retry!)", pod=write.item[0].full_name)
+            if error.code == 0 and self._closing.is_set():
+                self._backlog.clear()
+        self._go_on()
+
+    def _again(self, write: _Write) -> None:
+        """After a pause, while nobody answers. An answer that was lost may leave an event twice."""
+        write.tries_left -= 1
+        write.pause_s = min(write.pause_s * 2, PAUSE_S[1]) or PAUSE_S[0]
+        timer = threading.Timer(write.pause_s * random.uniform(1, 2), self._pause_over)
+        timer.daemon = True
+        self._pausing = timer, write
+        timer.start()
+
+    def _pause_over(self) -> None:
+        pausing, self._pausing = self._pausing, None
+        if pausing is not None:
+            self._send(pausing[1])
 
     def _forget_old(self, now: float) -> None:
         """Ended series, oldest first: the dictionary is in order of creation, and nearly of age."""
         for key in list(islice(self._series, _LOOKED_AT)):
-            if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES:
+            if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
                 del self._series[key]

@@ -1,7 +1,7 @@
 """Requests to the API server: JSON in, bytes out, its errors as `ApiError`.
 
 Owns: the connection pool, time-outs, the error envelope, waiting where the server asks for it (Retry-After). Does not
-own: any other retry; each caller knows what may be repeated.
+own: any other retry, as each caller knows what may be repeated; the connections of `send` (`wire`).
 """
 
 from __future__ import annotations
@@ -9,21 +9,29 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
+import msgspec
 
+from scheduler.kube.answers import Answer
 from scheduler.kube.credentials import Credentials
+from scheduler.kube.wire import Wire
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
+USER_AGENT: Final = "herodotus-scheduler"
 NOT_DONE: Final = (429, 503)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
 
 Json = dict[str, Any]
+Done = Callable[["ApiError | None"], None]
 
 
 class ApiError(Exception):
@@ -46,14 +54,19 @@ class ApiServer:
         self.url = credentials.url
         self._closed = threading.Event()
         self._headers = credentials.headers
+        parts = urlsplit(credentials.url)
+        self._host, self._prefix = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self._client = httpx.Client(
             base_url=credentials.url,
             verify=credentials.tls if credentials.tls is not None else True,
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-            headers={"User-Agent": "herodotus-scheduler", "Accept": "application/json"},
+            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
             transport=transport,
         )
+        direct = transport is None and not _by_proxy(credentials.url)
+        self._wire = Wire(credentials.url, credentials.tls) if direct else None
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="aside")  # starts no thread before it is needed
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """The body of a GET."""
@@ -76,6 +89,30 @@ class ApiServer:
         """Delete. `body`: DeleteOptions."""
         return self._send("DELETE", path, body)
 
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        done: Done,
+        content_type: str = "application/json",
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """The same without waiting: `done` is told in another thread, None where it was done, and must not wait.
+
+        What the server puts off (429, 503) is not repeated.
+        """
+        if self._wire is None:
+            try:
+                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s)
+            except RuntimeError:
+                done(_closed_error())
+            return
+        if timeout_s < TIMEOUT_S:
+            path = f"{path}?timeout={timeout_s:g}s"
+        data = self._encoded(method, path, body, content_type)
+        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)))
+
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
         """A GET whose body is read as it comes, in pieces of any size."""
@@ -95,11 +132,33 @@ class ApiServer:
         """Close every connection; requests under way fail, and later ones are not answered."""
         self._closed.set()
         self._client.close()
+        self._aside.shutdown(wait=False, cancel_futures=True)
+        if self._wire is not None:
+            self._wire.close()
 
     def _check_open(self) -> None:
         """Threads that are still about when the process ends get an ApiError as from any dead server."""
         if self._client.is_closed:
-            raise ApiError(0, "NoAnswer", "the connection is closed")
+            raise _closed_error()
+
+    def _encoded(self, method: str, path: str, body: Json, content_type: str) -> bytes:
+        """A request's bytes."""
+        content = msgspec.json.encode(body)
+        given = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
+        head = (
+            f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
+            f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(content)}\r\n{given}\r\n"
+        )
+        return head.encode("latin-1") + content
+
+    def _send_aside(self, method: str, path: str, body: Json, done: Done, content_type: str, timeout_s: float) -> None:
+        params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
+        try:
+            self._send(method, path, body, params=params, content_type=content_type, timeout_s=timeout_s)
+        except ApiError as e:
+            done(e)
+        else:
+            done(None)
 
     def _send(
         self,
@@ -149,16 +208,35 @@ def _said(e: httpx.HTTPError) -> str:
     return str(e) or type(e).__name__
 
 
+def _closed_error() -> ApiError:
+    return ApiError(0, "NoAnswer", "the connection is closed")
+
+
+def _by_proxy(url: str) -> bool:
+    """Whether HTTPS_PROXY and the like lead to this server; the client knows how to use them."""
+    parts = urlsplit(url)
+    proxies = getproxies()
+    return ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname or "")
+
+
+def _error_of(answer: Answer | OSError) -> ApiError | None:
+    if isinstance(answer, OSError):
+        return ApiError(0, "NoAnswer", str(answer) or type(answer).__name__)
+    if answer.status < 400:
+        return None
+    return _refusal(answer.status, answer.reason, answer.body, answer.headers.get("retry-after", ""))
+
+
 def _error(response: httpx.Response) -> ApiError:
+    after = response.headers.get("Retry-After", "")
+    return _refusal(response.status_code, response.reason_phrase, response.content, after)
+
+
+def _refusal(code: int, phrase: str, body: bytes, retry_after: str) -> ApiError:
     try:
-        status = json.loads(response.content)
+        status = json.loads(body)
         message, reason = status.get("message", ""), status.get("reason", "")
     except (ValueError, AttributeError):
-        message, reason = response.text[:200], ""
-    after = response.headers.get("Retry-After", "")
-    return ApiError(
-        response.status_code,
-        reason,
-        message or f"{response.status_code} {response.reason_phrase}",
-        float(after) if after.isdigit() else None,
-    )
+        message, reason = body.decode(errors="replace")[:200], ""
+    after_s = float(retry_after) if retry_after.isdigit() else None
+    return ApiError(code, reason, message or f"{code} {phrase}", after_s)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.http import MERGE_PATCH, TIMEOUT_S, ApiError, ApiServer, Json
+from scheduler.kube.http import MERGE_PATCH, TIMEOUT_S, ApiError, ApiServer, Done, Json
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.types import Object, Pod
@@ -29,26 +29,41 @@ def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) 
     pod is read back, patiently: the request may have been carried out, or be under way until the server ends it too,
     and whoever takes it for failed gives the pod's room to the next one.
     """
-    meta = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    body: Json = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": meta,
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-    path = _path(pod)
     ends = time.monotonic() + timeout_s
     try:
-        api.post(f"{path}/binding", body, timeout_s)
+        api.post(f"{_path(pod)}/binding", _binding(pod, node), timeout_s)
     except ApiError as e:
-        if 0 < e.code < 500 and e.code != 409:
-            raise
+        settle_binding(api, pod, node, e, ends)
+
+
+def send_binding(api: ApiServer, pod: PodInfo, node: str, timeout_s: float, done: Done) -> None:
+    """Bind without waiting. `done` is told in another thread: None, or an error for `settle_binding`."""
+    api.send("POST", f"{_path(pod)}/binding", _binding(pod, node), done, timeout_s=timeout_s)
+
+
+def settle_binding(api: ApiServer, pod: PodInfo, node: str, error: ApiError, ends: float) -> None:
+    """Find out whether a binding that ended so is one all the same. Raises the error when the pod is not bound.
+
+    `ends`: when the server gives the request up at the latest, monotonic.
+    """
+    if 0 < error.code < 500 and error.code != 409:
+        raise error
+    path = _path(pod)
+    now = _read_back(api, path)
+    if error.code == 0 and now.metadata.uid == pod.uid and not now.spec.node_name:
+        time.sleep(max(0.0, ends - time.monotonic()))
         now = _read_back(api, path)
-        if e.code == 0 and now.metadata.uid == pod.uid and not now.spec.node_name:
-            time.sleep(max(0.0, ends - time.monotonic()))
-            now = _read_back(api, path)
-        if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
-            raise
+    if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
+        raise error
+
+
+def _binding(pod: PodInfo, node: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
 
 
 def _read_back(api: ApiServer, path: str) -> Pod:

@@ -49,7 +49,10 @@ class Cluster(ApiHandle):
         self.asked = threading.Event()
         self._spool = spool
 
-    def bind(self, pod: PodInfo, node: str) -> None:
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        threading.Thread(target=lambda: done(self._bind(pod, node))).start()
+
+    def _bind(self, pod: PodInfo, node: str) -> str | None:
         decided = [d for d in spools.of(Decision, self._spool) if d.key.pod_uid == pod.uid]
         names = spools.table(self._spool).names
         self.recorded_before.append(bool(decided) and names[decided[-1].chosen or 0] == node)
@@ -58,8 +61,9 @@ class Cluster(ApiHandle):
         if self.hold is not None:
             assert self.hold.wait(60)
         if failure is not None:
-            raise failure
+            return str(failure)
         self.bound.append((pod.uid, node))
+        return None
 
 
 class Writes:

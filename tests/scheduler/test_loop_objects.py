@@ -50,8 +50,9 @@ class Bindings(Cluster):
         self.wrote.append((claim.metadata.name, node))
         return 1
 
-    def bind(self, pod: Any, node: str) -> None:
+    def bind(self, pod: Any, node: str, done: Callable[[str | None], None]) -> None:
         self.bound.append(pod.name)
+        done(None)
 
 
 class World:

@@ -18,7 +18,7 @@ from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
 from scheduler.formulas.inputs import Inputs, Number
 from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
-from scheduler.framework.runtime import Framework, message_of
+from scheduler.framework.runtime import Deferring, Framework, message_of
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
 from scheduler.plugins import IN_TREE
@@ -300,7 +300,7 @@ def bound_by(*extenders: FakeExtender) -> str:
     failure = ready.run_bind(result.state, pod, "a")
     if failure is None:
         return "extender"
-    return "plugins" if failure.plugin == "DefaultBinder" else message_of(failure.verdict)
+    return "plugins" if isinstance(failure, Deferring) else message_of(failure.verdict)
 
 
 def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import httpx
@@ -222,25 +223,33 @@ class TestSeries:
         assert time.monotonic() - began < 2
 
     def test_only_so_many_series_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scheduler.kube.events.LANES", 1)
         monkeypatch.setattr("scheduler.kube.events.SERIES", 3)
         sender = EventSender(api_of(Script(OK)), "me")
         for number in range(50):
             sender.send(make_pod(f"p{number}", "shop").info(), "s", self.FAILED)
         sender.close()
-        assert len(sender._series) == 3
+        assert sender.series == 3
 
     @pytest.mark.parametrize("answer", [status(404), status(403), status(500)], ids=repr)
     def test_one_that_is_refused_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
         assert len(self.sent(self.FAILED, writes.scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
     def test_too_many_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scheduler.kube.events.LANES", 1)
         monkeypatch.setattr("scheduler.kube.events.BACKLOG", 1)
-        monkeypatch.setattr(EventSender, "_run", lambda self: None)
-        sender = EventSender(api_of(Script(OK)), "me")
-        for _ in range(3):
+        answered = threading.Event()
+
+        def slow(_: httpx.Request) -> httpx.Response:
+            answered.wait(10)
+            return OK
+
+        sender = EventSender(api_of(Script(slow)), "me")
+        for _ in range(4):  # one is under way, one waits
             sender.send(POD, "s", self.FAILED)
         assert sender.dropped == 2
-        sender.close(timeout_s=0.01)
+        answered.set()
+        sender.close()
 
 
 class TestWrites:
@@ -361,7 +370,7 @@ def test_once_another_may_lead_nothing_is_sent() -> None:
     said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False)
     high = make_pod("high").info()
     for write in (
-        lambda: said.bind(POD, "n"),
+        lambda: said.bind(POD, "n", pytest.fail),
         lambda: said.evict(POD, high, "n"),
         lambda: said.bind_volume(volume("v"), claim("c"), by_controller=True),
         lambda: said.select_node(claim("c"), "n"),

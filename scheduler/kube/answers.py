@@ -1,0 +1,125 @@
+"""HTTP/1.1 answers as they come in, in pieces of any size.
+
+Owns: where an answer ends (its length, chunks, or the end of the connection). Does not own: connections (`wire`), what
+an answer means (`http`). Source: RFC 9112, sections 4 to 7, as far as servers use it towards this client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_HEAD_BYTES: Final = 64 << 10  # an API server's is half a kilobyte
+MAX_BODY_BYTES: Final = 16 << 20  # the answer to a write is one object
+_CRLF: Final = b"\r\n"
+_END: Final = b"\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer. `headers`: names in lower case. `last`: the connection cannot be used again."""
+
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes
+    last: bool
+
+
+class NoAnswerError(OSError):
+    """What came is no answer, or ended too early."""
+
+
+class Reader:
+    """Takes in what comes on one connection, and gives out whole answers."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._head: tuple[int, str, dict[str, str], int] | None = None  # status, reason, headers, where the body begins
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of an answer has come yet."""
+        return not self._buffer
+
+    def feed(self, piece: bytes) -> Answer | None:
+        """The answer, when it is whole with this piece. NoAnswerError where it is none."""
+        self._buffer += piece
+        while self._head is None:
+            end = self._buffer.find(_END)
+            if end < 0:
+                if len(self._buffer) > MAX_HEAD_BYTES:
+                    raise NoAnswerError("the answer's head has no end")
+                return None
+            status, reason, headers = _head(bytes(self._buffer[:end]))
+            if status < 200:  # on the way to the answer
+                del self._buffer[: end + len(_END)]
+                continue
+            self._head = status, reason, headers, end + len(_END)
+        if len(self._buffer) > MAX_BODY_BYTES:
+            raise NoAnswerError("the answer is too long")
+        body = self._body(self._head[2], self._head[3])
+        return None if body is None else self._whole(body)
+
+    def ended(self) -> Answer:
+        """The answer that the connection's end makes whole. NoAnswerError where it does not."""
+        if self._head is None or "content-length" in self._head[2] or _chunked(self._head[2]):
+            raise NoAnswerError("the server closed the connection without an answer")
+        return self._whole(bytes(self._buffer[self._head[3] :]), last=True)
+
+    def _body(self, headers: dict[str, str], start: int) -> bytes | None:
+        if _chunked(headers):
+            return _unchunked(self._buffer, start)
+        length = headers.get("content-length")
+        if length is None:
+            return b"" if self._head is not None and self._head[0] in (204, 304) else None
+        end = start + _number(length, 10)
+        return bytes(self._buffer[start:end]) if len(self._buffer) >= end else None
+
+    def _whole(self, body: bytes, *, last: bool = False) -> Answer:
+        assert self._head is not None
+        status, reason, headers, _ = self._head
+        self._buffer.clear()  # nothing was asked beyond it
+        self._head = None
+        return Answer(status, reason, headers, body, last or headers.get("connection", "").lower() == "close")
+
+
+def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    status, _, reason = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or len(status) != 3 or not (status.isascii() and status.isdecimal()):
+        raise NoAnswerError(f"not an HTTP answer: {first[:80]!r}")
+    pairs = (line.partition(":") for line in lines)
+    return int(status), reason, {name.lower(): value.strip() for name, _, value in pairs}
+
+
+def _chunked(headers: dict[str, str]) -> bool:
+    return headers.get("transfer-encoding", "").lower() == "chunked"
+
+
+def _unchunked(buffer: bytearray, at: int) -> bytes | None:
+    """The chunks from `at` on, joined; None when the last one is not there yet. Trailers are not used by anyone."""
+    parts: list[bytes] = []
+    while True:
+        line = buffer.find(_CRLF, at)
+        if line < 0:
+            return None
+        length = _number(bytes(buffer[at:line]).partition(b";")[0].decode("latin-1"), 16)
+        at = line + len(_CRLF)
+        if length == 0:
+            return b"".join(parts) if buffer.find(_CRLF, at) >= 0 else None
+        if len(buffer) < at + length + len(_CRLF):
+            return None
+        parts.append(bytes(buffer[at : at + length]))
+        at += length + len(_CRLF)
+
+
+def _number(text: str, base: int) -> int:
+    try:
+        number = int(text, base)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise NoAnswerError(f"not a length: {text[:80]!r}")
+    return number

@@ -1,0 +1,288 @@
+"""Requests whose answers nobody waits for: kept connections to one server, and the one thread that serves them all.
+
+Owns: the connections, their TLS handshakes, time-outs. Does not own: what is asked and what an answer means (`http`),
+repeating: a request that was sent is never sent again here, as it may have been carried out.
+
+Invariant: each request ends once, by its answer or by an OSError, within its time-out (and the thread's turn).
+
+One thread, because threads that each wait for an answer cost more in handing over the interpreter's lock than the
+requests themselves; not an HTTP library, because the ones there are cost ten times the rest of a binding.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from scheduler import klog
+from scheduler.kube.answers import Answer, Reader
+
+CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
+OPENING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond
+WAITING_SHARE: Final = 0.3  # of its time-out that a request may wait for a connection: it must end in time all the same
+LOOK_EVERY_S: Final = 0.1  # at time-outs
+READ_BYTES: Final = 64 << 10
+
+Done = Callable[[Answer | OSError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`data`: head and body. `done`: told in the wire's thread, must not wait. Times are monotonic."""
+
+    data: bytes
+    done: Done
+    leaves_by: float
+    ends_by: float
+
+
+class Wire:
+    """Connections to one server. Thread-safe."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
+        """Makes no connection yet."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._tls = tls
+        self._host = parts.hostname
+        self._port = parts.port or (80 if tls is None else 443)
+        self._waiting: deque[Request] = deque()
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self._selector = selectors.DefaultSelector()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._asleep = False
+        self._closed = False
+        self._looked = 0.0
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def send(self, data: bytes, timeout_s: float, done: Done) -> None:
+        """Send it when a connection is free, without waiting for that."""
+        now = time.monotonic()
+        self._waiting.append(Request(data, done, now + timeout_s * WAITING_SHARE, now + timeout_s))
+        if self._closed:
+            self._refuse_waiting()
+        elif self._thread is None:
+            self._start()
+        elif self._asleep:
+            self._asleep = False
+            self._ring()
+
+    def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        self._closed = True
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            self._ring()
+            thread.join()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._selector.register(self._bell, selectors.EVENT_READ)
+                self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
+                self._thread.start()
+
+    def _refuse_waiting(self) -> None:
+        while True:
+            try:
+                request = self._waiting.popleft()
+            except IndexError:
+                return
+            _tell(request, OSError("the connection is closed"))
+
+    def _ring(self) -> None:
+        os.eventfd_write(self._bell, 1)
+
+    # --- in the wire's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._asleep = True
+            wait_s = 0.0 if self._waiting and self._idle else LOOK_EVERY_S if self._waiting or self._busy else None
+            ready = self._selector.select(wait_s)
+            self._asleep = False
+            for key, _ in ready:
+                if key.data is None:
+                    os.eventfd_read(self._bell)
+                else:
+                    self._serve(key.data)
+            now = time.monotonic()
+            self._give_out(now)
+            if now - self._looked >= LOOK_EVERY_S:
+                self._look(now)
+        for connection in [*self._all]:
+            self._drop(connection, OSError("the connection is closed"))
+        self._refuse_waiting()
+
+    @property
+    def _busy(self) -> bool:
+        return len(self._all) > len(self._idle)
+
+    def _serve(self, connection: _Connection) -> None:
+        """Something can be read from, or written to, a connection."""
+        try:
+            answer = connection.go_on()
+        except OSError as e:
+            self._drop(connection, e)
+            return
+        self._watch(connection)
+        if answer is None:
+            if connection.free and connection not in self._idle:
+                self._idle.append(connection)  # it was being made until now
+            return
+        request, connection.request = connection.request, None
+        if answer.last:
+            self._drop(connection, OSError("closed"))
+        else:
+            self._idle.append(connection)
+        if request is not None:
+            _tell(request, answer)
+
+    def _give_out(self, now: float) -> None:
+        """Waiting requests to free connections; new connections where there are not enough."""
+        while self._waiting and self._idle:
+            request = self._waiting.popleft()
+            if request.leaves_by < now:
+                _tell(request, TimeoutError("no connection was free in time"))
+                continue
+            connection = self._idle.pop()
+            connection.request = request
+            try:
+                connection.send(request.data)
+            except OSError as e:
+                self._drop(connection, e)
+                continue
+            self._watch(connection)
+        making = sum(connection.making for connection in self._all) if self._waiting else 0
+        while self._waiting and making < min(OPENING, len(self._waiting)) and len(self._all) < CONNECTIONS:
+            making += 1
+            try:
+                connection = _Connection(self._host, self._port, self._tls, self._waiting[0].ends_by)
+            except OSError as e:
+                _tell(self._waiting.popleft(), e)
+                continue
+            self._all.add(connection)
+            self._selector.register(connection.socket, connection.wants, connection)
+
+    def _look(self, now: float) -> None:
+        """End what took too long."""
+        self._looked = now
+        for connection in [*self._all]:
+            ends_by = connection.made_by if connection.request is None else connection.request.ends_by
+            if (connection.making or connection.request is not None) and ends_by < now:
+                self._drop(connection, TimeoutError("timed out"))
+        while self._waiting and self._waiting[0].leaves_by < now:
+            _tell(self._waiting.popleft(), TimeoutError("no connection was free in time"))
+
+    def _watch(self, connection: _Connection) -> None:
+        if self._selector.get_key(connection.socket).events != connection.wants:
+            self._selector.modify(connection.socket, connection.wants, connection)
+
+    def _drop(self, connection: _Connection, error: OSError) -> None:
+        """Close a connection. What it was asked fails; where it could not even be made, so does who waits first."""
+        self._all.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        request = connection.request
+        if request is None and connection.making and self._waiting:
+            request = self._waiting.popleft()
+        if request is not None:
+            _tell(request, error)
+
+
+class _Connection:
+    """connecting -> shaking hands (TLS) -> free <-> busy. Never blocks; OSError ends it."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, made_by: float) -> None:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        self.request: Request | None = None
+        self.making = True
+        self.made_by = made_by
+        self.wants = selectors.EVENT_WRITE
+        self._unsent = memoryview(b"")
+        self._reader = Reader()
+        self.socket: socket.socket = socket.socket(family, kind, protocol)
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.connect_ex(address)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host, do_handshake_on_connect=False)
+
+    @property
+    def free(self) -> bool:
+        """Whether it can be given a request."""
+        return not self.making and self.request is None
+
+    def send(self, data: bytes) -> None:
+        """Begin a request."""
+        self._unsent = memoryview(data)
+        self._write()
+
+    def go_on(self) -> Answer | None:
+        """What can be done now; the answer when it is whole."""
+        if self.making:
+            self._make()
+            return None
+        if self._unsent:
+            self._write()
+        return self._read()
+
+    def _make(self) -> None:
+        error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, os.strerror(error))
+        if isinstance(self.socket, ssl.SSLSocket) and not self._shaken(self.socket):
+            return
+        self.making, self.wants = False, selectors.EVENT_READ
+
+    def _shaken(self, secure: ssl.SSLSocket) -> bool:
+        try:
+            secure.do_handshake()
+        except ssl.SSLWantReadError:
+            self.wants = selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            self.wants = selectors.EVENT_WRITE
+        else:
+            return True
+        return False
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.socket.send(self._unsent) :]
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            pass
+        self.wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+
+    def _read(self) -> Answer | None:
+        while True:
+            try:
+                piece = self.socket.recv(READ_BYTES)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return None
+            if self.request is None:
+                raise OSError("the server closed an idle connection")
+            answer = self._reader.feed(piece) if piece else self._reader.ended()
+            if answer is not None:
+                return answer
+
+
+def _tell(request: Request, answer: Answer | OSError) -> None:
+    try:
+        request.done(answer)
+    except Exception as e:  # the thread serves everybody else too
+        klog.error(e, "What should follow an answer failed")

@@ -1,0 +1,230 @@
+"""Requests that nobody waits for, on loopback connections: each ends once, whatever the server does."""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from scheduler.kube import wire
+from scheduler.kube.answers import Reader
+from scheduler.kube.credentials import Credentials
+from scheduler.kube.http import ApiError, ApiServer
+from tests.processes import eventually
+
+OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Server:
+    """Reads requests; what `answer` says of each is sent back, None closes the connection."""
+
+    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        self.requests: list[bytes] = []
+        self.connections: list[socket.socket] = []
+        self._answer = answer
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for each in (self._listening, *self.connections):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                self.connections.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            while (request := _whole_request(connection)) is not None:
+                self.requests.append(request)
+                answer = self._answer(request)
+                if answer is None:
+                    connection.shutdown(socket.SHUT_RDWR)
+                    return
+                connection.sendall(answer)
+
+
+def _whole_request(connection: socket.socket) -> bytes | None:
+    """Head and body."""
+    data = connection.recv(65536)
+    reader, piece = Reader(), b"HTTP/1.1 200 request\r\n" + data.partition(b"\r\n")[2]
+    while data and reader.feed(piece) is None:
+        piece = connection.recv(65536)
+        data = data + piece if piece else b""
+    return data or None
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[[Callable[[bytes], bytes | None]], tuple[Server, ApiServer]]]:
+    opened: list[Any] = []
+
+    def start(answer: Callable[[bytes], bytes | None]) -> tuple[Server, ApiServer]:
+        server = Server(answer)
+        api = ApiServer(Credentials(f"{server.url}/cluster", None, lambda: {"Authorization": "Bearer t"}))
+        opened.extend([api, server])
+        return server, api
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+Told = queue.SimpleQueue[ApiError | None]
+
+
+def held_until(event: threading.Event) -> Callable[[bytes], None]:
+    def answer(_: bytes) -> None:
+        event.wait(10)
+
+    return answer
+
+
+def send(api: ApiServer, number: int, told: Told, timeout_s: float = 10.0) -> None:
+    api.send("POST", f"/p/{number}", {"number": number}, told.put, timeout_s=timeout_s)
+
+
+def test_a_request_to_the_letter(serving: Any) -> None:
+    server, api = serving(lambda _: OK)
+    told: Told = queue.SimpleQueue()
+    api.send("PATCH", "/p", {"a": "é"}, told.put, "application/merge-patch+json", timeout_s=1.5)
+    assert told.get(timeout=5) is None
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    assert head.decode().split("\r\n") == [
+        "PATCH /cluster/p?timeout=1.5s HTTP/1.1",
+        f"Host: {server.url.removeprefix('http://')}",
+        "User-Agent: herodotus-scheduler",
+        "Accept: application/json",
+        "Content-Type: application/merge-patch+json",
+        "Content-Length: 10",
+        "Authorization: Bearer t",
+    ]
+    assert json.loads(body) == {"a": "é"}
+
+
+def test_connections_are_kept_and_never_too_many(serving: Any) -> None:
+    server, api = serving(lambda _: OK)
+    told: Told = queue.SimpleQueue()
+    for number in range(500):
+        send(api, number, told)
+    assert [told.get(timeout=5) for _ in range(500)] == [None] * 500
+    assert len({json.loads(r.partition(b"\r\n\r\n")[2])["number"] for r in server.requests}) == 500
+    assert len(server.connections) <= wire.CONNECTIONS
+
+
+def test_a_large_request_leaves_in_pieces(serving: Any) -> None:
+    server, api = serving(lambda _: OK)
+    told: Told = queue.SimpleQueue()
+    api.send("PATCH", "/p", {"m": "x" * (4 << 20)}, told.put)
+    assert told.get(timeout=20) is None
+    assert len(server.requests[0]) > 4 << 20
+
+
+def test_a_refusal_is_the_servers_words(serving: Any) -> None:
+    body = json.dumps({"message": "no such pod", "reason": "NotFound"}).encode()
+    _, api = serving(
+        lambda _: b"HTTP/1.1 404 Not Found\r\nRetry-After: 3\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
+    told: Told = queue.SimpleQueue()
+    send(api, 0, told)
+    error = told.get(timeout=5)
+    assert error is not None
+    assert (error.code, error.reason, str(error), error.retry_after_s) == (404, "NotFound", "no such pod", 3.0)
+
+
+def test_a_connection_that_ends_without_an_answer_fails_its_request_alone_and_it_is_not_sent_again(
+    serving: Any,
+) -> None:
+    server, api = serving(lambda request: None if b"/p/1 " in request else OK)
+    told: Told = queue.SimpleQueue()
+    codes = []
+    for number in range(3):
+        send(api, number, told)
+        error = told.get(timeout=5)
+        codes.append(None if error is None else error.code)
+    assert codes == [None, 0, None]
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_went_while_nothing_was_asked_is_connected_to_anew(serving: Any) -> None:
+    server, api = serving(lambda _: OK)
+    told: Told = queue.SimpleQueue()
+    send(api, 0, told)
+    assert told.get(timeout=5) is None
+    server.connections[0].shutdown(socket.SHUT_RDWR)
+    eventually(lambda: not api._wire._all, "the end to be seen")  # type: ignore[union-attr]
+    send(api, 1, told)
+    assert told.get(timeout=5) is None
+
+
+def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> None:
+    silent = threading.Event()
+    _, api = serving(held_until(silent))
+    told: Told = queue.SimpleQueue()
+    began = time.monotonic()
+    for number in range(wire.CONNECTIONS + 1):  # the last one never leaves
+        send(api, number, told, timeout_s=0.5)
+    errors = [told.get(timeout=5) for _ in range(wire.CONNECTIONS + 1)]
+    assert {e.code for e in errors if e is not None} == {0}
+    assert time.monotonic() - began < 4
+    silent.set()
+
+
+def test_where_nobody_listens_every_request_is_told_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    api = ApiServer(Credentials(url, None, dict))
+    told: Told = queue.SimpleQueue()
+    for number in range(10):
+        send(api, number, told)
+    errors = [told.get(timeout=5) for _ in range(10)]
+    assert {str(e) for e in errors} == {"[Errno 111] Connection refused"}
+    api.close()
+
+
+def test_closing_ends_what_is_under_way_and_later_requests_at_once(serving: Any) -> None:
+    silent = threading.Event()
+    server, api = serving(held_until(silent))
+    told: Told = queue.SimpleQueue()
+    send(api, 0, told)
+    eventually(lambda: len(server.requests) == 1, "the request to be read")
+    api.close()
+    send(api, 1, told)
+    assert [str(told.get(timeout=5)) for _ in range(2)] == ["the connection is closed"] * 2
+    silent.set()
+
+
+def test_what_follows_an_answer_may_fail(serving: Any) -> None:
+    _, api = serving(lambda _: OK)
+    told: Told = queue.SimpleQueue()
+
+    def fails(_: ApiError | None) -> None:
+        raise RuntimeError("on purpose")
+
+    api.send("POST", "/p", {}, fails)
+    send(api, 1, told)
+    assert told.get(timeout=5) is None
+
+
+def test_where_a_proxy_is_set_the_way_is_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    through = ApiServer(Credentials("http://api.example:1", None, dict))
+    assert through._wire is None
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    direct = ApiServer(Credentials("http://127.0.0.1:1", None, dict))
+    assert isinstance(direct._wire, wire.Wire)
+    for api in (through, direct):
+        api.close()
