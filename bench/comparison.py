@@ -74,6 +74,7 @@ def compare(binaries: Path, directory: Path, workload: Workload, size: Size, rou
         ANCHOR: lambda kubeconfig, folder: KubeScheduler(binaries / ANCHOR, kubeconfig, folder),
         "herodotus": lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=True),
         "herodotus, spool only": lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False),
+        "herodotus, no record": lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False, records=False),
     }
     figures: dict[str, list[Figures]] = {name: [] for name in contenders}
     for number in range(rounds):

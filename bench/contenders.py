@@ -93,13 +93,10 @@ class KubeScheduler(Contender):
 
 
 class Herodotus(Contender):
-    """Ours, delivering to a decisions service of its own on SQLite; or, without, keeping its records in the spool.
+    """Ours, delivering to a decisions service of its own on SQLite; or keeping its records in the spool; or none."""
 
-    There is no third way: nothing switches recording off.
-    """
-
-    def __init__(self, kubeconfig: Path, directory: Path, *, delivers: bool) -> None:
-        self.name = "herodotus" if delivers else "herodotus, spool only"
+    def __init__(self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True) -> None:
+        self.name = "herodotus" if delivers else "herodotus, spool only" if records else "herodotus, no record"
         self.port = free_port()
         self._service = _Service(directory) if delivers else None
         config = _configuration(directory)
@@ -107,7 +104,7 @@ class Herodotus(Contender):
             *("scheduler", "run", "--kubeconfig", str(kubeconfig), "--config", str(config)),
             *("--spool", str(directory / "spool"), "--secure-port", str(self.port), "--bind-address", "127.0.0.1"),
             *("--authorization-always-allow-paths", "/metrics", "--v", "2"),
-            *(("--endpoint", self._service.url) if self._service else ()),
+            *(("--endpoint", self._service.url) if self._service else () if records else ("--no-record",)),
         )
         self.process = Process("herodotus", command, directory / "herodotus.log")
 

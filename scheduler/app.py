@@ -92,6 +92,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if not arguments.dry_run_binding:
             raise RefusedError("--schedulers goes with --dry-run-binding: pods of others are looked at, never bound")
         config = for_pods_of(arguments.schedulers, config)
+    if arguments.endpoint and not arguments.record:
+        raise RefusedError("--no-record leaves nothing to deliver to --endpoint: give one of them")
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
@@ -110,6 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
             registry=arguments.registry,
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
+            record=arguments.record,
         ),
     )
 
@@ -343,6 +346,12 @@ def _run_options(command: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="wins over the configuration's leaderElection.leaderElect",
+    )
+    behaviour.add_argument(
+        "--record",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="switched off, nothing is kept of any decision: only to see what recording costs",
     )
     behaviour.add_argument(
         "--replace-default-scheduler",

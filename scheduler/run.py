@@ -39,6 +39,7 @@ from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
 from scheduler.process import RefusedError
 from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.off import NoRecorder
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.copies import Copies
@@ -48,6 +49,7 @@ from scheduler.reviews.reviewer import Reviewer
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
 from scheduler.shared import Shared
+from scheduler.version import __version__
 from scheduler.vitals import Vitals
 from scheduler.writes import ApiWrites, NoWrites
 
@@ -71,6 +73,7 @@ class RunSettings:
     registry: Registry  # the plugins that profiles may name
     preemption: bool
     dry_run_binding: bool
+    record: bool
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
@@ -102,8 +105,12 @@ def run(config: Configuration, settings: RunSettings) -> int:
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)
-        recorder = vitals.recorder = process.open_recorder(
-            settings.spool, settings.spool_limit_bytes, cluster, identity, _marks(settings, absent)
+        recorder = vitals.recorder = (
+            process.open_recorder(
+                settings.spool, settings.spool_limit_bytes, cluster, identity, _marks(settings, absent)
+            )
+            if settings.record
+            else NoRecorder(__version__)
         )
         if settings.endpoint:
             logging = ("--v", str(settings.verbosity), "--logging-format", settings.logging_format)

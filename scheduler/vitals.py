@@ -115,6 +115,7 @@ class Vitals(Collector, Generic[M]):
         """Records, spool and shipper, when somebody scrapes."""
         recorder, progress = self.recorder, Progress.read(self.spool)
         if recorder is not None:
+            yield GaugeMetricFamily("herodotus_recording", "0 with --no-record.", int(bool(recorder.incarnation)))
             yield CounterMetricFamily("herodotus_records", "Records written to the spool.", recorder.recorded)
             yield CounterMetricFamily("herodotus_records_dropped", "Records that found no room.", recorder.dropped)
             yield CounterMetricFamily("herodotus_gap_records", "Records that say what was dropped.", recorder.gaps)

@@ -193,6 +193,10 @@ class TestRunRefuses:
         said = refused(capsys, "run", "--schedulers", "default-scheduler")
         assert said == "error: --schedulers goes with --dry-run-binding: pods of others are looked at, never bound"
 
+    def test_a_service_to_deliver_to_where_nothing_is_recorded(self, capsys: Captured) -> None:
+        said = refused(capsys, "run", "--no-record", "--endpoint", "http://127.0.0.1:1")
+        assert said == "error: --no-record leaves nothing to deliver to --endpoint: give one of them"
+
     def test_a_dry_run_with_the_stock_schedulers_lease_but_not_with_its_name(
         self, tmp_path: Path, capsys: Captured
     ) -> None:

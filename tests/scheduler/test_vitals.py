@@ -43,7 +43,7 @@ def leading(vitals: Vitals) -> Vitals:
     """The same, at work."""
     vitals.election = Election(True, 1.0)  # type: ignore[assignment]
     vitals.loop = SimpleNamespace(synced=True)  # type: ignore[assignment]
-    vitals.recorder = SimpleNamespace(spool_bytes=0, recorded=7, dropped=2, gaps=1)  # type: ignore[assignment]
+    vitals.recorder = SimpleNamespace(incarnation="i", spool_bytes=0, recorded=7, dropped=2, gaps=1)  # type: ignore[assignment]
     vitals.supervisor = SimpleNamespace(running=True, restarts=3)  # type: ignore[assignment]
     return vitals
 
@@ -116,6 +116,7 @@ def test_what_the_records_are_doing_is_a_metric(vitals: Vitals, tmp_path: Path) 
     registry.register(vitals)
     names = [s.name for family in vitals.collect() for s in family.samples]
     assert {name: registry.get_sample_value(name) for name in names} == {
+        "herodotus_recording": 1,
         "herodotus_records_total": 7,
         "herodotus_records_dropped_total": 2,
         "herodotus_gap_records_total": 1,

@@ -21,6 +21,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.plugins import IN_TREE
 from scheduler.recorder import build, ids
 from scheduler.recorder import spool as spool_module
+from scheduler.recorder.off import NoRecorder
 from scheduler.recorder.recorder import MARK, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
@@ -57,6 +58,15 @@ def test_a_decision_is_on_disk_when_it_is_returned(tmp_path: Path) -> None:
     made = decide(recorder, cluster())
     assert spools.of(Decision, tmp_path) == [made]
     assert (made.sequence, made.key.incarnation, made.marks) == (1, recorder.incarnation, ("mark",))
+
+
+def test_switched_off_nothing_is_kept_and_whose_decision_it_was_is_still_told() -> None:
+    recorder = NoRecorder("0")
+    made = decide(recorder, cluster())
+    outcome(recorder, made)
+    recorder.close()
+    assert (made.pod.name, made.key.pod_uid, made.scheduler.profile) == ("p", "uid-p", "test")
+    assert (recorder.recorded, recorder.dropped, recorder.mark(), recorder.spool_bytes) == (0, 0, {}, 0)
 
 
 def test_the_first_decision_brings_the_whole_table_and_later_ones_what_changed(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""No history: what stands in for the recorder where `--no-record` switches it off, to see what recording costs.
+
+Owns: nothing. Loud about it where it is made: nobody shall look for decisions that were never kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Final
+
+from herodotus_record.model import Code, Decision, Key, Reconstruction, Retry, SchedulerInfo, Source, Times, WokenBy
+from scheduler import klog
+from scheduler.columns import Snapshot
+from scheduler.cycle import CycleResult
+from scheduler.objects.pod import PodInfo
+from scheduler.recorder import build
+from scheduler.recorder.recorder import Recorder
+
+_NONE: Final = array("B")
+
+
+class NoRecorder(Recorder):
+    """Keeps nothing, numbers nothing, needs no spool. Its decisions only say whose they are."""
+
+    def __init__(self, version: str) -> None:
+        self.incarnation = ""
+        self.recorded = self.dropped = self.gaps = 0
+        self._version = version
+        klog.warning("Recording is switched off (--no-record): no decision of this process can be explained later")
+
+    @property
+    def spool_bytes(self) -> int:
+        """Nothing."""
+        return 0
+
+    def decision(
+        self,
+        pod: PodInfo,
+        attempt: int,
+        profile: str,
+        snapshot: Snapshot,
+        result: CycleResult,
+        times: Times,
+        seed: int,
+        marks: tuple[str, ...],
+        woken_by: WokenBy | None = None,
+        retry: Retry | None = None,
+        unknown: tuple[str, ...] = (),
+        reconstruction: Reconstruction | None = None,
+    ) -> Decision:
+        """What later phases ask of a decision: whose it is."""
+        return Decision(
+            id="",
+            key=Key("", Source.SCHEDULER, "", pod.uid, attempt),
+            sequence=0,
+            scheduler=SchedulerInfo(profile, "", self._version),
+            pod=build.pod_info(pod),
+            times=times,
+            generation=snapshot.generation,
+            slots=0,
+            nodes_total=0,
+            nodes_evaluated=0,
+            nodes_feasible=0,
+            path=result.path,
+            chosen=result.chosen,
+            pre_filters=(),
+            narrowed_by=(),
+            evaluation=_NONE,
+            filters=(),
+            scores=(),
+            totals=_NONE,
+            rank=_NONE,
+            seed=seed,
+            post_filters=(),
+            message=result.message,
+        )
+
+    def outcome(
+        self, decision: Decision, phase: str, status: Code, node: str, message: str, duration_s: float, *, final: bool
+    ) -> None:
+        """Nothing."""
+
+    def inherit(self, annotations: Mapping[str, str]) -> None:
+        """What an earlier leader recorded is found missing only by a later one that records."""
+
+    def mark(self) -> Mapping[str, str]:
+        """No sequence, so no words about it."""
+        return {}
+
+    def settle(self) -> None:
+        """Nothing was lost that was to be kept."""
+
+    def close(self) -> None:
+        """Nothing is open."""
