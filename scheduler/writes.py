@@ -73,18 +73,18 @@ class ApiWrites:
         """Bind; `done` is told what went wrong, or None, in another thread. NotLeadingError where nothing is sent."""
         klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
         self._check()
-        ends = time.monotonic() + self._bind_timeout_s
 
         def answered(failure: ApiError | None) -> None:
             if failure is None:
                 done(None)
             else:
-                self._aside(lambda: done(self._settled(pod, node, failure, ends)))
+                self._aside(lambda: done(self._settled(pod, node, failure)))
 
-        writes.send_binding(self._api, pod, node, self._bind_timeout_s, answered)
+        writes.send_binding(self._api, pod, node, self._bind_timeout_s, answered, self._leading)
 
-    def _settled(self, pod: PodInfo, node: str, failure: ApiError, ends: float) -> str | None:
+    def _settled(self, pod: PodInfo, node: str, failure: ApiError) -> str | None:
         """What is wrong in the end with a binding that was not simply done."""
+        ends = time.monotonic() + self._bind_timeout_s  # at the latest: when it left is not known here
         try:
             if failure.code in NOT_DONE and failure.retry_after_s:
                 time.sleep(failure.retry_after_s)

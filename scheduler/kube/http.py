@@ -21,12 +21,13 @@ import msgspec
 
 from scheduler.kube.answers import Answer
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.wire import Wire
+from scheduler.kube.wire import NotSentError, Wire
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
+NOT_SENT: Final = "NotSent"  # an ApiError's reason: nothing can have come of the request
 USER_AGENT: Final = "herodotus-scheduler"
 NOT_DONE: Final = (429, 503)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
 
@@ -97,21 +98,23 @@ class ApiServer:
         done: Done,
         content_type: str = "application/json",
         timeout_s: float = TIMEOUT_S,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> None:
         """The same without waiting: `done` is told in another thread, None where it was done, and must not wait.
 
-        What the server puts off (429, 503) is not repeated.
+        What the server puts off (429, 503) is not repeated. `may_leave` is asked when the request leaves; one that
+        never did ends with the reason NotSent.
         """
         if self._wire is None:
             try:
-                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s)
+                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s, may_leave)
             except RuntimeError:
                 done(_closed_error())
             return
         if timeout_s < TIMEOUT_S:
             path = f"{path}?timeout={timeout_s:g}s"
         data = self._encoded(method, path, body, content_type)
-        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)))
+        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)), may_leave)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -151,8 +154,20 @@ class ApiServer:
         )
         return head.encode("latin-1") + content
 
-    def _send_aside(self, method: str, path: str, body: Json, done: Done, content_type: str, timeout_s: float) -> None:
+    def _send_aside(
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        done: Done,
+        content_type: str,
+        timeout_s: float,
+        may_leave: Callable[[], bool],
+    ) -> None:
         params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
+        if not may_leave():
+            done(ApiError(0, NOT_SENT, "it may not be sent any more"))
+            return
         try:
             self._send(method, path, body, params=params, content_type=content_type, timeout_s=timeout_s)
         except ApiError as e:
@@ -220,6 +235,8 @@ def _by_proxy(url: str) -> bool:
 
 
 def _error_of(answer: Answer | OSError) -> ApiError | None:
+    if isinstance(answer, NotSentError):
+        return ApiError(0, NOT_SENT, str(answer))
     if isinstance(answer, OSError):
         return ApiError(0, "NoAnswer", str(answer) or type(answer).__name__)
     if answer.status < 400:

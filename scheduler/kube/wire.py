@@ -3,7 +3,8 @@
 Owns: the connections, their TLS handshakes, time-outs. Does not own: what is asked and what an answer means (`http`),
 repeating: a request that was sent is never sent again here, as it may have been carried out.
 
-Invariant: each request ends once, by its answer or by an OSError, within its time-out (and the thread's turn).
+Invariant: each request ends once, by its answer or by an OSError: NotSentError where it never left, and within its
+time-out, which begins when it leaves, where it did.
 
 One thread, because threads that each wait for an answer cost more in handing over the interpreter's lock than the
 requests themselves; not an HTTP library, because the ones there are cost ten times the rest of a binding.
@@ -28,21 +29,27 @@ from scheduler.kube.answers import Answer, Reader
 
 CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
 OPENING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond
-WAITING_SHARE: Final = 0.3  # of its time-out that a request may wait for a connection: it must end in time all the same
+WAITING_S: Final = 10.0  # for a connection: a server to which none can be made in that time is not there
 LOOK_EVERY_S: Final = 0.1  # at time-outs
 READ_BYTES: Final = 64 << 10
 
 Done = Callable[[Answer | OSError], None]
 
 
-@dataclass(frozen=True, slots=True)
+class NotSentError(OSError):
+    """The request never left, so nothing can have come of it."""
+
+
+@dataclass(slots=True)
 class Request:
     """`data`: head and body. `done`: told in the wire's thread, must not wait. Times are monotonic."""
 
     data: bytes
     done: Done
+    may_leave: Callable[[], bool]
+    timeout_s: float
     leaves_by: float
-    ends_by: float
+    ends_by: float = 0.0
 
 
 class Wire:
@@ -66,10 +73,9 @@ class Wire:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def send(self, data: bytes, timeout_s: float, done: Done) -> None:
-        """Send it when a connection is free, without waiting for that."""
-        now = time.monotonic()
-        self._waiting.append(Request(data, done, now + timeout_s * WAITING_SHARE, now + timeout_s))
+    def send(self, data: bytes, timeout_s: float, done: Done, may_leave: Callable[[], bool]) -> None:
+        """Send it when a connection is free, without waiting for that. `may_leave`: asked at that moment."""
+        self._waiting.append(Request(data, done, may_leave, timeout_s, time.monotonic() + WAITING_S))
         if self._closed:
             self._refuse_waiting()
         elif self._thread is None:
@@ -100,7 +106,7 @@ class Wire:
                 request = self._waiting.popleft()
             except IndexError:
                 return
-            _tell(request, OSError("the connection is closed"))
+            _tell(request, NotSentError("the connection is closed"))
 
     def _ring(self) -> None:
         os.eventfd_write(self._bell, 1)
@@ -154,11 +160,11 @@ class Wire:
         """Waiting requests to free connections; new connections where there are not enough."""
         while self._waiting and self._idle:
             request = self._waiting.popleft()
-            if request.leaves_by < now:
-                _tell(request, TimeoutError("no connection was free in time"))
+            if not request.may_leave():
+                _tell(request, NotSentError("it may not be sent any more"))
                 continue
             connection = self._idle.pop()
-            connection.request = request
+            connection.request, request.ends_by = request, now + request.timeout_s
             try:
                 connection.send(request.data)
             except OSError as e:
@@ -169,9 +175,9 @@ class Wire:
         while self._waiting and making < min(OPENING, len(self._waiting)) and len(self._all) < CONNECTIONS:
             making += 1
             try:
-                connection = _Connection(self._host, self._port, self._tls, self._waiting[0].ends_by)
+                connection = _Connection(self._host, self._port, self._tls, now + WAITING_S)
             except OSError as e:
-                _tell(self._waiting.popleft(), e)
+                _tell(self._waiting.popleft(), NotSentError(str(e)))
                 continue
             self._all.add(connection)
             self._selector.register(connection.socket, connection.wants, connection)
@@ -184,7 +190,7 @@ class Wire:
             if (connection.making or connection.request is not None) and ends_by < now:
                 self._drop(connection, TimeoutError("timed out"))
         while self._waiting and self._waiting[0].leaves_by < now:
-            _tell(self._waiting.popleft(), TimeoutError("no connection was free in time"))
+            _tell(self._waiting.popleft(), NotSentError("no connection was free in time"))
 
     def _watch(self, connection: _Connection) -> None:
         if self._selector.get_key(connection.socket).events != connection.wants:
@@ -199,7 +205,7 @@ class Wire:
         connection.socket.close()
         request = connection.request
         if request is None and connection.making and self._waiting:
-            request = self._waiting.popleft()
+            request, error = self._waiting.popleft(), NotSentError(str(error))
         if request is not None:
             _tell(request, error)
 

@@ -6,12 +6,13 @@ Owns: the objects' exact form, as kube-scheduler writes them. Does not own: when
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Final
 
 import msgspec
 
-from scheduler.kube.http import MERGE_PATCH, TIMEOUT_S, ApiError, ApiServer, Done, Json
+from scheduler.kube.http import MERGE_PATCH, NOT_SENT, TIMEOUT_S, ApiError, ApiServer, Done, Json
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.types import Object, Pod
@@ -36,9 +37,12 @@ def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) 
         settle_binding(api, pod, node, e, ends)
 
 
-def send_binding(api: ApiServer, pod: PodInfo, node: str, timeout_s: float, done: Done) -> None:
+def send_binding(
+    api: ApiServer, pod: PodInfo, node: str, timeout_s: float, done: Done, may_leave: Callable[[], bool]
+) -> None:
     """Bind without waiting. `done` is told in another thread: None, or an error for `settle_binding`."""
-    api.send("POST", f"{_path(pod)}/binding", _binding(pod, node), done, timeout_s=timeout_s)
+    path = f"{_path(pod)}/binding"
+    api.send("POST", path, _binding(pod, node), done, timeout_s=timeout_s, may_leave=may_leave)
 
 
 def settle_binding(api: ApiServer, pod: PodInfo, node: str, error: ApiError, ends: float) -> None:
@@ -46,7 +50,7 @@ def settle_binding(api: ApiServer, pod: PodInfo, node: str, error: ApiError, end
 
     `ends`: when the server gives the request up at the latest, monotonic.
     """
-    if 0 < error.code < 500 and error.code != 409:
+    if (0 < error.code < 500 and error.code != 409) or error.reason == NOT_SENT:
         raise error
     path = _path(pod)
     now = _read_back(api, path)

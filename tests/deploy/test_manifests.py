@@ -110,8 +110,11 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/kube/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
     ("scheduler/kube/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
     ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
-    ("scheduler/kube/events.py", "_write", "post"): [Right("create", "events", "events.k8s.io")],
-    ("scheduler/kube/events.py", "_counted", "patch"): [Right("patch", "events", "events.k8s.io")],
+    ("scheduler/kube/writes.py", "send_binding", "send"): [],  # as `bind`
+    ("scheduler/kube/events.py", "_send", "send"): [
+        Right("create", "events", "events.k8s.io"),
+        Right("patch", "events", "events.k8s.io"),
+    ],
     ("scheduler/kube/lease.py", "_give_back", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
     ("scheduler/kube/lease.py", "_try", "post"): [Right("create", "leases", **LEASE)],
     ("scheduler/kube/lease.py", "_try", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
@@ -135,7 +138,7 @@ def requests_in(path: Path) -> set[tuple[str, str, str]]:
     return found
 
 
-METHODS = {"get", "post", "put", "patch", "delete", "stream"}
+METHODS = {"get", "post", "put", "patch", "delete", "send", "stream"}
 
 
 def test_every_request_of_the_scheduler_is_in_the_table() -> None:

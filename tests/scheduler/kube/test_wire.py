@@ -174,12 +174,34 @@ def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> Non
     _, api = serving(held_until(silent))
     told: Told = queue.SimpleQueue()
     began = time.monotonic()
-    for number in range(wire.CONNECTIONS + 1):  # the last one never leaves
+    for number in range(wire.CONNECTIONS):
         send(api, number, told, timeout_s=0.5)
-    errors = [told.get(timeout=5) for _ in range(wire.CONNECTIONS + 1)]
-    assert {e.code for e in errors if e is not None} == {0}
+    errors = [told.get(timeout=5) for _ in range(wire.CONNECTIONS)]
+    assert {(e.code, e.reason, str(e)) for e in errors if e is not None} == {(0, "NoAnswer", "timed out")}
     assert time.monotonic() - began < 4
     silent.set()
+
+
+def test_what_never_left_says_so(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sent it need not ask what became of it. The time-out begins when a request leaves."""
+    monkeypatch.setattr(wire, "CONNECTIONS", 1)
+    monkeypatch.setattr(wire, "WAITING_S", 0.3)
+    silent = threading.Event()
+    server, api = serving(held_until(silent))
+    told: Told = queue.SimpleQueue()
+    send(api, 0, told)
+    eventually(lambda: len(server.requests) == 1, "the request to be read")
+    send(api, 1, told)
+    late = told.get(timeout=5)
+    api.send("POST", "/p/2", {}, told.put, may_leave=lambda: False)
+    silent.set()
+    told.get(timeout=5)
+    refused = told.get(timeout=5)
+    assert [(e.reason, str(e)) for e in (late, refused) if e is not None] == [
+        ("NotSent", "no connection was free in time"),
+        ("NotSent", "it may not be sent any more"),
+    ]
+    assert len(server.requests) == 1
 
 
 def test_where_nobody_listens_every_request_is_told_so() -> None:
