@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Final, Protocol
 
+import numpy as np
+
 from herodotus_record import reasons
 from herodotus_record.model import Code, Decision, PluginVerdict, Verdict
 from scheduler import klog
@@ -114,7 +116,9 @@ class BindingCycles:
         pre_binds = framework.run_pre_bind_pre_flight(state, pod, node)
         assumed = replace(assumed, pre_binds=pre_binds, expected=bool(permit))
         trace = result.trace
-        flight = InFlight(queued, assumed, int(trace.evaluated.sum()), int(trace.feasible.sum()))
+        flight = InFlight(
+            queued, assumed, int(np.count_nonzero(trace.evaluated)), int(np.count_nonzero(trace.feasible))
+        )
         self._in_flight[pod.uid] = flight
         if permit:
             self._wait(flight, permit)

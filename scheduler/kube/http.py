@@ -28,6 +28,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
 NOT_SENT: Final = "NotSent"  # an ApiError's reason: nothing can have come of the request
+HEADERS_S: Final = 1.0  # how long headers are used again: asking for a token takes as long as a request's own head
 USER_AGENT: Final = "herodotus-scheduler"
 NOT_DONE: Final = (429, 503)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
 
@@ -55,6 +56,7 @@ class ApiServer:
         self.url = credentials.url
         self._closed = threading.Event()
         self._headers = credentials.headers
+        self._header_lines = "", 0.0  # and until when they are good
         parts = urlsplit(credentials.url)
         self._host, self._prefix = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self._client = httpx.Client(
@@ -147,12 +149,20 @@ class ApiServer:
     def _encoded(self, method: str, path: str, body: Json, content_type: str) -> bytes:
         """A request's bytes."""
         content = msgspec.json.encode(body)
-        given = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
+        given = self._lines_of_headers()
         head = (
             f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
             f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(content)}\r\n{given}\r\n"
         )
         return head.encode("latin-1") + content
+
+    def _lines_of_headers(self) -> str:
+        """Ours, asked for anew every second: a token that is renewed is good for minutes longer."""
+        known, now = self._header_lines, time.monotonic()
+        if now >= known[1]:
+            lines = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
+            known = self._header_lines = lines, now + HEADERS_S
+        return known[0]
 
     def _send_aside(
         self,
