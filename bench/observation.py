@@ -23,7 +23,8 @@ from typing import Any
 
 import yaml
 
-from herodotus_record import codec, explain
+from herodotus_record import codec
+from herodotus_record.headlines import headline
 from herodotus_record.model import Agreement, Decision, NodeRows, NodeTable
 from scheduler.logged.reader import LogReader
 from tests.e2e import control_plane
@@ -254,7 +255,7 @@ def _cells(d: Decision, names: list[str]) -> dict[tuple[str, str], int]:
 def _told(d: Decision, table: NodeTable) -> str:
     found = d.reconstruction
     assert found is not None
-    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {explain.headline(d, table)} {d.marks[1:]} {d.message}"
+    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {headline(d, table)} {d.marks[1:]} {d.message}"
 
 
 def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:

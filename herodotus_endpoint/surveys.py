@@ -31,7 +31,7 @@ from herodotus_endpoint.store.listing import Condition
 from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
 from herodotus_record.agreements import Compared, agreements
 from herodotus_record.balance import UnknownPluginError, balance
-from herodotus_record.explain import headline
+from herodotus_record.headlines import headline
 from herodotus_record.model import Agreement
 from herodotus_record.pending import Waiting, pending_pods
 from herodotus_record.placements import workload_placement

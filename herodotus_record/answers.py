@@ -15,17 +15,15 @@ from herodotus_record.document import blank, reconstruction, retry, woken_by
 from herodotus_record.explain import (
     Json,
     evaluations,
-    headline,
-    headline_of_node,
     margin,
     next_steps,
     ranking,
     rejection_groups,
     state,
-    summary,
     tied,
     verdict_counts,
 )
+from herodotus_record.headlines import headline, headline_of_node, summary
 from herodotus_record.model import (
     API_VERSION,
     NOT_RUN,

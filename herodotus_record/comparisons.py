@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from herodotus_record.answers import node_answer
 from herodotus_record.changes import Json, Recorded, changes
-from herodotus_record.explain import headline, headline_of_node, lead, ranking, signed, state, weighted
+from herodotus_record.explain import lead, ranking, signed, state, weighted
+from herodotus_record.headlines import headline, headline_of_node
 from herodotus_record.model import API_VERSION, Decision, Evaluation
 from herodotus_record.one_node import count, detail, evaluated, rejections, verdicts, why_not_evaluated
 from herodotus_record.pruned import NOT_KEPT, kept, slot_of

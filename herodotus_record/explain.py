@@ -1,7 +1,7 @@
 """Questions to a decision, answered from what it recorded.
 
-Owns: ranking, margin, grouped rejections, the next step, and the one-line summaries. Does not own: what was said of one
-node (`one_node`), the answer document that both make up (`answers`), storage, HTTP, layout on a screen.
+Owns: ranking, margin, grouped rejections, the next step. Does not own: what was said of one node (`one_node`), the
+sentences (`headlines`), the answer document that all make up (`answers`), storage, HTTP, layout on a screen.
 
 Pure: a decision, its outcomes and its node table (at the decision's generation) in, plain values out. Amounts stand in
 the answers twice: exact in base units, and as text.
@@ -21,7 +21,6 @@ from typing import Any
 
 from herodotus_record import reasons
 from herodotus_record.model import (
-    Cause,
     Code,
     Column,
     Decision,
@@ -31,22 +30,17 @@ from herodotus_record.model import (
     Outcome,
     Path,
     Reason,
-    Source,
 )
 from herodotus_record.one_node import (
     asks,
-    count,
     detail,
     obstacles,
     rejections,
     resource_of,
     text,
-    verdicts,
     what_would_change,
-    why_not_evaluated,
 )
 from herodotus_record.units import natural_key
-from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, the largest first; plugins without are absent
@@ -120,107 +114,10 @@ def lead(decision: Decision, slot: int, other: int) -> Shares:
     return tuple(sorted(((p, ours[p] - theirs[p]) for p in ours if ours[p] != theirs[p]), key=lambda s: (-s[1], s[0])))
 
 
-def headline_of_node(decision: Decision, table: NodeTable, slot: int) -> str:
-    """How one node fared, in one sentence."""
-    node, feasible = table.names[slot], decision.nodes_feasible
-    unseen = why_not_evaluated(decision, slot)
-    if decision.evaluation[slot] == Evaluation.UNRECORDED:
-        return f"{node}: {unseen}."
-    if unseen:
-        return f"{node} was not looked at: {unseen}."
-    against = rejections(decision, slot)
-    if against:
-        which, ran = " and ".join(plugin for plugin, _ in against), len(verdicts(decision, slot))
-        return f"{node} does not fit: rejected by {which}, {len(against)} of {count(ran, 'filter')}."
-    if slot == decision.chosen:
-        return headline(decision, table)
-    if not decision.rank[slot]:
-        return f"{node} passed every filter that ran; the attempt ended before it was ranked."
-    place = f"{node} fits, and ranks {decision.rank[slot]} of {feasible}"
-    best = ranking(decision)[0]
-    if not len(decision.totals):
-        return f"{place}."
-    points = decision.totals[best] - decision.totals[slot]
-    if not points:
-        return f"{place} with the best total: {table.names[best]} was drawn among {tied(decision)} equals."
-    return f"{place}, {count(points, 'point')} behind {table.names[best]} ({signed(lead(decision, slot, best))})."
-
-
 def signed(shares: Shares, most: int = 3) -> str:
     """The largest shares in words: `NodeResourcesFit +14, ImageLocality -7`."""
     largest = sorted(shares, key=lambda s: -abs(s[1]))[:most]
     return ", ".join(f"{plugin} {points:+d}" for plugin, points in largest)
-
-
-def headline(decision: Decision, table: NodeTable) -> str:
-    """What happened, in one sentence."""
-    total, feasible = decision.nodes_total, decision.nodes_feasible
-    out_of = f"{decision.nodes_evaluated} that were looked at" if "snapshot.nodes" in decision.unknown else str(total)
-    if decision.reconstruction is not None and decision.reconstruction.cause is not None:
-        return _headline_otherwise(decision, decision.reconstruction.cause, table)
-    if decision.chosen is None:
-        return _headline_unplaced(decision, table)
-    node = table.names[decision.chosen]
-    if decision.key.source is Source.LOGGED and not decision.scores:
-        return _headline_unscored(decision, node)
-    if decision.path is Path.NOMINATED:
-        return f"On {node}: nominated by an earlier attempt's preemption, and it fits."
-    if decision.path is Path.ONLY_FEASIBLE:
-        looked = f"{decision.nodes_evaluated} that were looked at" if decision.nodes_evaluated < total else str(total)
-        return f"On {node}: the only node of {looked} that fits; scoring was not needed."
-    ahead = margin(decision)
-    if ahead is None:
-        return f"On {node}: first of {feasible} feasible nodes out of {total}; no plugin scored them."
-    if decision.ties:
-        return (
-            f"On {node}: drawn among {tied(decision)} nodes with the best total"
-            f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {out_of}."
-        )
-    shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in ahead.shares[:3])
-    return (
-        f"On {node}: best of {feasible} feasible nodes out of {out_of},"
-        f" {count(ahead.points, 'point')} ahead of {table.names[ahead.runner_up]} ({shares})."
-    )
-
-
-def _headline_otherwise(decision: Decision, cause: Cause, table: NodeTable) -> str:
-    """Of another scheduler's outcome that does not follow from the evaluation: theirs, ours, why they may differ."""
-    scheduler, order, slot = decision.scheduler.profile, ranking(decision), decision.chosen
-    if slot is not None:
-        theirs = f"On {table.names[slot]}, by {scheduler}."
-    else:
-        theirs = f"By {scheduler}: {decision.message.rstrip('.')}."
-    if not order:
-        ours = "The evaluation finds no node that fits"
-    elif slot is None:
-        ours = f"The evaluation finds {count(len(order), 'feasible node')}, {table.names[order[0]]} the best"
-    elif not decision.rank[slot]:
-        which = ", ".join(plugin for plugin, _ in rejections(decision, slot)) or "it was not looked at"
-        ours = f"The evaluation finds that it does not fit there ({which})"
-    elif decision.rank[slot] == 1:
-        ours = "The evaluation prefers it too"
-    else:
-        points = count(decision.totals[order[0]] - decision.totals[slot], "point")
-        lead_of = signed(lead(decision, order[0], slot))
-        ours = f"The evaluation puts {table.names[order[0]]} {points} ahead ({lead_of})"
-    return f"{theirs} {ours}: {CAUSES[cause]}."
-
-
-def summary(decision: Decision, table: NodeTable) -> str:
-    """One line: the FailedScheduling event's message where the pod was not placed, otherwise the headline."""
-    return decision.message or headline(decision, table)
-
-
-def _headline_unscored(decision: Decision, node: str) -> str:
-    """Of a log that has no scores, or whose only feasible node needed none."""
-    feasible, looked = decision.nodes_feasible, decision.nodes_evaluated
-    if "snapshot.feasible" in decision.unknown:
-        return f"On {node}: how many nodes fitted, and their scores, are not in the log."
-    if decision.path is Path.ONLY_FEASIBLE:
-        return f"On {node}: the only node of {looked} that fits; scoring was not needed."
-    if decision.path is Path.UNKNOWN:
-        return f"On {node}: the one node that was looked at, and it fits; why no other was is not in the log."
-    return f"On {node}: one of {feasible} feasible nodes out of {looked} that were looked at; no scores in the log."
 
 
 def next_steps(decision: Decision, table: NodeTable) -> list[str]:
@@ -236,7 +133,7 @@ def _least_effort(decision: Decision, table: NodeTable) -> int | None:
     effort = [(len(obstacles(decision, slots[0])), slots) for _, _, slots in _rejected_alike(decision)]
     least = min((obstacles for obstacles, _ in effort), default=0)
     rejected = [slot for obstacles, slots in effort if obstacles == least for slot in slots]
-    return next(iter(_nearest(decision, table, rejected, 1)), None)
+    return next(iter(nearest_of(decision, table, rejected, 1)), None)
 
 
 def nearest_rejected(decision: Decision, table: NodeTable, most: int) -> list[int]:
@@ -251,7 +148,7 @@ def nearest_rejected(decision: Decision, table: NodeTable, most: int) -> list[in
     least = _least_effort(decision, table)
     found = [] if least is None else [least]
     for _, slots in largest:
-        found += _nearest(decision, table, slots, 1)
+        found += nearest_of(decision, table, slots, 1)
     return list(dict.fromkeys(found))
 
 
@@ -269,7 +166,7 @@ def rejection_groups(decision: Decision, table: NodeTable, *, named: int | None 
     for (position, reasons_given), group in groups.items():
         slots = [slot for r in group for slot in slots_of.get((r.filter, r.verdict), ())]
         nodes = sum(r.nodes for r in group)
-        shown = _nearest(decision, table, slots, named)
+        shown = nearest_of(decision, table, slots, named)
         answer.append(
             {
                 "plugin": decision.filters[position].plugin,
@@ -394,46 +291,7 @@ def _rejected(decision: Decision, table: NodeTable, slot: int) -> Json:
     }
 
 
-def _headline_unplaced(decision: Decision, table: NodeTable) -> str:
-    if decision.path is Path.ERROR:
-        return f"The attempt ended in an error: {decision.message}"
-    if not decision.nodes_total:
-        return "No node fits: the cluster has no nodes."
-    if decision.pre_filters:
-        v = decision.pre_filters[-1]
-        why = ", ".join(reasons.sentence(reason) for reason in v.verdict.reasons)
-        return f"No node fits: {v.plugin} turned the pod away before looking at nodes: {why}."
-    by_filter: dict[int, list[int]] = {}
-    for (position, _), slots in first_rejections(decision).items():
-        by_filter.setdefault(position, []).extend(slots)
-    counts = rejected_by(decision)
-    if decision.key.source is Source.LOGGED:
-        told, total = sum(counts.values()), decision.nodes_total
-        return f"No node fits. Of {told} of {total} nodes the log says which filter rejected them."
-    if not counts:
-        if decision.narrowed_by:
-            return f"No node fits: {', '.join(decision.narrowed_by)} names no node of the cluster."
-        return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
-    position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
-    plugin, looked, slots = decision.filters[position].plugin, decision.nodes_evaluated, by_filter.get(position, [])
-    said = f"No node fits. {nodes} of {looked} nodes are rejected first by {plugin}"
-    if not slots:
-        return f"{said}."
-    (nearest,) = _nearest(decision, table, slots, 1)
-    verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
-    details = [detail(decision, table, nearest, reason) for reason in verdict.reasons]
-    words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender need not
-    where = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
-    narrowed = f" Only {looked} of {decision.nodes_total} may be used ({', '.join(decision.narrowed_by)})."
-    return f"{said}: {words}{where}." + (narrowed if decision.narrowed_by else "")
-
-
-def _numeric(details: Sequence[Json]) -> bool:
-    """Whether a reason has numbers of one node, of which another may have more."""
-    return any(d.get("allocatable") for d in details)
-
-
-def _nearest(decision: Decision, table: NodeTable, slots: Sequence[int], most: int | None) -> list[int]:
+def nearest_of(decision: Decision, table: NodeTable, slots: Sequence[int], most: int | None) -> list[int]:
     """The slots nearest to holding the pod, in order, by name among equals: `most` of them, or all."""
     shortfall = dict(zip(slots, _shortfalls(decision, table, slots), strict=True))
     if most is not None and most < len(slots):

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from herodotus_record.changes import Json, Recorded, changes
 from herodotus_record.document import retry, woken_by
-from herodotus_record.explain import headline, rejected_by, state
+from herodotus_record.explain import rejected_by, state
+from herodotus_record.headlines import headline
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import timestamp
 

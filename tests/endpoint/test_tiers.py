@@ -20,7 +20,8 @@ from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_endpoint.store.summaries import NEAREST, RUNNERS_UP, Whole, pack, summarised, unpack
 from herodotus_record import codec
 from herodotus_record.answers import pod_explanation
-from herodotus_record.explain import counted_rejections, evaluations, headline, next_steps, verdict_counts
+from herodotus_record.explain import counted_rejections, evaluations, next_steps, verdict_counts
+from herodotus_record.headlines import headline
 from herodotus_record.model import NOT_RUN, Decision, Frame
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from herodotus_record import explain, one_node, reasons
+from herodotus_record import explain, headlines, one_node, reasons
 from herodotus_record.answers import NAMED, RANKED, node_answer, pod_explanation
 from herodotus_record.document import decision_document
 from herodotus_record.model import (
@@ -184,19 +184,19 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
     ],
 )
 def test_headlines(decision, words: str) -> None:  # type: ignore[no-untyped-def]
-    assert explain.headline(decision, TABLE) == words
+    assert headlines.headline(decision, TABLE) == words
 
 
 def test_the_summary_of_a_pending_pod_is_its_events_message() -> None:
     assert (
-        explain.summary(PENDING, TABLE)
+        headlines.summary(PENDING, TABLE)
         == PENDING.message
         == (
             "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s)"
             " were unschedulable."
         )
     )
-    assert explain.summary(PLACED, TABLE) == explain.headline(PLACED, TABLE)
+    assert headlines.summary(PLACED, TABLE) == headlines.headline(PLACED, TABLE)
 
 
 def test_groups_of_rejections() -> None:
@@ -338,7 +338,7 @@ def test_the_document_is_complete() -> None:
 @pytest.mark.parametrize(
     ("decision", "slot", "words"),
     [
-        (PLACED, 2, explain.headline(PLACED, TABLE)),
+        (PLACED, 2, headlines.headline(PLACED, TABLE)),
         (PLACED, 0, "worker-1 fits, and ranks 2 of 3, 50 points behind worker-3 (NodeResourcesFit -50)."),
         (PENDING, 1, "worker-2 does not fit: rejected by TaintToleration and NodeResourcesFit, 2 of 6 filters."),
         (
@@ -356,7 +356,7 @@ def test_the_document_is_complete() -> None:
     ids=["chosen", "outscored", "rejected", "narrowed", "not-sampled"],
 )
 def test_one_node_in_a_sentence(decision: Decision, slot: int, words: str) -> None:
-    assert explain.headline_of_node(decision, TABLE, slot) == words
+    assert headlines.headline_of_node(decision, TABLE, slot) == words
 
 
 def test_what_preemption_would_evict_stands_beside_the_node() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_record import explain
+from herodotus_record.headlines import headline
 from herodotus_record.model import Agreement, Cause, Code, Decision, Outcome, Reconstruction, Source
 from herodotus_record.model import Path as TakenPath
 from scheduler.config import Configuration, build_profile
@@ -292,7 +292,7 @@ class TestRejected:
         world.pause()
         assert world.found == [("p", None, Reconstruction(Agreement.DISAGREE, Cause.STALE_VIEW))]
         (decision,) = spools.of(Decision, world.spool)
-        assert explain.headline(decision, spools.table(world.spool)) == (
+        assert headline(decision, spools.table(world.spool)) == (
             f"By {PROFILE}: {self.FULL} The evaluation finds 1 feasible node, small the best: it must have seen another"
             " state of the cluster."
         )
@@ -353,7 +353,7 @@ def test_a_worse_node_is_told_with_its_distance(world: World) -> None:
     world.pod("MODIFIED", waiting().node("small"))
     world.pause()
     (decision,) = spools.of(Decision, world.spool)
-    said = explain.headline(decision, spools.table(world.spool))
+    said = headline(decision, spools.table(world.spool))
     assert said.startswith(f"On small, by {PROFILE}. The evaluation puts large ")
     assert "NodeResourcesFit +" in said
     assert said.endswith(": why is not known.")
