@@ -77,8 +77,6 @@ class Framework:
         # asked once: the check of a protocol costs as much as a small plugin
         self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
         self._recollection = Recollection()
-        self._pre_flights = [p for p in profile.pre_bind if isinstance(p, PreBindPreFlight)]
-        self._pre_binds_unasked = len(self._pre_flights) < len(profile.pre_bind)
         self._binds_at_once = all(isinstance(b, BindAtOnce) and b.binds_at_once for b in profile.bind)
         self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
         self._tellers = tellers(profile)
@@ -315,9 +313,9 @@ class Framework:
 
     def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Whether some PreBind will have something to do."""
-        if self._pre_binds_unasked:
-            return True
-        for plugin in self._pre_flights:
+        for plugin in self.profile.pre_bind:
+            if not isinstance(plugin, PreBindPreFlight):
+                return True
             said = _safely(lambda plugin=plugin: plugin.pre_bind_pre_flight(state, pod, node))  # type: ignore[misc]
             if said.code is not Code.SKIP:
                 return True
