@@ -44,7 +44,7 @@ class Questions:
         """`binary`: of kube-scheduler."""
         self.api, self.namespace, self.herodotus = api, namespace, herodotus
         self.counts: Counter[str] = Counter()
-        self._binary, self._directory = binary, directory
+        self._binary, self._directory, self._judges = binary, directory, 0
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -127,7 +127,9 @@ class Questions:
             "percentageOfNodesToScore": 100,
             "profiles": [{"schedulerName": JUDGE, "plugins": plugins}],
         }
-        judge = KubeScheduler(self._binary, self.api.kubeconfig, configuration, self._directory / "judge")
+        self._judges += 1  # a folder for each: what one logged is none of the next one's
+        folder = self._directory / f"judge-{self._judges}"
+        judge = KubeScheduler(self._binary, self.api.kubeconfig, configuration, folder)
         try:
             yield judge
         finally:
@@ -258,10 +260,9 @@ class Questions:
             with self.judging(weights) as judge:
                 for probe, winners in zip(made, told, strict=True):
                     best = self._winners(judge, probe)
-                    # of equals the one that won before wins again, then it alone is told; or the judge tells one
-                    told_of_all = winners[number] == best
-                    one_of_equals = 1 in (len(winners[number]), len(best)) and winners[number] & best
-                    assert told_of_all or one_of_equals, (probe["metadata"]["name"], weights, winners[number], best)
+                    # of equals the one that won before wins again: then it alone is told
+                    expected = best & winners[number] if len(winners[number]) == 1 else best
+                    assert winners[number] == expected, (probe["metadata"]["name"], weights, best)
                     self.counts["probes re-weighed"] += 1
 
     def _re_weighed(self, probe: Json) -> list[set[str]]:
@@ -292,8 +293,6 @@ class Questions:
         self.api.delete(f"{self._pods_path}/{asked['metadata']['name']}")
         judge.wait_for(lambda: name in judge.gone, f"{name} to be gone")
         (attempt,) = [a for a in judge.of(name) if a.ended == "bound"]
-        if not attempt.totals:  # it had a like pod just before, and took the next node of that one's list
-            return {attempt.node}
         return {node for node, total in attempt.totals.items() if total == max(attempt.totals.values())}
 
 
