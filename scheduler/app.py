@@ -35,6 +35,7 @@ from scheduler.observe.configuration import for_pods_of
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
 from scheduler.process import RefusedError
 from scheduler.recorder import endpoint, shipper
+from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels, omitted_labels
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
@@ -113,6 +114,7 @@ def _run(arguments: argparse.Namespace) -> int:
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
             record=arguments.record,
+            omitted=arguments.omit_labels,
         ),
     )
 
@@ -335,6 +337,13 @@ def _record_options(command: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what the spool may hold while the service is away (default 1Gi); what does not fit becomes a gap record",
     )
+    records.add_argument(
+        "--omit-labels",
+        type=_omitted,
+        default=NOTHING_OMITTED,
+        metavar="KEYS",
+        help="labels of pods that are never recorded: keys or patterns with commas, for example example.com/*,person",
+    )
     options.add_serving(command.add_argument_group("health, metrics and configuration"))
 
 
@@ -402,6 +411,13 @@ def _url(text: str) -> str:
     if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
     return text.rstrip("/")
+
+
+def _omitted(text: str) -> OmittedLabels:
+    try:
+        return omitted_labels(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def _size(text: str) -> int:

@@ -23,6 +23,7 @@ from scheduler.kube.http import ApiError, ApiServer
 from scheduler.kube.kinds import KINDS
 from scheduler.kube.watch import Reflector, Sink
 from scheduler.objects.types import Node, Pod
+from scheduler.recorder.omitted import OmittedLabels
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.serving import port
@@ -99,11 +100,18 @@ def marks(absent: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"absent: {api}, so no {purpose}" for api, purpose in absent.items())
 
 
-def open_recorder(spool: Path, limit_bytes: int, cluster: str, identity: str, marks: tuple[str, ...]) -> Recorder:
+def open_recorder(
+    spool: Path, limit_bytes: int, cluster: str, identity: str, marks: tuple[str, ...], omitted: OmittedLabels
+) -> Recorder:
     """A recorder on that spool. RefusedError when the directory cannot be used."""
     try:
         return Recorder(
-            lambda incarnation: Spool(spool, incarnation, limit_bytes), cluster, identity, __version__, marks
+            lambda incarnation: Spool(spool, incarnation, limit_bytes),
+            cluster,
+            identity,
+            __version__,
+            marks,
+            omitted=omitted,
         )
     except OSError as e:
         raise RefusedError(f"cannot use the spool directory {spool}: {e.strerror or e}") from e

@@ -40,6 +40,7 @@ from scheduler.objects.durations import seconds
 from scheduler.process import RefusedError
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.off import NoRecorder
+from scheduler.recorder.omitted import OmittedLabels
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.copies import Copies
@@ -74,6 +75,7 @@ class RunSettings:
     preemption: bool
     dry_run_binding: bool
     record: bool
+    omitted: OmittedLabels
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
@@ -107,7 +109,12 @@ def run(config: Configuration, settings: RunSettings) -> int:
             closing.callback(election.release)
         recorder = vitals.recorder = (
             process.open_recorder(
-                settings.spool, settings.spool_limit_bytes, cluster, identity, _marks(settings, absent)
+                settings.spool,
+                settings.spool_limit_bytes,
+                cluster,
+                identity,
+                _marks(settings, absent),
+                settings.omitted,
             )
             if settings.record
             else NoRecorder(__version__)
@@ -124,7 +131,7 @@ def run(config: Configuration, settings: RunSettings) -> int:
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        origin = Origin(cluster, identity)
+        origin = Origin(cluster, identity, settings.omitted)
         lost = _schedule(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin)
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flask import Flask, g, request
+from flask import Flask, Response, g, request
 
+from herodotus_endpoint.access import trail
 from herodotus_endpoint.access.apiserver import NoAnswerError
 from herodotus_endpoint.access.identity import Identity
 from herodotus_endpoint.access.rights import Resource, Right, Rights, Url
@@ -100,10 +101,17 @@ def install(app: Flask, access: Access | None) -> None:
         needs = NEEDS[request.endpoint] if request.endpoint else None
         g.look = _everything
         g.user = ""
-        if access is not None and needs is not None:
-            user = _allowed(access, needs(request.view_args or {}))
+        g.right = needs(request.view_args or {}) if needs else None
+        if access is not None and g.right is not None:
+            user = _named(access)
             g.user = user.name
+            _allowed(access, user, g.right)
             g.look = lambda namespaces: _sight(access.rights, user, namespaces)
+
+    @app.after_request
+    def log(response: Response) -> Response:
+        trail.leave(g.user, g.right, response.status_code)
+        return response
 
 
 def look(namespaces: frozenset[str]) -> Sight:
@@ -112,13 +120,20 @@ def look(namespaces: frozenset[str]) -> Sight:
     return sight
 
 
-def _allowed(access: Access, right: Right) -> User:
+def _named(access: Access) -> User:
     try:
         user = access.identity.of(request.environ)
-        if user is None:
-            raise ApiError(401, "Unauthorized")
+    except NoAnswerError as e:
+        raise busy(503, f"who may read this cannot be found out: {e}") from e
+    if user is None:
+        raise ApiError(401, "Unauthorized")
+    return user
+
+
+def _allowed(access: Access, user: User, right: Right) -> None:
+    try:
         if access.rights.may(user, right):
-            return user
+            return
     except NoAnswerError as e:
         raise busy(503, f"who may read this cannot be found out: {e}") from e
     what = f"{right.resource}.{API_GROUP}" if isinstance(right, Resource) else right.path

@@ -91,7 +91,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         recorder = vitals.recorder = process.open_recorder(
-            arguments.spool, arguments.spool_limit, cluster, identity, process.marks(absent)
+            arguments.spool, arguments.spool_limit, cluster, identity, process.marks(absent), arguments.omit_labels
         )
         service = endpoint.of(arguments)
         if service is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -39,6 +39,7 @@ from scheduler.formulas import inputs
 from scheduler.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.objects import pod as objects
 from scheduler.objects.types import Volume
+from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 
 MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points is ten times as fast as sorting
 MOST: Final = 2.0**62  # beyond, a number is not recorded: its columns hold 64 bits
@@ -62,6 +63,7 @@ def decision(
     unknown: tuple[str, ...] = (),
     reconstruction: Reconstruction | None = None,
     narrow: Callable[[NDArray[np.int64]], Column] = column,
+    omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
     """The record of one attempt. `narrow`: `codec.column`, or what remembers its answers."""
     trace = result.trace
@@ -71,7 +73,7 @@ def decision(
         key=key,
         sequence=sequence,
         scheduler=scheduler,
-        pod=pod_info(pod),
+        pod=pod_info(pod, omitted),
         times=times,
         generation=generation,
         slots=trace.slots,
@@ -91,7 +93,7 @@ def decision(
         post_filters=tuple(trace.post_filters),
         message=result.message,
         preemption=trace.preemption,
-        marks=(*marks, *trace.marks),
+        marks=(*marks, *omitted.marks(pod.labels), *trace.marks),
         woken_by=woken_by,
         retry=retry,
         unknown=unknown,
@@ -121,28 +123,29 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
     )
 
 
-def pod_info(pod: objects.PodInfo) -> PodInfo:
-    """What a record keeps of a pod: nothing that scheduling does not read."""
+def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> PodInfo:
+    """What a record keeps of a pod: nothing that scheduling does not read, and no label that is to be left out."""
+    labels = omitted.kept(pod.labels)
     controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
     return PodInfo(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        labels=dict(pod.labels),
+        labels=labels,
         owner=Owner(controller.kind, controller.name) if controller else None,
         priority=pod.priority,
         requests=dict(pod.requests),
-        digest=_digest(pod),
+        digest=_digest(pod, labels),
         nominated_node=pod.pod.status.nominated_node_name,
     )
 
 
-def _digest(pod: objects.PodInfo) -> str:
+def _digest(pod: objects.PodInfo, labels: Mapping[str, str]) -> str:
     """Of what scheduling reads: the same for all pods of a template, though the token volume of each is named anew."""
     spec = pod.pod.spec
     if spec.volumes:
         spec = msgspec.structs.replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
-    read = (pod.namespace, sorted(pod.labels.items()), spec)
+    read = (pod.namespace, sorted(labels.items()), spec)
     return hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=12).hexdigest()
 
 

@@ -40,6 +40,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
 from scheduler.recorder.narrowed import Narrowed
+from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 from scheduler.recorder.spool import Spool, SpoolFullError
 
 MARK: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
@@ -56,6 +57,7 @@ class Recorder:
         version: str,
         marks: tuple[str, ...] = (),
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
         """`marks`: what every record of this process says is switched off. OSError when there can be no spool."""
         self.incarnation = str(uuid.uuid4())
@@ -68,6 +70,7 @@ class Recorder:
         self._version = version
         self._marks = marks
         self._now_us = now_us
+        self._omitted = omitted
         self._lock = threading.Lock()
         self._narrowed = Narrowed()
         self._sequence = 0
@@ -112,6 +115,7 @@ class Recorder:
                 unknown=unknown,
                 reconstruction=reconstruction,
                 narrow=self._narrowed,
+                omitted=self._omitted,
             )
             self._put(record, snapshot.nodes)
             return record

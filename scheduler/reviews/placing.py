@@ -21,16 +21,18 @@ from scheduler.framework.runtime import Framework
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
+from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 from scheduler.reviews.pods import Pods
 from scheduler.version import __version__
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Which cluster the nodes are of ("": files), and who decides."""
+    """Which cluster the nodes are of ("": files), who decides, and what is not told of pods."""
 
     cluster: str
     identity: str
+    omitted: OmittedLabels = NOTHING_OMITTED
 
 
 def place(framework: Framework, nodes: NodeColumns, asked: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
@@ -64,6 +66,7 @@ def place(framework: Framework, nodes: NodeColumns, asked: Pods, origin: Origin,
             marks=asked.marks,
             woken_by=None,
             retry=None,
+            omitted=origin.omitted,
         )
         yield decision
         if result.chosen is None:

@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from herodotus_endpoint.access import trail
 from herodotus_endpoint.access.frontproxy import FrontProxy, settings
 from herodotus_endpoint.access.identity import CERTIFICATE, pack_headers
 from herodotus_record.model import Owner, Reason, Verdict
@@ -137,6 +138,27 @@ def test_a_refusal_is_worded_as_the_api_servers(guarded: Service) -> None:
         f'decisions.herodotus.dev "{POD}" is forbidden: User "bob" cannot get resource "decisions" in API group'
         ' "herodotus.dev" in the namespace "shop"',
     )
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=lambda r: r.path)
+def test_who_asks_for_what_is_of_no_namespace_leaves_a_line(
+    guarded: Service, reviewer: Reviewer, row: Row, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert row.right is not None
+    reviewer.allowed = {("ada", *row.right)}
+    caplog.set_level("INFO", "herodotus_endpoint.access.trail")
+    for headers in (bearer("ada's"), bearer("bob's"), bearer("expired")):
+        guarded.client.open(row.path, method=row.method, headers=headers)
+    verb, resource, namespace = row.right
+    lines = [json.loads(record.message) for record in caplog.records if record.name == trail.__name__]
+    node_wide = not namespace and not resource.startswith("/")
+    assert [(line["user"], line["verb"], line["resource"], line["code"]) for line in lines] == (
+        [("ada", verb, resource, row.opened), ("bob", verb, resource, 403), ("", verb, resource, 401)]
+        if node_wide
+        else []
+    )
+    assert {line["name"] for line in lines} <= {"", "worker-1"}
+    assert not any("ada's" in record.message for record in caplog.records)
 
 
 def test_a_watch_needs_the_right_to_watch(guarded: Service, reviewer: Reviewer) -> None:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from scheduler import app
+from scheduler.recorder.omitted import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
 from scheduler.serving.options import ServingOptions, serving
 from scheduler.version import __version__
@@ -292,6 +293,7 @@ def kubeconfig(directory: Path) -> str:
         ["validate"],
         ["run", "--spool-limit", "much"],
         ["run", "--spool-limit", "0"],
+        ["run", "--omit-labels", "app=web"],
         ["run", "--secure-port", "65536"],
         ["run", "--secure-port", "https"],
         ["run", "--authorization-always-allow-paths", "healthz"],
@@ -315,6 +317,7 @@ def test_sizes_and_urls() -> None:
     assert parse(["run", "--spool-limit", "512Mi"]).spool_limit == 512 << 20
     assert parse(["run", "--endpoint", "http://x:1/"]).endpoint == "http://x:1"
     assert parse(["run"]).spool_limit == 1 << 30
+    assert parse(["observe", "--omit-labels", "person,x.io/*"]).omit_labels == OmittedLabels(("person", "x.io/*"))
     assert parse(["run", "--no-leader-elect"]).leader_elect is False
 
 

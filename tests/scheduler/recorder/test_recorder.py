@@ -22,6 +22,7 @@ from scheduler.plugins import IN_TREE
 from scheduler.recorder import build, ids
 from scheduler.recorder import spool as spool_module
 from scheduler.recorder.off import NoRecorder
+from scheduler.recorder.omitted import omitted_labels
 from scheduler.recorder.recorder import MARK, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
@@ -217,6 +218,42 @@ def test_the_digest_is_of_what_scheduling_reads() -> None:
     different = [a.info(), make_pod().request(cpu="2").info(), make_pod().info(), make_pod().label("x", "y").info()]
     different += [make_pod("a", "other").request(cpu="1").info()]
     assert len({build.pod_info(pod).digest for pod in different}) == len(different)
+
+
+def test_labels_that_are_to_be_left_out_are_in_no_byte_of_the_spool(tmp_path: Path) -> None:
+    recorder = Recorder(lambda i: Spool(tmp_path, i), "cluster", "me", "0", omitted=omitted_labels("person,x.io/*"))
+    pods = [make_pod("p").label("app", "web").label("person", name).label("x.io/team", "m").info() for name in "ab"]
+    snapshot = Snapshot.of(cluster())
+    made = framework(score=(Scores("S", {"b": 5}),))
+    for pod in pods:
+        record(recorder, pod, snapshot, schedule(made, pod, snapshot, 0))
+    first, second = spools.of(Decision, tmp_path)
+    assert first.pod.labels == second.pod.labels == {"app": "web"}
+    assert first.marks == ("mark", "left out: 2 of the pod's 3 labels (--omit-labels)")
+    assert first.pod.digest == second.pod.digest  # else the two values could be told apart, and then guessed
+    assert not any(b"x.io/team" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert pods[0].labels["person"] == "a"  # scheduling reads it as ever
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        ("person", {"app", "x.io/a", "x.io/b"}),
+        ("x.io/*", {"app", "person"}),
+        ("x.io/?,app", {"person"}),
+        ("x.io/A", {"app", "person", "x.io/a", "x.io/b"}),
+        ("*", set()),
+    ],
+)
+def test_labels_are_left_out_by_their_keys(patterns: str, kept: set[str]) -> None:
+    labels = dict.fromkeys(("app", "person", "x.io/a", "x.io/b"), "")
+    assert omitted_labels(patterns).kept(labels).keys() == kept
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "[ab]", "a b", "app=web"])
+def test_what_can_be_no_label_s_key_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a label's key"):
+        omitted_labels(text)
 
 
 def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
