@@ -6,12 +6,13 @@ RUN := $(VENV)/bin/python -m
 WORKERS ?= 2
 STAMP := $(VENV)/.installed
 
-# The servers' dependencies; their code is the clone itself, which the editable install puts on the path.
+# The servers' dependencies, with their extras; their code is the clone itself, which the editable install puts on the path.
 define SERVERS
 import tomllib
 with open('deploy/servers/pyproject.toml', 'rb') as f:
-    needed = tomllib.load(f)['project']['dependencies']
-print(*(d for d in needed if not d.startswith('herodotus==')), sep='\n')
+    project = tomllib.load(f)['project']
+extras = [d for needed in project['optional-dependencies'].values() for d in needed]
+print(*(d for d in project['dependencies'] + extras if not d.startswith('herodotus==')), sep='\n')
 endef
 export SERVERS
 

@@ -1,7 +1,7 @@
-"""Commands on a database beside the service: purge, backup, restore. Exit codes as the service's.
+"""Commands on a database beside the service: purge, backup, restore, export, import. Exit codes as the service's.
 
-Owns: their command line and what they say. Does not own: what they do (`store`). They may run while the service does,
-but for `restore`.
+Owns: their command line and what they say. Does not own: what they do (`store`, `exchange`). They may run while the
+service does, but for `restore`; whoever may read the database may run them: nothing is masked.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from herodotus_endpoint import options
+from herodotus_endpoint.exchange import command as exchange
+from herodotus_endpoint.exchange.files import FileRefusedError
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database
 from herodotus_endpoint.store.purge import Purge, purge
 from herodotus_endpoint.store.sqlite import Sqlite
 
-COMMANDS: Final = ("purge", "backup", "restore")
+COMMANDS: Final = ("purge", "backup", "restore", *exchange.COMMANDS)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,9 +32,11 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{_purge(url, arguments)} decisions deleted")
             case "backup":
                 _file_database(url, "pg_dump").back_up(arguments.file)
-            case _:
+            case "restore":
                 _file_database(url, "pg_restore").restore(arguments.file)
-    except (StoreError, StoreUnavailableError) as e:
+            case _:
+                exchange.run(url, arguments)
+    except (StoreError, StoreUnavailableError, FileRefusedError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
     return 0
@@ -65,6 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     loading = commands.add_parser("restore", help="make a copy the database, where there is none")
     for command in (saving, loading):
         command.add_argument("file", type=Path, metavar="FILE")
-    for command in (purging, saving, loading):
+    for command in (purging, saving, loading, *exchange.add(commands)):
         options.where(command)
     return parser

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -112,6 +114,19 @@ def database_url(arguments: argparse.Namespace) -> str:
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     url: str = arguments.database_url or os.environ.get("HERODOTUS_DATABASE_URL") or ""
     return url or sqlite_url(state / "herodotus" / FILE)
+
+
+def moment(value: str) -> int:
+    """Microseconds since the epoch: RFC 3339, or so long ago. argparse.ArgumentTypeError when it is neither."""
+    if re.fullmatch(r"[0-9]+[smhd]", value):
+        return int((time.time() - _seconds(value)) * 1e6)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither a time such as 12h or 7d, nor 2026-03-01T12:00:00Z")
+    return int(at.timestamp() * 1e6)
 
 
 def _listening(group: argparse._ArgumentGroup) -> None:

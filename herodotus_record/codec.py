@@ -112,7 +112,12 @@ def _encoded(frame: Frame, version: int) -> bytes:
     payload = _encoder.encode(frame)
     if len(payload) > MAX_FRAME_BYTES:
         raise CodecError(f"frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return _HEADER.pack(_MAGIC, version, _KIND_OF[type(frame)], len(payload), zlib.crc32(payload)) + payload
+    return framed(_KIND_OF[type(frame)], payload, version)
+
+
+def framed(kind: int, payload: bytes, version: int = VERSION) -> bytes:
+    """A payload behind its header: for keepers of payloads in a form of their own."""
+    return _HEADER.pack(_MAGIC, version, kind, len(payload), zlib.crc32(payload)) + payload
 
 
 def accepted() -> str:

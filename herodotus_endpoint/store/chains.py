@@ -135,6 +135,11 @@ def unpack(content: bytes) -> Decision:
     return decision
 
 
+def wire(content: bytes) -> bytes:
+    """The wire frame of the decision in plain bytes, fields that this version does not know included."""
+    return content if content[: len(_WIRE)] == _WIRE else codec.framed(_DECISION, _whole(content))
+
+
 def _from_delta(blob: bytes, base: bytes) -> bytes:
     if blob[:DIGEST_BYTES] != _digest(base):
         raise CodecError("the key frame is not the one that this decision was stored against")

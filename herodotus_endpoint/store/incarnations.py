@@ -8,7 +8,7 @@ Invariant: `load` after `save` gives the same state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def load(connection: sa.Connection, name: str, remembered: Incarnation | None, n
     if remembered and remembered.id == row.id and _same(remembered, row):
         return remembered
     holes = tuple(
-        Hole(h.first, h.last, h.explained)
+        Hole(h.first, h.last, h.explained, h.left_out)
         for h in connection.execute(sa.select(HOLES).where(HOLES.c.incarnation_id == row.id).order_by(HOLES.c.first))
     )
     profiles = connection.scalars(sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id))
@@ -82,10 +82,7 @@ def _save_holes(connection: sa.Connection, incarnation: Incarnation) -> None:
         return
     connection.execute(HOLES.delete().where(HOLES.c.incarnation_id == incarnation.id))
     if holes:
-        rows = [
-            {"incarnation_id": incarnation.id, "first": h.first, "last": h.last, "explained": h.explained}
-            for h in holes
-        ]
+        rows = [{"incarnation_id": incarnation.id, **asdict(h)} for h in holes]
         connection.execute(HOLES.insert(), rows)
     incarnation.stored_holes = holes
 

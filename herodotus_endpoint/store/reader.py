@@ -180,7 +180,7 @@ class Reader:
         with self._snapshot() as connection:
             return Sizes(
                 {name: connection.scalar(count) or 0 for name, count in counts.items()},
-                connection.scalar(sa.select(lengths).where(~HOLES.c.explained)) or 0,
+                connection.scalar(sa.select(lengths).where(~HOLES.c.explained, ~HOLES.c.left_out)) or 0,
                 connection.scalar(sa.select(lengths).where(HOLES.c.explained)) or 0,
                 self._database.live_bytes(connection),
                 self._database.tiers(connection),
@@ -193,7 +193,7 @@ class Reader:
             return [self._known(connection, row) for row in connection.execute(statement)]
 
     def _known(self, connection: sa.Connection, row: sa.Row[Any]) -> KnownIncarnation:
-        of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id).order_by(HOLES.c.first)
+        of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id, ~HOLES.c.left_out).order_by(HOLES.c.first)
         holes = [Hole(h.first, h.last, h.explained) for h in connection.execute(of_it)]
         profiles = sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id)
         return KnownIncarnation(

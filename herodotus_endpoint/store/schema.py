@@ -45,7 +45,7 @@ PROFILES: Final = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# Sequences that were passed over: missing, or explained by a Gap frame.
+# Sequences that were passed over: missing, explained by a Gap frame, or left out of what was imported.
 HOLES: Final = sa.Table(
     "holes",
     METADATA,
@@ -53,6 +53,7 @@ HOLES: Final = sa.Table(
     sa.Column("first", sa.BigInteger, primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
     sa.Column("explained", sa.Boolean, nullable=False),
+    sa.Column("left_out", sa.Boolean, nullable=False, server_default=sa.false()),  # see `sequences`
     sqlite_with_rowid=False,
 )
 

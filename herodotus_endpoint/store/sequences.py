@@ -1,15 +1,17 @@
 """Which sequences of an incarnation have arrived: a high-water mark and the holes below it.
 
-Owns: what is new, what is missing, what a Gap frame explains. Does not own: where it is kept (`writer`). Pure.
+Owns: what is new, what is missing, what a Gap frame explains, what a file may have left out. Does not own: where it is
+kept (`incarnations`). Pure.
 
 Invariant: a sequence is taken at most once. All up to `highest` have been taken, except those in `holes`, which are
-sorted and disjoint.
+sorted and disjoint. In a hole that was left out some are stored all the same, and only the database knows which: such
+a hole does not grow into one for each record of a file that holds every tenth.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 MAX_HOLES: Final = 10_000  # a spool delivers in order: so many holes are a client that makes its sequences up
@@ -21,11 +23,15 @@ class TooManyHolesError(ValueError):
 
 @dataclass(frozen=True)
 class Hole:
-    """Sequences that were passed over. `explained`: a Gap frame said that they will not come."""
+    """Sequences that were passed over. `explained`: a Gap frame said that they will not come.
+
+    `left_out`: they were imported as far as a file holds them; nothing says whether the others are missing.
+    """
 
     first: int
     last: int
     explained: bool = False
+    left_out: bool = False
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -43,13 +49,11 @@ class Sequences:
         if sequence > self.highest:
             self._raise_to(sequence)
             return True
-        position = bisect_right(self.holes, sequence, key=lambda hole: hole.first) - 1
-        if position < 0 or self.holes[position].last < sequence:
+        position = self._position(sequence)
+        if position is None:
             return False
         hole = self.holes[position]
-        self._replace(
-            position, [Hole(hole.first, sequence - 1, hole.explained), Hole(sequence + 1, hole.last, hole.explained)]
-        )
+        self._replace(position, [replace(hole, last=sequence - 1), replace(hole, first=sequence + 1)])
         return True
 
     def explain(self, first: int, last: int) -> None:
@@ -57,7 +61,7 @@ class Sequences:
         self.reach(last)
         for position in reversed(range(len(self.holes))):
             hole = self.holes[position]
-            if hole.first > last or hole.last < first or hole.explained:
+            if hole.first > last or hole.last < first or hole.explained or hole.left_out:
                 continue
             inside = Hole(max(hole.first, first), min(hole.last, last), True)
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
@@ -68,15 +72,43 @@ class Sequences:
             self._raise_to(sequence + 1)
             self.highest = sequence
 
+    def leave_out(self, last: int) -> None:
+        """A file that may leave records out holds `last`: up to it, what has not arrived is not known to be missing."""
+        if last > self.highest:
+            self._replace(len(self.holes), [Hole(self.highest + 1, last)])
+            self.highest = last
+        holes: list[Hole] = []
+        for hole in self.holes:
+            if hole.explained or hole.left_out or hole.first > last:
+                parts = [hole]
+            else:
+                parts = [Hole(hole.first, min(hole.last, last), left_out=True), Hole(last + 1, hole.last)]
+            for part in parts:
+                if holes and part.left_out and holes[-1].left_out and holes[-1].last + 1 == part.first:
+                    holes[-1] = replace(holes[-1], last=part.last)
+                elif part.first <= part.last:
+                    holes.append(part)
+        self.holes = holes
+
+    def left_out(self, sequence: int) -> bool:
+        """Whether only the database knows if it is stored."""
+        position = self._position(sequence)
+        return position is not None and self.holes[position].left_out
+
     @property
     def missing(self) -> int:
         """How many sequences are missing without an explanation."""
-        return sum(len(hole) for hole in self.holes if not hole.explained)
+        return sum(len(hole) for hole in self.holes if not hole.explained and not hole.left_out)
 
     @property
     def explained(self) -> int:
         """How many sequences are known to be lost."""
         return sum(len(hole) for hole in self.holes if hole.explained)
+
+    def _position(self, sequence: int) -> int | None:
+        """The place of the hole that it is in."""
+        position = bisect_right(self.holes, sequence, key=lambda hole: hole.first) - 1
+        return position if position >= 0 and self.holes[position].last >= sequence else None
 
     def _raise_to(self, sequence: int) -> None:
         first = max(self.highest + 1, 1)

@@ -86,17 +86,31 @@ def summarised(of: Whole, now_us: int) -> Whole:
 def pack(of: Whole) -> bytes:
     """A summary as plain bytes, which `chains` compresses."""
     d = of.decision
-    frames: list[Frame] = [d, of.table.rows(d.key.cluster, d.key.incarnation), *of.outcomes]
-    return MAGIC + _encoder.encode([codec.encode(frame) for frame in frames])
+    parts: list[Frame] = [d, of.table.rows(d.key.cluster, d.key.incarnation), *of.outcomes]
+    return joined([codec.encode(frame) for frame in parts])
+
+
+def joined(frames: Sequence[bytes]) -> bytes:
+    """The plain bytes of a summary that is made of these frames."""
+    return MAGIC + _encoder.encode(frames)
 
 
 def unpack(content: bytes) -> Whole:
     """The summary in plain bytes. CodecError when they are none."""
+    return of_frames(frames(content))
+
+
+def frames(content: bytes) -> list[bytes]:
+    """What a summary in plain bytes is made of: the frames of its decision, of its node table, of its outcomes."""
     try:
-        frames = [codec.decode(frame) for frame in _decoder.decode(content[len(MAGIC) :])]
+        return _decoder.decode(content[len(MAGIC) :])
     except msgspec.MsgspecError as e:
         raise CodecError(f"a summary: {e}") from e
-    match frames:
+
+
+def of_frames(frames: Sequence[bytes]) -> Whole:
+    """The summary that is made of these frames. CodecError when it is none."""
+    match [codec.decode(frame) for frame in frames]:
         case [Decision() as decision, NodeRows() as rows, *others]:
             table = NodeTable()
             table.apply(rows)

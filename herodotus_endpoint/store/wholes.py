@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import summaries
-from herodotus_endpoint.store.chains import plain, unpack
+from herodotus_endpoint.store.chains import plain, unpack, wire
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES
 from herodotus_endpoint.store.summaries import Whole
 from herodotus_endpoint.store.tables import Tables
@@ -41,6 +41,15 @@ class Wholes:
         found_decision = unpack(content)
         return Whole(found_decision, later, self._table(connection, row, found_decision))
 
+    def frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
+        """What the decision in a row is made of: its frame, of a summary its node table's, its outcomes'."""
+        content = _content(connection, row, None)
+        later = _outcome_frames(connection, row)
+        if content[: len(summaries.MAGIC)] != summaries.MAGIC:
+            return [wire(content), *later]
+        held = summaries.frames(content)
+        return [*held, *(frame for frame in later if frame not in held)]
+
     def _table(self, connection: sa.Connection, row: Row, decision: Decision) -> NodeTable:
         table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
         for slot in [slot for slot, name in enumerate(table.names) if not name]:
@@ -57,13 +66,17 @@ def decision_in(connection: sa.Connection, row: Row) -> Decision:
 
 def outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
     """The outcomes of a row's decision that are stored beside it."""
+    frames = (codec.decode(frame) for frame in _outcome_frames(connection, row))
+    return tuple(f for f in frames if isinstance(f, Outcome))
+
+
+def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
     statement = (
         sa.select(OUTCOMES.c.frame)
         .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
         .order_by(OUTCOMES.c.sequence)
     )
-    frames = (codec.decode(frame) for frame in connection.scalars(statement))
-    return tuple(f for f in frames if isinstance(f, Outcome))
+    return list(connection.scalars(statement))
 
 
 def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:

@@ -5,6 +5,9 @@ queries, what is deleted later (`retention`).
 
 Invariant: a batch is stored whole or not at all, and each frame once, however often it is sent. What the writer
 remembers between batches follows from the database and is forgotten when a transaction fails.
+
+What is imported comes from a file that may leave records out: they do not count as missing (`sequences`). A summary
+counts in no history: what it does not keep cannot be counted, and the rest alone would be misleading.
 """
 
 from __future__ import annotations
@@ -20,14 +23,15 @@ import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations
-from herodotus_endpoint.store.chains import Chains
+from herodotus_endpoint.store.chains import Chains, pack_together
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
 from herodotus_endpoint.store.rollups import Rollup, bucket_of, split
-from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
+from herodotus_endpoint.store.summaries import Whole
 from herodotus_record.explain import ended, state
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
@@ -74,12 +78,16 @@ class _Batch:
 
     now_us: int
     of: str = ""  # the cluster that all of it must be of; "" for any
+    imported: bool = False  # out of a file that may leave records out
     receipt: Receipt = field(default_factory=Receipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
     node_rows: list[Row] = field(default_factory=list)
     outcomes: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
+    looked_up: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # (incarnation, sequence) of what only the database knew
     settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
     shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
 
@@ -94,15 +102,17 @@ class Writer:
         self._turn = threading.Lock()
         self._forget()
 
-    def store(self, frames: Iterable[tuple[Frame, Raw]], of: str = "") -> Receipt:
+    def store(self, frames: Iterable[tuple[Frame | Whole, Raw]], of: str = "", *, imported: bool = False) -> Receipt:
         """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
+
+        A summary comes whole, with its bytes as `summaries.pack` makes them. `imported`: frames may have been left out.
 
         `of`: the one cluster that they may be of, "" where that is open; a scheduler of which only frames came that say
         no cluster is then of this one. ForeignClusterError when one is of another.
         NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
         StoreUnavailableError: the database cannot do it now.
         """
-        batch = _Batch(int(self._clock() * 1e6), of)
+        batch = _Batch(int(self._clock() * 1e6), of, imported)
         try:
             with self.transaction() as connection:
                 self._database.make_room(connection, batch.now_us, FULL)
@@ -152,7 +162,7 @@ class Writer:
         while len(self._incarnations) > REMEMBERED:
             del self._incarnations[next(iter(self._incarnations))]
 
-    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame, raw: Raw) -> None:
+    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame | Whole, raw: Raw) -> None:
         """One frame: what is new of it goes into the batch."""
         match frame:
             case Decision():
@@ -160,10 +170,10 @@ class Writer:
                 new = self._decision(connection, batch, incarnation, frame, raw)
             case Outcome():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
-                new = self._outcome(batch, incarnation, frame, raw)
+                new = self._outcome(connection, batch, incarnation, frame, raw)
             case Gap():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
-                new = self._gap(batch, incarnation, frame)
+                new = self._gap(connection, batch, incarnation, frame)
             case HighWater():
                 earlier = self._incarnation(connection, batch, frame.of)  # first: ids follow the order of lives
                 incarnation = self._incarnation(connection, batch, frame.incarnation, earlier.cluster)
@@ -174,6 +184,10 @@ class Writer:
                 new, rows = take_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
                 batch.node_rows += rows
                 batch.receipt.node_rows += new
+            case Whole():
+                key = frame.decision.key
+                incarnation = self._incarnation(connection, batch, key.incarnation, key.cluster)
+                new = self._summary(connection, batch, incarnation, frame, raw)
         batch.receipt.accepted += new
         batch.receipt.duplicates += not new
 
@@ -203,7 +217,7 @@ class Writer:
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: Raw
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
-        if not incarnation.sequences.take(decision.sequence):
+        if not _new(connection, batch, incarnation, decision.sequence, DECISIONS):
             return False
         slot_map = incarnation.slot_map
         if decision.generation > slot_map.generation:
@@ -221,14 +235,35 @@ class Writer:
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = _decision_row(incarnation.id, decision, chosen, batch.now_us)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
-        row["frame_bytes"] = len(row["frame"])
-        batch.decisions[incarnation.id, decision.sequence] = row
+        self._keep(batch, incarnation, decision, row, FULL)
         if late:
             _settle_late(connection, batch, incarnation.id, decision.sequence)
+        return True
+
+    def _summary(
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, summary: Whole, content: Raw
+    ) -> bool:
+        """A chain of its own, with the node table and the outcomes that it holds."""
+        d = summary.decision
+        new = _new(connection, batch, incarnation, d.sequence, DECISIONS)
+        if batch.imported:
+            incarnation.sequences.leave_out(max((o.sequence for o in summary.outcomes), default=d.sequence))
+        if not new:
+            return False
+        chosen = None if d.chosen is None else summary.table.names[d.chosen]
+        row = _decision_row(incarnation.id, d, chosen, batch.now_us)
+        row["state"] = state(d, summary.outcomes)
+        row["base"], row["frame"] = d.sequence, pack_together([bytes(content)])[0]
+        self._database.make_room(connection, batch.now_us, SUMMARY)
+        self._keep(batch, incarnation, d, row, SUMMARY)
+        return True
+
+    def _keep(self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int) -> None:
+        row["tier"], row["frame_bytes"] = tier, len(row["frame"])
+        batch.decisions[incarnation.id, decision.sequence] = row
         incarnation.identity = decision.scheduler.identity
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
         batch.receipt.decisions += 1
-        return True
 
     def _count(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
         where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
@@ -238,8 +273,11 @@ class Writer:
             share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)
         share.counted.count(decision)
 
-    def _outcome(self, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: Raw) -> bool:
-        if not incarnation.sequences.take(outcome.sequence):
+    def _outcome(
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: Raw
+    ) -> bool:
+        of_decision = OUTCOMES.c.decision_sequence == outcome.decision_sequence
+        if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, of_decision):
             return False
         end = ended(outcome) if outcome.final else None
         batch.outcomes.append(
@@ -257,8 +295,8 @@ class Writer:
         batch.receipt.outcomes += 1
         return True
 
-    def _gap(self, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
-        if not incarnation.sequences.take(gap.sequence):
+    def _gap(self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
+        if not _new(connection, batch, incarnation, gap.sequence, GAPS):
             return False
         incarnation.sequences.explain(gap.first, gap.last)
         fields = {f: getattr(gap, f) for f in ("sequence", "first", "last", "reason", "at_us")}
@@ -315,6 +353,25 @@ class Writer:
         if fresh:
             connection.execute(_CONSIDERED, [{"node": node_id} for node_id in sorted(fresh)])
             self._considered |= fresh
+
+
+def _new(
+    connection: sa.Connection,
+    batch: _Batch,
+    incarnation: Incarnation,
+    sequence: int,
+    table: sa.Table,
+    *key: sa.ColumnElement[bool],
+) -> bool:
+    """Whether a frame is to be stored, in `table`. `key`: what its rows are found by, beside the sequence."""
+    if batch.imported:
+        incarnation.sequences.leave_out(sequence)
+    if not incarnation.sequences.left_out(sequence):
+        return incarnation.sequences.take(sequence)
+    at = (table.c.incarnation_id == incarnation.id, table.c.sequence == sequence, *key)
+    known = (incarnation.id, sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
+    batch.looked_up.add((incarnation.id, sequence))
+    return not known
 
 
 def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:

@@ -64,6 +64,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
+    "pyarrow": ("herodotus_endpoint.exchange.parquet",),
     "cryptography": ("scheduler.serving.self_signed", "herodotus_endpoint.access"),
     "prometheus_client": (
         "scheduler.metrics",

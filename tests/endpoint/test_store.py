@@ -146,6 +146,28 @@ events = st.lists(
 )
 
 
+@given(events, st.integers(0, 40))
+def test_what_a_file_leaves_out_is_neither_missing_nor_lost(sample: list[Any], last: int) -> None:
+    """Up to the last that it holds only the database knows; what was lost before stays so, what came stays."""
+    sequences = Sequences()
+    for event in sample:
+        if isinstance(event, int):
+            sequences.take(event)
+        elif isinstance(event, tuple):
+            sequences.explain(*event)
+    highest, lost = sequences.highest, sequences.explained
+    missing = {n for h in sequences.holes if not h.explained for n in range(h.first, h.last + 1)}
+    for again in (last // 2, last, last // 3):
+        sequences.leave_out(again)
+    assert (sequences.explained, sequences.highest) == (lost, max(highest, last))
+    assert sequences.missing == sum(n > last for n in missing)
+    unsure = {n for n in missing if n <= last} | set(range(highest + 1, last + 1))
+    assert {n for n in range(60) if sequences.left_out(n)} == unsure
+    assert all(a.last < b.first for a, b in zip(sequences.holes, sequences.holes[1:], strict=False))
+    sequences.explain(1, last + 1)
+    assert {n for n in range(60) if sequences.left_out(n)} == unsure
+
+
 @given(events)
 def test_sequences_agree_with_a_set(sample: list[Any]) -> None:
     """Taken once each; missing and explained are what a set of all numbers says."""

@@ -1,0 +1,1 @@
+"""Decisions in files: JSON lines out and in, Parquet out."""

@@ -1,0 +1,186 @@
+"""`export` and `import`: decisions out of a database into a file, and back into any database.
+
+Owns: their command line, progress, how many lines are stored at once. Does not own: the forms (`lines`, `parquet`),
+files (`files`), the database (`store`).
+
+Invariant: an import can be broken off anywhere and begun again: what is stored already is passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from herodotus_endpoint import options
+from herodotus_endpoint.exchange import files
+from herodotus_endpoint.exchange.files import FileRefusedError
+from herodotus_endpoint.exchange.lines import Line, LineError, Reading, Writing
+from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, StoreError, database
+from herodotus_endpoint.store.exchange import Exported, Selection, exported
+from herodotus_endpoint.store.sqlite import Sqlite
+from herodotus_record.units import timestamp
+
+COMMANDS: Final = ("export", "import")
+LINES: Final = 200  # stored at once: a batch rewrites the histories of its hours, 30 ms at 5,000 nodes
+BYTES: Final = 8 << 20  # of frames at once
+PROGRESS_S: Final = 0.5
+
+
+def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
+    """Their grammar, added to a parser's commands."""
+    out = commands.add_parser(
+        "export", help="write decisions to a file", description="Nothing is masked: every namespace, every name."
+    )
+    out.add_argument(
+        "--since",
+        type=options.moment,
+        default=0,
+        metavar="TIME",
+        help="started then or later: 7d, 2026-03-01T12:00:00Z",
+    )
+    out.add_argument("--until", type=options.moment, metavar="TIME", help="started before: 1h, 2026-03-02T00:00:00Z")
+    out.add_argument("--namespace", default="", metavar="NAME", help="of this namespace alone")
+    out.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
+    out.add_argument(
+        "--format",
+        choices=("jsonl", "parquet"),
+        default="jsonl",
+        help="jsonl: whole records, which `import` reads; parquet: tables for analysis, which it does not read",
+    )
+    out.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: standard output; for parquet a directory, needed"
+    )
+    into = commands.add_parser("import", help="store the decisions of a file that `export` wrote as jsonl")
+    into.add_argument("file", type=Path, metavar="FILE", help="- for standard input")
+    return out, into
+
+
+def run(url: str, arguments: argparse.Namespace) -> None:
+    """Run what was asked for. FileRefusedError, StoreError and StoreUnavailableError say why not."""
+    found = database(url)
+    if arguments.command == "export" and isinstance(found, Sqlite) and not found.file.exists():
+        raise StoreError(f"cannot use {found.file}: there is no such file")
+    store = Store(url)
+    try:
+        if arguments.command == "export":
+            _export(store, arguments)
+        else:
+            _import(store, arguments.file)
+    finally:
+        store.close()
+
+
+def _export(store: Store, arguments: argparse.Namespace) -> None:
+    what = Selection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
+    progress = _Progress("exported")
+    found = _watched(exported(store, what), progress)
+    try:
+        if arguments.format == "parquet":
+            _parquet(found, arguments.output)
+        else:
+            writing = Writing()
+            with files.written(arguments.output) as file:
+                for each in found:
+                    file.write(writing.line(each))
+    except BrokenPipeError as e:
+        raise FileRefusedError("standard output was closed") from e
+    progress.done()
+
+
+def _parquet(found: Iterator[Exported], to: Path | None) -> None:
+    if to is None:
+        raise FileRefusedError("--format parquet needs -o DIRECTORY: it writes more than one file")
+    try:
+        from herodotus_endpoint.exchange import parquet
+    except ModuleNotFoundError as e:
+        if e.name != "pyarrow":
+            raise
+        raise FileRefusedError("--format parquet needs pyarrow: pip install 'herodotus-servers[parquet]'") from e
+    with files.directory(to) as directory:
+        parquet.write(found, directory)
+
+
+def _import(store: Store, file: Path) -> None:
+    progress = _Progress("imported")
+    read = new = 0
+    with files.read(file) as opened:
+        try:
+            for batch in _batches(Reading().lines(opened)):
+                for lines, stored in _stored(store, batch):
+                    read, new = read + lines, new + stored
+                    progress.at(read)
+        except LineError as e:
+            kept = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
+            raise FileRefusedError(f"cannot import {file}: {e}; {kept}") from e
+    progress.end()
+    print(f"{new} decisions imported, {read - new} were stored already")
+
+
+def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """Lines that are stored together. LineError after those before the line."""
+    batch, size = list[Line](), 0
+    try:
+        for line in lines:
+            batch.append(line)
+            size += line.size
+            if len(batch) >= LINES or size >= BYTES:
+                yield batch
+                batch, size = [], 0
+    except LineError:
+        yield batch
+        raise
+    yield batch
+
+
+def _stored(store: Store, batch: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Store lines: how many, and how many new decisions they brought. Line by line where one cannot be stored.
+
+    LineError with its number.
+    """
+    try:
+        receipt = store.writer.store((frame for line in batch for frame in line.frames), imported=True)
+    except (BatchError, NodeRowsMissingError) as e:
+        if len(batch) == 1:
+            raise LineError(f"line {batch[0].number}: {e}") from e
+    else:
+        yield len(batch), receipt.decisions
+        return
+    for line in batch:
+        yield from _stored(store, [line])
+
+
+def _watched(found: Iterator[Exported], progress: _Progress) -> Iterator[Exported]:
+    for number, each in enumerate(found, 1):
+        yield each
+        progress.at(number, each)
+
+
+class _Progress:
+    """How far it is, on standard error, where that is a terminal."""
+
+    def __init__(self, done: str) -> None:
+        self._done = done
+        self._number = 0
+        self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
+
+    def at(self, number: int, found: Exported | None = None) -> None:
+        """So many decisions. `found`: the last one."""
+        self._number = number
+        if self._next_s is not None and time.monotonic() >= self._next_s:
+            upto = f", up to {timestamp(found.whole.decision.times.started_us)[:19]}Z" if found else ""
+            print(f"\r{number} decisions {self._done}{upto} ", end="", file=sys.stderr, flush=True)
+            self._next_s = time.monotonic() + PROGRESS_S
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._next_s is not None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def done(self) -> None:
+        """Say how many there were."""
+        self.end()
+        print(f"{self._number} decisions {self._done}", file=sys.stderr)

@@ -1,0 +1,193 @@
+"""JSON lines: a document of kind Decision a line, with all that is needed to store it again.
+
+Owns: the form of a line, both ways. Does not own: files and progress (`command`), what is stored (`store`).
+
+A line is the whole record as `document` writes it, for people and programs, and beside that `import`: the frames that
+the decision is made of, in base64. They alone are imported. They begin with what changed of the scheduler's node table
+since the line of `rowsAfter`, or with the whole table where that is null: a table of 5,000 nodes in each line would be
+most of what is imported. A summary brings the few rows that it keeps itself.
+
+Invariant: a line is stored whole or refused. Lines that are imported in their order give the node table that each
+decision saw; one that goes on from a line that is not before it is refused.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_endpoint.checks import checked
+from herodotus_endpoint.store.exchange import Exported
+from herodotus_endpoint.store.summaries import Whole, joined, of_frames
+from herodotus_record import codec
+from herodotus_record.codec import CodecError
+from herodotus_record.document import decision_document
+from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
+
+MAX_LINE_BYTES: Final = 256 << 20  # a decision on 15,000 nodes is 11 MB as a document, its frame and rows 5 MB
+
+Ints = NDArray[Any]
+
+
+class LineError(ValueError):
+    """A line that is not imported. The message says why."""
+
+
+@dataclass
+class _Told:
+    """What the lines of one incarnation have said of its node table."""
+
+    line: str  # the decision in whose line rows stood last
+    generation: int
+    since: Ints  # by slot: which row was written; -1: none
+
+
+class Writing:
+    """Makes the lines of one export, in order. Remembers 40 kB for each scheduler process of 5,000 nodes."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, _Told] = {}
+
+    def line(self, found: Exported) -> bytes:
+        """The decision's line, with its end."""
+        d, table = found.whole.decision, found.whole.table
+        rows_after, rows = (None, []) if d.summary else self._rows(d, table)
+        document = decision_document(d, found.whole.outcomes, table)
+        document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *found.frames]}
+        return _encoder.encode(document) + b"\n"
+
+    def _rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
+        """The rows that are not as they were told last, and in whose line that was."""
+        told = self._told.setdefault(d.key.incarnation, _Told("", -1, np.zeros(0, np.int64)))
+        since = np.array(table.since, np.int64)
+        slots = max(len(since), len(told.since))
+        since, before = (np.pad(s, (0, slots - len(s)), constant_values=-1) for s in (since, told.since))
+        changed = np.flatnonzero((since != before) & (since >= 0)).tolist()
+        rows_after, base = told.line or None, told.generation
+        if changed or not told.line:
+            told.since, told.generation, told.line = np.where(since >= 0, since, before), d.generation, d.id
+        elif told.generation == d.generation:
+            return rows_after, []
+        else:
+            told.generation, told.line = d.generation, d.id
+        return rows_after, _frames(d, table, changed, base)
+
+
+def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
+    """The rows of these slots: a frame has one list of resources, and nodes may differ in theirs."""
+    amounts = {slot: (table.allocatable[slot], table.requested[slot]) for slot in slots}
+    alike: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
+    for slot, (allocatable, _) in amounts.items():
+        alike.setdefault(tuple(sorted(allocatable)), []).append(slot)
+    return [
+        NodeRows(
+            cluster=d.key.cluster,
+            incarnation=d.key.incarnation,
+            base=base,
+            generation=d.generation,
+            resources=resources,
+            slot=array("q", held),
+            since=array("q", (table.since[slot] for slot in held)),
+            name=tuple(table.names[slot] for slot in held),
+            uid=tuple(table.uids[slot] for slot in held),
+            allocatable=tuple(array("q", (amounts[slot][0][r] for slot in held)) for r in resources),
+            requested=tuple(array("q", (amounts[slot][1][r] for slot in held)) for r in resources),
+        )
+        for resources, held in alike.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A decision to store: frames with their bytes, in order."""
+
+    number: int
+    frames: list[tuple[Frame | Whole, bytes]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames."""
+        return sum(len(raw) for _, raw in self.frames)
+
+
+class Reading:
+    """Reads the lines of one file, in order."""
+
+    def __init__(self) -> None:
+        self._rows_in: dict[str, str] = {}  # by incarnation: the decision in whose line rows stood last
+
+    def lines(self, file: BinaryIO) -> Iterator[Line]:
+        """Every line. LineError with its number where one cannot be imported."""
+        number = 0
+        while raw := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            try:
+                yield Line(number, self._decoded(raw))
+            except (CodecError, LineError, msgspec.MsgspecError, UnicodeDecodeError) as e:
+                raise LineError(f"line {number}: {e}") from e
+
+    def _decoded(self, raw: bytes) -> list[tuple[Frame | Whole, bytes]]:
+        if len(raw) > MAX_LINE_BYTES:
+            raise LineError(f"longer than {MAX_LINE_BYTES} bytes")
+        document = _decoder.decode(raw)
+        if (document.api_version, document.kind) != (API_VERSION, "Decision"):
+            of = f"{document.api_version} {document.kind}"
+            raise LineError(f"a document of {of!r}, expected '{API_VERSION} Decision'")
+        if document.content is None:
+            raise LineError("there is nothing to import: it was not written by `export`")
+        raws = document.content.frames
+        frames = [checked(codec.decode(raw)) for raw in raws]
+        at = next((place for place, frame in enumerate(frames) if isinstance(frame, Decision)), None)
+        d = None if at is None else frames[at]
+        if at is None or not isinstance(d, Decision):
+            raise LineError("frames without a decision")
+        rows, later = (frames[1:2], frames[2:]) if d.summary and at == 0 else (frames[:at], frames[at + 1 :])
+        if not _are_rows(d, rows) or not _are_outcomes(d, later):
+            raise LineError("frames are not those of one decision: its node rows, itself, its outcomes")
+        if d.summary:
+            return [(of_frames(raws), joined(raws))]
+        self._follow(d, document.content.rows_after, bool(rows))
+        return list(zip(frames, raws, strict=True))
+
+    def _follow(self, d: Decision, rows_after: str | None, more: bool) -> None:
+        incarnation = d.key.incarnation
+        if rows_after is not None and self._rows_in.get(incarnation) != rows_after:
+            raise LineError(f"its node table goes on from decision {rows_after}, whose line is not before it")
+        if rows_after is None and not more:
+            raise LineError("its node table is not there")
+        if more:
+            self._rows_in[incarnation] = d.id
+
+
+def _are_rows(d: Decision, frames: Sequence[Frame]) -> bool:
+    return all(isinstance(f, NodeRows) and f.incarnation == d.key.incarnation for f in frames)
+
+
+def _are_outcomes(d: Decision, frames: Sequence[Frame]) -> bool:
+    of = (d.key.incarnation, d.sequence)
+    return all(isinstance(f, Outcome) and (f.incarnation, f.decision_sequence) == of for f in frames)
+
+
+class _Content(msgspec.Struct, rename="camel"):
+    """What is imported of a line."""
+
+    rows_after: str | None
+    frames: list[bytes]  # base64 in JSON
+
+
+class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": "import"}):
+    """What of a line is read; the rest of the document is passed over."""
+
+    api_version: str
+    kind: str
+    content: _Content | None = None
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(_Document)

@@ -1,0 +1,70 @@
+"""What leaves the database for a file: decisions that are selected, whole, with the frames that they are made of.
+
+Owns: the selection's statement, reading page by page. Does not own: the file (`herodotus_endpoint.exchange`), how
+frames come back (`writer`).
+
+A page is read in one snapshot, and the next one in another: an export of hours holds up neither SQLite's checkpoints
+nor PostgreSQL's vacuum. What retention takes out meanwhile is not in the export; what comes meanwhile is not either.
+
+Invariant: order is that of ingest, and no more than a page is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_endpoint.store.summaries import Whole
+
+if TYPE_CHECKING:
+    from herodotus_endpoint.store import Store
+
+PAGE: Final = 16  # decisions: of 5,000 nodes each, with a node table of its own, some 20 MB
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which decisions: by when they started, in microseconds since the epoch, and whose they are. Default: all."""
+
+    since_us: int = 0
+    until_us: int | None = None  # not included
+    namespace: str = ""
+    cluster: str = ""
+
+    @property
+    def where(self) -> sa.ColumnElement[bool]:
+        """What selects their rows."""
+        row = DECISIONS.c
+        clauses = [row.started_us >= self.since_us]
+        clauses += [] if self.until_us is None else [row.started_us < self.until_us]
+        clauses += [column == v for column, v in ((row.namespace, self.namespace), (row.cluster, self.cluster)) if v]
+        return sa.and_(*clauses)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A decision with what belongs to it, and the frames that it is made of, as `Wholes.frames` gives them."""
+
+    whole: Whole
+    frames: list[bytes]
+
+
+def exported(store: Store, what: Selection) -> Iterator[Exported]:
+    """The decisions that are selected and stored now. StoreUnavailableError as for reading."""
+    after, upto = 0, store.listing.bounds()[1]
+    while page := _page(store, what, after, upto):
+        after = page[-1][0]
+        for _, found in page:
+            yield found
+
+
+def _page(store: Store, what: Selection, after: int, upto: int) -> list[tuple[int, Exported]]:
+    row = DECISIONS.c
+    within = sa.and_(row.id > after, row.id <= upto, what.where)
+    with store.snapshot() as connection:
+        rows = connection.execute(sa.select(DECISIONS).where(within).order_by(row.id).limit(PAGE)).all()
+        return [(r.id, Exported(store.wholes.whole(connection, r), store.wholes.frames(connection, r))) for r in rows]

@@ -1,0 +1,479 @@
+"""Export and import: what was stored in one database answers alike in another, in whatever parts it comes."""
+
+import base64
+import io
+import json
+import stat
+import sys
+import tracemalloc
+import warnings
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet as pq
+
+from herodotus_endpoint.__main__ import main
+from herodotus_endpoint.exchange.lines import LineError, Reading, Writing
+from herodotus_endpoint.store import Limits, Pruner, Store
+from herodotus_endpoint.store.exchange import Selection, exported
+from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_record import codec
+from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
+from tests import postgresql
+from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import Clock, an_empty_file
+
+NODES = [f"worker-{i}" for i in range(1, 13)]
+TABLE = a_table(NODES)
+ROWS = TABLE.rows(CLUSTER, INCARNATION)
+POINTS = {node: {"NodeResourcesFit": i} for i, node in enumerate(NODES)}
+HOUR_US = 3_600_000_000
+AGAIN = "00000000-0000-4000-8000-0000000000bb"
+
+Open = Callable[[str], Store]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
+    """Opens empty databases, `sqlite` or `postgresql`."""
+    stores: list[Store] = []
+
+    def open_one(kind: str) -> Store:
+        if kind == "postgresql" and server is None:
+            warnings.warn(f"export and import are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
+            pytest.skip(postgresql.MISSING)
+        url = server.database() if server and kind == "postgresql" else an_empty_file(tmp_path / f"{len(stores)}.db")
+        stores.append(Store(url, Clock()))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@dataclass
+class Scheduler:
+    """One life of a scheduler whose nodes change between decisions."""
+
+    incarnation: str = INCARNATION
+    table: NodeTable = field(default_factory=lambda: a_table(NODES))
+    sequence: int = 0
+    frames: list[Frame] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.frames.append(self.table.rows(CLUSTER, self.incarnation))
+
+    def decide(self, **changes: Any) -> Decision:
+        self.sequence += 1
+        of = {"nodes": self.table.names, "generation": self.table.generation, "points": POINTS} | changes
+        d = a_decision(pod=f"p-{self.sequence}", sequence=self.sequence, incarnation=self.incarnation, **of)
+        d = replace(d, id=f"{self.incarnation[-2:]}-{d.id}", seed=self.sequence)
+        self.frames.append(d)
+        return d
+
+    def bind(self, d: Decision) -> None:
+        self.sequence += 1
+        self.frames.append(bound(d, self.table, sequence=self.sequence))
+
+    def node(self, slot: int, name: str, *, gpus: bool = False) -> None:
+        """Another node in a slot, "": none; some have other resources than the rest."""
+        base = self.table.generation
+        had = {"cpu": 4000 + base} | ({"gpu": 8} if gpus else {})
+        rows = NodeRows(
+            CLUSTER, self.incarnation, base, base + 1, tuple(had), array("q", [slot]), array("q", [base + 1]),
+            (name,), (f"uid-{name}-{base}" if name else "",),
+            tuple(array("q", [n if name else 0]) for n in had.values()), tuple(array("q", [0]) for _ in had),
+        )  # fmt: skip
+        self.table.apply(rows)
+        self.frames.append(rows)
+
+
+def a_past(seed: int, steps: int) -> list[Frame]:
+    """Two schedulers, one after the other."""
+    random, frames = Random(seed), list[Frame]()
+    for incarnation in (INCARNATION, AGAIN):
+        scheduler, open_ones = Scheduler(incarnation), list[Decision]()
+        for step in range(steps):
+            match random.choice(("decide", "decide", "bind", "node")):
+                case "decide":
+                    live = [n for n in scheduler.table.names if n]
+                    rejected = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in live if random.random() < 0.3}
+                    where = {"namespace": random.choice(("shop", "bank")), "started_us": MONDAY_US + step * HOUR_US}
+                    d = scheduler.decide(rejected=rejected, **where)
+                    open_ones += [d] if d.chosen is not None else []
+                case "bind" if open_ones:
+                    scheduler.bind(open_ones.pop(0))
+                case _:
+                    name = random.choice(("", f"fresh-{step}", f"worker-{step}"))
+                    scheduler.node(random.randrange(len(NODES) + 2), name, gpus=random.random() < 0.5)
+        frames += scheduler.frames
+    return frames
+
+
+def put(store: Store, *frames: Frame) -> None:
+    store.writer.store((frame, codec.encode(frame)) for frame in frames)
+
+
+def lines(store: Store, what: Selection = Selection()) -> list[bytes]:  # noqa: B008
+    writing = Writing()
+    return [writing.line(found) for found in exported(store, what)]
+
+
+def take(store: Store, given_: list[bytes]) -> int:
+    """Import; how many decisions are new."""
+    read = Reading().lines(io.BytesIO(b"".join(given_)))
+    return store.writer.store((frame for line in read for frame in line.frames), imported=True).decisions
+
+
+def answers(store: Store, what: Selection = Selection()) -> list[Any]:  # noqa: B008
+    """All that a reader can be told of the decisions that are selected, but when they were ingested."""
+    told = []
+    kept = [
+        c for c in DECISIONS.c if c.name not in ("id", "incarnation_id", "ingested_us", "frame", "base", "frame_bytes")
+    ]
+    with store.snapshot() as connection:
+        rows = connection.execute(sa.select(*kept).where(what.where).order_by(DECISIONS.c.id)).all()
+    for row in rows:
+        found = store.reader.decision_by_id(row.namespace, row.decision_id)
+        assert found is not None
+        t = found.table
+        amounts = (t.names, t.uids, t.since, list(t.allocatable), list(t.requested))
+        told.append((tuple(row), found.decision, found.outcomes, found.ordinal, found.attempts, amounts))
+    return told
+
+
+def histories(store: Store) -> dict[str, Any]:
+    with store.snapshot() as connection:
+        names = connection.execute(sa.text("SELECT DISTINCT name FROM nodes WHERE considered")).scalars().all()
+    return {name: store.reader.node_facts(name) for name in sorted(names)}
+
+
+@pytest.mark.parametrize(("source", "to"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
+def test_what_is_imported_answers_as_before(opened: Open, source: str, to: str) -> None:
+    """Histories too; and what came back in two parts, in the wrong order and more than once."""
+    one, other = opened(source), opened(to)
+    put(one, *a_past(7, 60))
+    written = lines(one)
+    assert take(other, written) == len(written) > 20
+    assert (answers(other), histories(other)) == (answers(one), histories(one))
+    assert take(other, written) == 0
+    assert answers(other) == answers(one)
+    assert (other.reader.sizes().missing, other.reader.sizes().lost) == (0, 0)
+    assert other.reader.sizes().rows == one.reader.sizes().rows
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10_000), steps=st.integers(1, 40), cut=st.integers(0, 40))
+def test_parts_in_any_order_make_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, cut: int
+) -> None:
+    """Each part answers as the source does for it, also where it skips decisions, node rows and outcomes between."""
+    folder = tmp_path_factory.mktemp("parts")
+    with (
+        closing(Store(an_empty_file(folder / "a.db"), Clock())) as one,
+        closing(Store(an_empty_file(folder / "b.db"), Clock())) as other,
+    ):
+        put(one, *a_past(seed, steps))
+        parts = [
+            Selection(namespace="shop", until_us=MONDAY_US + cut * HOUR_US),
+            Selection(namespace="bank"),
+            Selection(namespace="shop", since_us=MONDAY_US + cut * HOUR_US),
+        ]
+        Random(seed).shuffle(parts)
+        for part in parts:
+            take(other, lines(one, part))
+            # attempts are counted over what is stored, and no two decisions here are of one pod
+            assert answers(other, part) == answers(one, part)
+        assert sorted(answers(other), key=str) == sorted(answers(one), key=str)
+        assert histories(other) == histories(one)
+        assert other.reader.sizes().missing == 0
+
+
+def test_summaries_are_imported_as_summaries(opened: Open) -> None:
+    """With the nodes that they kept, and their outcomes; they count in no history."""
+    one, other = opened("sqlite"), opened("postgresql")
+    put(one, *a_past(7, 30))
+    clock = Clock()
+    clock.now_s += 8 * 86_400
+    assert Pruner(one, Limits(), clock).prune().summarised > 5
+    assert take(other, lines(one)) == len(answers(one))
+    assert answers(other) == answers(one)
+    assert other.reader.sizes().tiers["full"].decisions == 0
+    assert take(other, lines(one)) == 0
+    assert answers(other) == answers(one)
+    assert (other.reader.sizes().missing, histories(other)) == (0, {})
+
+
+def test_a_scheduler_goes_on_after_an_import(opened: Open) -> None:
+    """What it sends again is not stored twice, what the file left out is not lost, and gaps are still seen."""
+    one, other = opened("sqlite"), opened("sqlite")
+    past = Scheduler()
+    sent = [past.decide(namespace="shop" if i % 2 else "bank") for i in range(6)]
+    past.bind(sent[5])
+    put(one, *past.frames)
+    take(other, lines(one, Selection(namespace="shop")))
+    past.decide()
+    put(one, past.frames[-1])
+    put(other, *past.frames)
+    assert sorted(answers(other), key=str) == sorted(answers(one), key=str)
+    past.sequence += 3
+    put(other, past.frames[0], past.decide(), Gap(INCARNATION, 20, 13, 14, "the spool was full", 0))
+    sizes = other.reader.sizes()
+    assert (sizes.missing, sizes.lost) == (3 + 5, 2), "9 to 11, 15 to 19; 13 and 14"
+    put(other, *past.frames[:9])
+    assert other.reader.sizes().rows == sizes.rows
+
+
+def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
+    """A database was lost: the scheduler goes on with a new one, where all before is missing until it is imported."""
+    one, other = opened("sqlite"), opened("sqlite")
+    past = Scheduler()
+    for _ in range(5):
+        past.decide()
+    put(one, *past.frames)
+    later = past.decide()
+    put(other, past.table.rows(CLUSTER, INCARNATION), later)
+    assert other.reader.sizes().missing == 5
+    assert take(other, lines(one)) == 5
+    assert (other.reader.sizes().missing, len(answers(other))) == (0, 6)
+
+
+def damaged(line: bytes) -> dict[str, bytes]:
+    """A line with what can be wrong with it."""
+    document = json.loads(line)
+    frames = [base64.b64decode(f) for f in document["import"]["frames"]]
+
+    def with_frames(*changed: bytes) -> bytes:
+        content = {**document["import"], "frames": [base64.b64encode(f).decode() for f in changed]}
+        return json.dumps(document | {"import": content}).encode() + b"\n"
+
+    decision = frames[-1]
+    return {
+        "cut off": line[: len(line) // 2],
+        "no JSON": b"\x00\x01\n",
+        "another kind": json.dumps({"apiVersion": "v1", "kind": "Pod"}).encode() + b"\n",
+        "a newer API": json.dumps(document | {"apiVersion": "herodotus.dev/v9"}).encode() + b"\n",
+        "the plugin's": json.dumps({k: v for k, v in document.items() if k != "import"}).encode() + b"\n",
+        "a flipped bit": with_frames(decision[:-1] + bytes([decision[-1] ^ 1])),
+        "a newer frame": with_frames(decision[:2] + b"\x09" + decision[3:]),
+        "no decision": with_frames(codec.encode(ROWS)),
+        "no frames": with_frames(),
+        "another's outcome": with_frames(decision, codec.encode(bound(a_decision(sequence=90), TABLE))),
+        "out of bounds": with_frames(codec.encode(replace(a_decision(), sequence=1 << 60))),
+    }
+
+
+REASONS = {
+    "cut off": "JSON is malformed",
+    "no JSON": "JSON is malformed",
+    "another kind": "a document of 'v1 Pod'",
+    "a newer API": "a document of 'herodotus.dev/v9 Decision'",
+    "the plugin's": "there is nothing to import: it was not written by `export`",
+    "a flipped bit": "checksum does not match",
+    "a newer frame": "frame version 9 is not known to version 1",
+    "no decision": "frames without a decision",
+    "no frames": "frames without a decision",
+    "another's outcome": "frames are not those of one decision",
+    "out of bounds": "sequence is 1152921504606846976",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
+    opened: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """What was imported before it stays, and once it is mended the import goes on."""
+    one = opened("sqlite")
+    put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in range(1, 6)))
+    written = lines(one)
+    file, to = tmp_path / "given.jsonl", ["--data", str(tmp_path / "to")]
+    file.write_bytes(b"".join([*written[:3], damaged(written[3])[kind], *written[4:]]))
+    assert main(["import", str(file), *to]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot import {file}: line 4: " in said
+    assert REASONS[kind] in said
+    assert "3 decisions of the lines before it were imported and stay" in said
+    file.write_bytes(b"".join(written))
+    assert main(["import", str(file), *to]) == 0
+    assert capsys.readouterr().out == "2 decisions imported, 3 were stored already\n"
+
+
+def test_a_line_whose_node_rows_stand_in_another_is_refused_without_it(opened: Open) -> None:
+    """Also where the database has newer rows of that scheduler: nobody would know that some are missing."""
+    one, other = opened("sqlite"), opened("sqlite")
+    past = Scheduler()
+    for i in range(4):
+        past.decide()
+        past.node(i, f"fresh-{i}")
+    put(one, *past.frames)
+    put(other, past.table.rows(CLUSTER, INCARNATION))
+    written = lines(one)
+    with pytest.raises(
+        LineError, match=r"line 3: its node table goes on from decision .*, whose line is not before it"
+    ):
+        take(other, [*written[:2], written[3]])
+    assert take(other, [*written[:2], *written]) == 4, "from the start again, in one file"
+
+
+def test_what_the_database_refuses_is_told_with_its_line(
+    opened: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scheduler that is known as another cluster's."""
+    one = opened("sqlite")
+    put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in (1, 2)))
+    other = Scheduler(AGAIN)
+    put(one, replace(other.frames[0], cluster="one"), replace(d := other.decide(), key=replace(d.key, cluster="one")))
+    file = tmp_path / "given.jsonl"
+    file.write_bytes(b"".join(lines(one)))
+    with closing(Store(an_empty_file(tmp_path / "herodotus.db"), Clock())) as to:
+        put(to, replace(TABLE.rows(CLUSTER, AGAIN), cluster="two"))
+    assert main(["import", str(file), "--data", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"line 3: incarnation {AGAIN} belongs to cluster two, not one; 2 decisions of the lines before it" in said
+
+
+def test_filters(opened: Open) -> None:
+    """By time of start, namespace and cluster, each alone and together."""
+    store = opened("sqlite")
+    past = Scheduler()
+    for hour, namespace in enumerate(("shop", "bank", "shop", "bank")):
+        past.decide(namespace=namespace, started_us=MONDAY_US + hour * HOUR_US)
+    put(store, *past.frames)
+    asked = {
+        "all": Selection(),
+        "since": Selection(since_us=MONDAY_US + HOUR_US),
+        "until": Selection(until_us=MONDAY_US + HOUR_US),
+        "namespace": Selection(namespace="bank"),
+        "both": Selection(since_us=MONDAY_US + 2 * HOUR_US, namespace="bank"),
+        "cluster": Selection(cluster=CLUSTER),
+        "another": Selection(cluster="another"),
+    }
+    found = {how: [json.loads(line) for line in lines(store, what)] for how, what in asked.items()}
+    assert {how: [d["spec"]["pod"]["name"] for d in documents] for how, documents in found.items()} == {
+        "all": ["p-1", "p-2", "p-3", "p-4"],
+        "since": ["p-2", "p-3", "p-4"],
+        "until": ["p-1"],
+        "namespace": ["p-2", "p-4"],
+        "both": ["p-4"],
+        "cluster": ["p-1", "p-2", "p-3", "p-4"],
+        "another": [],
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with two decisions; the second fits nowhere."""
+    nowhere = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+    placed = a_decision(nodes=NODES[:3], points=POINTS, rejected={"worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU}})
+    with closing(Store(an_empty_file(tmp_path / "herodotus.db"), Clock())) as store:
+        put(store, ROWS, placed, bound(placed, TABLE), a_decision(pod="big", nodes=NODES, rejected=nowhere, sequence=3))
+    return tmp_path
+
+
+def test_each_line_is_the_whole_record(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `-o json --full` prints it, with the pod's UID and the time that it is replayed by."""
+    assert main(["export", "--data", str(data), "--since", "2026-03-01T12:00:00Z", "-o", str(data / "out.jsonl")]) == 0
+    assert capsys.readouterr() == ("", "2 decisions exported\n")
+    documents = [json.loads(line) for line in (data / "out.jsonl").read_text().splitlines()]
+    assert [(d["kind"], d["metadata"]["creationTimestamp"], d["spec"]["pod"]["uid"]) for d in documents] == [
+        ("Decision", "2026-03-01T12:00:00.000000+00:00", "uid-shop-checkout-7d9f-x2k"),
+        ("Decision", "2026-03-01T12:00:00.000000+00:00", "uid-shop-big"),
+    ]
+    assert documents[0]["spec"]["totals"] == {"worker-2": 1, "worker-3": 2}
+    assert documents[0]["status"]["outcomes"][0]["phase"] == "Bind"
+    assert [d["import"]["rowsAfter"] for d in documents] == [None, documents[0]["metadata"]["name"]]
+    assert stat.S_IMODE((data / "out.jsonl").stat().st_mode) == 0o600
+
+
+def test_parquet_is_read_back(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "--data", str(data), "--format", "parquet", "-o", str(data / "out")]) == 0
+    decisions = pq.read_table(data / "out" / "decisions.parquet").to_pylist()
+    assert [(d["pod"], d["state"], d["node"], d["nodes_feasible"]) for d in decisions] == [
+        ("checkout-7d9f-x2k", "Bound", "worker-3", 2),
+        ("big", "Unschedulable", None, 0),
+    ]
+    assert decisions[0]["started"].isoformat() == "2026-03-01T12:00:00+00:00"
+    assert [d["ended"] is None for d in decisions] == [False, True]
+    scores = pq.read_table(data / "out" / "scores.parquet").to_pylist()
+    fit = [s for s in scores if s["plugin"] == "NodeResourcesFit"]
+    common = {"decision": decisions[0]["decision"], "plugin": "NodeResourcesFit", "weight": 1}
+    assert fit == [
+        common | {"node": "worker-2", "raw": 1, "normalized": 1, "weighted": 1, "total": 1, "rank": 2, "chosen": False},
+        common | {"node": "worker-3", "raw": 2, "normalized": 2, "weighted": 2, "total": 2, "rank": 1, "chosen": True},
+    ]
+    assert len(scores) == 3 * 2, "each plugin and feasible node"
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (data / "out", data / "out" / "scores.parquet")]
+    assert modes == [0o700, 0o600]
+    assert main(["import", str(data / "out" / "scores.parquet"), "--data", str(data)]) == 1
+    assert "line 1: JSON is malformed" in capsys.readouterr().err
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "herodotus_endpoint.exchange.parquet", raising=False)
+    monkeypatch.delattr("herodotus_endpoint.exchange.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["export", "--data", str(data), "--format", "parquet", "-o", str(data / "out")]) == 1
+    assert "pip install 'herodotus-servers[parquet]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["export", "--data", "{data}/none"], "none/herodotus.db: there is no such file"),
+        (["export", "--data", "{data}", "-o", "{data}/herodotus.db"], "herodotus.db: it is there already"),
+        (["export", "--data", "{data}", "-o", "{data}/no/out.jsonl"], "no/out.jsonl: No such file or directory"),
+        (["export", "--data", "{data}", "--format", "parquet"], "--format parquet needs -o DIRECTORY"),
+        (["import", "{data}/none.jsonl", "--data", "{data}"], "none.jsonl: No such file or directory"),
+    ],
+    ids=["no database", "a file that is there", "no folder", "parquet to a pipe", "no file"],
+)
+def test_what_cannot_be_done_is_said(
+    data: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(p.name for p in data.iterdir())
+    assert main([word.format(data=data) for word in asked]) == 1
+    assert said in capsys.readouterr().err
+    assert sorted(p.name for p in data.iterdir()) == before
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-03-01T12:00:00", "7w"])
+def test_a_time_that_is_none_is_wrong_usage(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["export", "--since", time])
+    assert f"'{time}' is neither a time such as 12h or 7d, nor 2026-03-01T12:00:00Z" in capsys.readouterr().err
+
+
+def test_memory_does_not_grow_with_what_is_exported(opened: Open) -> None:
+    """Ten times as many decisions take as much: a page at a time."""
+    one = opened("sqlite")
+    nodes = [f"worker-{i}" for i in range(400)]
+    put(one, a_table(nodes).rows(CLUSTER, INCARNATION))
+    put(one, *(a_decision(pod=f"p-{i}", nodes=nodes, sequence=i) for i in range(1, 401)))
+
+    def peak(what: Selection) -> int:
+        tracemalloc.reset_peak()
+        writing = Writing()
+        written = (writing.line(found) for found in exported(one, what))
+        assert sum(1 for _ in written) in (400, 40)
+        return tracemalloc.get_traced_memory()[1]
+
+    with one.writer.transaction() as connection:
+        connection.execute(DECISIONS.update().where(DECISIONS.c.id <= 40).values(namespace="few"))
+    tracemalloc.start()
+    try:
+        peak(Selection(namespace="few"))  # what is kept between decisions is there now
+        few, many = peak(Selection(namespace="few")), peak(Selection())
+    finally:
+        tracemalloc.stop()
+    assert many < 1.5 * few
