@@ -226,7 +226,7 @@ def _locked(file: int) -> bool:
 
 def _until_parent_ends(stop: threading.Event) -> None:
     with contextlib.suppress(OSError, ValueError):
-        while sys.stdin.buffer.read(1):
+        while os.read(sys.stdin.fileno(), 1):  # not its own `read`, whose lock an interrupted interpreter waits for
             pass
     stop.set()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -319,6 +321,30 @@ def test_a_shipper_process_ends_with_its_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_interrupted_shipper_process_ends_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        try:
+            eventually(lambda: held(tmp_path / "shipper.lock"), "the shipper's lock")
+            process.send_signal(signal.SIGINT)
+            assert (process.wait(60), process.stderr.read()) == (130, b"")
+        finally:
+            process.kill()
+
+
+def held(lock: Path) -> bool:
+    """Whether a process has taken the lock."""
+    if not lock.exists():
+        return False
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def test_a_token_is_shown_and_read_anew_for_each_batch(tmp_path: Path, service: Service) -> None:
