@@ -44,10 +44,16 @@ def test_nothing_heavy_is_imported_to_help(arguments: tuple[str, ...]) -> None:
     assert not imported(*arguments) & HEAVY
 
 
-@pytest.mark.parametrize("more", [(), ("-o", "json"), ("--color", "always")], ids=" ".join)
-def test_an_answer_through_kubectl_needs_nothing_heavy(tmp_path: Path, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("more", "needed"),
+    [((), set()), (("-o", "json"), set()), (("--color", "always"), {"rich", "dataclasses"})],
+    ids=["piped", "json", "terminal"],
+)
+def test_an_answer_through_kubectl_imports_what_it_is_drawn_with(
+    tmp_path: Path, more: tuple[str, ...], needed: set[str]
+) -> None:
     environ = {**os.environ, "KUBECTL_PATH": str(answering(tmp_path, placed())), "COLUMNS": "80"}
-    assert not imported("pod", "p", "-n", "shop", *more, environ=environ) & HEAVY
+    assert imported("pod", "p", "-n", "shop", *more, environ=environ) & HEAVY == needed
 
 
 def answering(folder: Path, answer: object) -> Path:

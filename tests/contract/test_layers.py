@@ -76,6 +76,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "flask": ("herodotus_endpoint", "herodotus_agents"),
     "gunicorn": ("herodotus_endpoint", "herodotus_agents.server"),
     "click": ("herodotus_cli",),
+    "rich": ("herodotus_cli.render",),
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
     "msgspec": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
     "numpy": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
