@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler import klog
 from scheduler.binding import Assumed
 from scheduler.framework.changes import node_events, pod_events
 from scheduler.framework.events import Action, Event, object_event
@@ -137,6 +138,8 @@ class EventHandlers:
         node = _with_annotations(node, self._annotations)
         old = self.cache.node(node.metadata.name)
         events = node_events(old, node)
+        if old is None:
+            klog.info(3, "Add event for node", node=node.metadata.name)
         if old is None or any(e is not Event.NODE_ANNOTATION for e in events) or _differ(old, node):
             self.cache.set_node(node)
         else:
@@ -147,6 +150,7 @@ class EventHandlers:
     def _node_gone(self, name: str) -> None:
         old = self.cache.node(name)
         self.cache.remove_node(name)
+        klog.info(3, "Delete event for node", node=name)
         if old is not None:
             self.queue.wake(Event.NODE_DELETE, time.monotonic(), old, None)
 

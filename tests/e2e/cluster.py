@@ -163,6 +163,12 @@ class Herodotus:
         self._started.append(self.scheduler)
         return self.scheduler
 
+    def add_nodes(self, *nodes: Json) -> None:
+        """Create nodes, and wait until the scheduler knows them: its watch of pods may be ahead of that of nodes."""
+        self.cluster.create_all("/api/v1/nodes", nodes)
+        for body in nodes:
+            self.scheduler.wait_for(f'"Add event for node" node="{body["metadata"]["name"]}"')
+
     def decisions(self, namespace: str) -> list[Json]:
         """Every stored decision of a namespace."""
         found: list[Json] = []

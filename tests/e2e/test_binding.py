@@ -34,7 +34,7 @@ def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
     budget = {"metadata": {"name": "keep-a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"on": "a"}}}}
     cluster.create(PDBS.format(namespace), {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **budget})
     for name in ("a", "b"):
-        cluster.create("/api/v1/nodes", node(name))
+        herodotus.add_nodes(node(name))
         there = pod(f"low-{name}", cpu="3", nodeSelector={"kubernetes.io/hostname": name})
         there["metadata"]["labels"] = {"on": name}
         if name == "b":  # so that it can be looked at when it is told to go
@@ -111,7 +111,7 @@ def test_a_claim_that_waits_for_its_pod_is_bound_where_the_pod_goes(
 ) -> None:
     """A local volume on b: the pod goes there, and not before the claim is bound."""
     for name in ("a", "b"):
-        cluster.create("/api/v1/nodes", node(name))
+        herodotus.add_nodes(node(name))
     classes, volumes = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     mode = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}

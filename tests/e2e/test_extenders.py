@@ -61,7 +61,7 @@ def asked(extender: Stub, verb: str, name: str) -> Json:
 def test_an_extender_narrows_scores_and_binds(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(4)])
+    herodotus.add_nodes(*(node(f"n{i}") for i in range(4)))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("p"))
     eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound")
     assert cluster.bound(namespace)["p"]["spec"]["nodeName"] == "n2"
@@ -81,7 +81,7 @@ def test_objects_are_sent_whole_and_as_they_are_now(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
     """Also what scheduling reads nothing of, such as a container's image pull policy or a node's heartbeat."""
-    cluster.create_all("/api/v1/nodes", [node("n1"), node("n2")])
+    herodotus.add_nodes(node("n1"), node("n2"))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create(pods, pod("first"))
     eventually(lambda: "first" in cluster.bound(namespace), "the first pod to be bound")
@@ -119,7 +119,7 @@ def test_an_extender_that_fails_keeps_the_pod_waiting_and_is_named(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
     extender.answer("filter", {}, status=500)
-    cluster.create("/api/v1/nodes", node("n1"))
+    herodotus.add_nodes(node("n1"))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("p"))
     condition = eventually(lambda: cluster.condition(namespace, "p") or None, "the condition")
     message = f"failed filter with extender at URL {extender.url}/filter, code 500"

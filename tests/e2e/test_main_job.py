@@ -11,7 +11,7 @@ from tests.processes import ROOT, eventually
 
 def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     """All bound; for each, one stored decision whose chosen node is spec.nodeName; no node overcommitted."""
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(50)])
+    herodotus.add_nodes(*(node(f"n{i}") for i in range(50)))
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="300m") for i in range(500)])
 
     eventually(lambda: len(cluster.bound(namespace)) == 500, "all pods to be bound", 120)
@@ -32,9 +32,8 @@ def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, hero
 def test_event_condition_and_record_say_the_same(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     """A pod that fits nowhere: one message everywhere, and per node every filter that rejects it, with numbers."""
     taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
-    cluster.create("/api/v1/nodes", node("small"))
-    cluster.create("/api/v1/nodes", node("tainted", taints=[taint]))
-    cluster.create("/api/v1/nodes", node("cordoned", cpu="64", unschedulable=True))
+    nodes = node("small"), node("tainted", taints=[taint]), node("cordoned", cpu="64", unschedulable=True)
+    herodotus.add_nodes(*nodes)
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("huge", cpu="8"))
     expected = (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
@@ -68,7 +67,7 @@ def test_a_waiting_pod_is_placed_when_the_cluster_changes(
 ) -> None:
     """Uncordoning, deleting a pod, and a new node each wake the pod that they help."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    cluster.create("/api/v1/nodes", node("a", unschedulable=True))
+    herodotus.add_nodes(node("a", unschedulable=True))
     cluster.create(pods, pod("first", cpu="3"))
     eventually(lambda: cluster.condition(namespace, "first").get("reason") == "Unschedulable", "first to wait")
     cluster.patch("/api/v1/nodes/a", {"spec": {"unschedulable": None}})
@@ -81,7 +80,7 @@ def test_a_waiting_pod_is_placed_when_the_cluster_changes(
 
     cluster.create(pods, pod("third", cpu="3"))
     eventually(lambda: cluster.condition(namespace, "third").get("reason") == "Unschedulable", "third to wait")
-    cluster.create("/api/v1/nodes", node("b"))
+    herodotus.add_nodes(node("b"))
     bound = eventually(lambda: cluster.bound(namespace).get("third"), "third to be bound once b is there")
     assert bound["spec"]["nodeName"] == "b"
 
@@ -91,7 +90,7 @@ def test_gated_foreign_and_unsupported_pods_are_left_alone(
 ) -> None:
     """Gates hold, another scheduler's pods are none of ours, and a feature that is not built is named."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    cluster.create("/api/v1/nodes", node("a"))
+    herodotus.add_nodes(node("a"))
     cluster.create(pods, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
     cluster.create(pods, pod("foreign", scheduler="someone-else"))
     claim = {"name": "gpu", "resourceClaimName": "gpu"}
@@ -110,7 +109,7 @@ def test_gated_foreign_and_unsupported_pods_are_left_alone(
 
 def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     """`kubectl herodotus pod` and `node`, run as a user runs them."""
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(3)])
+    herodotus.add_nodes(*(node(f"n{i}") for i in range(3)))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("shown", cpu="1"))
     eventually(
         lambda: [d for d in herodotus.decisions(namespace) if d["status"]["state"] == "Bound"] or None, "the decision"
@@ -129,7 +128,7 @@ def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodo
 def test_a_recreated_pod_is_a_new_pod(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     """Same name, new UID: scheduled anew, and the two histories stay apart."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    cluster.create("/api/v1/nodes", node("a"))
+    herodotus.add_nodes(node("a"))
     uids = []
     for _ in range(2):
         uids.append(cluster.create(pods, pod("same"))["metadata"]["uid"])

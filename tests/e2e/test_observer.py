@@ -30,7 +30,7 @@ def observer(cluster: Cluster, herodotus: Herodotus, tmp_path: Path) -> Iterator
     running = Process(
         "observer",
         python(
-            *("scheduler", "observe", "--kubeconfig", str(cluster.kubeconfig), "--config", str(config), "--v", "2"),
+            *("scheduler", "observe", "--kubeconfig", str(cluster.kubeconfig), "--config", str(config), "--v", "3"),
             *("--endpoint", herodotus.endpoint_url, "--spool", str(tmp_path / "observed"), "--secure-port", "0"),
         ),
         tmp_path / "observer.log",
@@ -43,7 +43,9 @@ def observer(cluster: Cluster, herodotus: Herodotus, tmp_path: Path) -> Iterator
 def test_every_outcome_is_reconstructed(
     cluster: Cluster, namespace: str, herodotus: Herodotus, observer: Process
 ) -> None:
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}", cpu=str(2 + i)) for i in range(4)])
+    herodotus.add_nodes(*(node(f"n{i}", cpu=str(2 + i)) for i in range(4)))
+    for i in range(4):
+        observer.wait_for(f'"Add event for node" node="n{i}"')
     path = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create_all(path, [pod(f"p{i}", cpu="300m") for i in range(PODS)])
     cluster.create(path, pod("large", cpu="64"))
@@ -65,7 +67,7 @@ def test_a_snapshot_of_the_cluster_decides_as_the_cluster_did(
     cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
 ) -> None:
     """Each pod, taken away and placed again on the snapshot, goes where it went; with other weights, elsewhere."""
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}", cpu=str(2 + i)) for i in range(4)])
+    herodotus.add_nodes(*(node(f"n{i}", cpu=str(2 + i)) for i in range(4)))
     path = f"/api/v1/namespaces/{namespace}/pods"
     for i in range(PODS):  # one after the other: the order of creation is the order of decisions
         cluster.create(path, pod(f"p{i:02}", cpu="300m"))

@@ -86,7 +86,7 @@ def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
 def an_empty_file(path: Path) -> str:
     """The URL of a SQLite file; a new one is a copy with every migration done, which takes longer than most tests."""
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_migrated())
     return sqlite_url(path)
 
