@@ -23,19 +23,19 @@ import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations
-from herodotus_endpoint.store.chains import Chains, pack_together
+from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
 from herodotus_endpoint.store.rollups import Rollup, bucket_of, split
+from herodotus_endpoint.store.rows import chain_summaries, decision_row, rollup_row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_endpoint.store.summaries import Whole
 from herodotus_record.explain import ended, state
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
-MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
 Raw = bytes | memoryview
@@ -82,6 +82,7 @@ class _Batch:
     receipt: Receipt = field(default_factory=Receipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
+    summaries: list[tuple[Decision, Row, bytes]] = field(default_factory=list)  # of `decisions`, with their content
     node_rows: list[Row] = field(default_factory=list)
     outcomes: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
@@ -233,8 +234,9 @@ class Writer:
         node_ids[: len(known)] = known
         self._count(batch, decision, node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
-        row = _decision_row(incarnation.id, decision, chosen, batch.now_us)
+        row = decision_row(incarnation.id, decision, chosen, batch.now_us)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
+        row["frame_bytes"] = len(row["frame"])
         self._keep(batch, incarnation, decision, row, FULL)
         if late:
             _settle_late(connection, batch, incarnation.id, decision.sequence)
@@ -243,7 +245,7 @@ class Writer:
     def _summary(
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, summary: Whole, content: Raw
     ) -> bool:
-        """A chain of its own, with the node table and the outcomes that it holds."""
+        """With the node table and the outcomes that it holds; in a chain with others of the batch."""
         d = summary.decision
         new = _new(connection, batch, incarnation, d.sequence, DECISIONS)
         if batch.imported:
@@ -251,15 +253,15 @@ class Writer:
         if not new:
             return False
         chosen = None if d.chosen is None else summary.table.names[d.chosen]
-        row = _decision_row(incarnation.id, d, chosen, batch.now_us)
+        row = decision_row(incarnation.id, d, chosen, batch.now_us)
         row["state"] = state(d, summary.outcomes)
-        row["base"], row["frame"] = d.sequence, pack_together([bytes(content)])[0]
+        batch.summaries.append((d, row, bytes(content)))
         self._database.make_room(connection, batch.now_us, SUMMARY)
         self._keep(batch, incarnation, d, row, SUMMARY)
         return True
 
     def _keep(self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int) -> None:
-        row["tier"], row["frame_bytes"] = tier, len(row["frame"])
+        row["tier"] = tier
         batch.decisions[incarnation.id, decision.sequence] = row
         incarnation.identity = decision.scheduler.identity
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
@@ -306,6 +308,7 @@ class Writer:
 
     def _write(self, connection: sa.Connection, batch: _Batch) -> None:
         _write_node_rows(connection, batch)
+        chain_summaries(batch.summaries)
         earlier = []
         for (incarnation_id, sequence), to in batch.settled.items():
             row = batch.decisions.get((incarnation_id, sequence))
@@ -339,7 +342,7 @@ class Writer:
                 for part, node_ids in split(share.node_ids).items():
                     rollups.setdefault(part, Rollup()).add(share.counted, node_ids)
                 self._mark_considered(connection, share)
-            rows = {part: _rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
+            rows = {part: rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
             fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
             if fresh:
                 connection.execute(ROLLUPS.insert(), fresh)
@@ -378,44 +381,6 @@ def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
     """What of the node tables is not written yet: before it is read back, and at the end."""
     store_rows(connection, batch.node_rows)
     batch.node_rows = []
-
-
-def _decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
-    owner = d.pod.owner
-    return {
-        "incarnation_id": incarnation_id,
-        "sequence": d.sequence,
-        "decision_id": d.id,
-        "cluster": d.key.cluster,
-        "source": d.key.source.value,
-        "profile": d.scheduler.profile,
-        "namespace": d.pod.namespace,
-        "pod": d.pod.name,
-        "pod_uid": d.key.pod_uid,
-        "attempt": d.key.attempt,
-        "owner": f"{owner.kind}/{owner.name}" if owner else None,
-        "started_us": d.times.started_us,
-        "ingested_us": now_us,
-        "generation": d.generation,
-        "path": d.path.value,
-        "state": state(d, ()),
-        "node": node,
-        "nodes_total": d.nodes_total,
-        "nodes_evaluated": d.nodes_evaluated,
-        "nodes_feasible": d.nodes_feasible,
-        "message": d.message[:MESSAGE_CHARS],
-        "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
-        "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
-    }
-
-
-def _rollup_row(rollup: Rollup, now_us: int) -> Row:
-    return {
-        "ingested_us": now_us,
-        "counters": rollup.pack(),
-        "nodes": len(rollup.nodes),
-        "chosen": rollup.chosen,
-    }
 
 
 def _settle_late(connection: sa.Connection, batch: _Batch, incarnation_id: int, sequence: int) -> None:

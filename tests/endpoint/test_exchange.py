@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
@@ -28,6 +29,7 @@ from herodotus_endpoint.store.exchange import Selection, exported
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
+from scheduler.snapshots.command import _order
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import Clock, an_empty_file
@@ -247,6 +249,31 @@ def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
     assert (other.reader.sizes().missing, len(answers(other))) == (0, 6)
 
 
+def test_a_later_export_brings_the_results_that_were_open(opened: Open) -> None:
+    one, other = opened("sqlite"), opened("sqlite")
+    past = Scheduler()
+    d = past.decide()
+    put(one, *past.frames)
+    take(other, lines(one))
+    past.bind(d)
+    put(one, past.frames[-1])
+    assert answers(other) != answers(one)
+    assert take(other, lines(one)) == 0
+    assert answers(other) == answers(one)
+
+
+def test_fields_that_this_version_does_not_know_pass_through(opened: Open) -> None:
+    """As they do through the store: what a newer scheduler says is not lost on the way to a newer service."""
+    store = opened("sqlite")
+    d = a_decision(nodes=NODES)
+    payload = msgspec.msgpack.encode(
+        msgspec.msgpack.decode(codec.encode(d)[codec.HEADER_BYTES :]) | {"invented_later": "kept"}
+    )
+    store.writer.store([(ROWS, codec.encode(ROWS)), (d, codec.framed(1, payload))])
+    frame = base64.b64decode(json.loads(lines(store)[0])["import"]["frames"][-1])
+    assert msgspec.msgpack.decode(frame[codec.HEADER_BYTES :])["invented_later"] == "kept"
+
+
 def damaged(line: bytes) -> dict[str, bytes]:
     """A line with what can be wrong with it."""
     document = json.loads(line)
@@ -390,6 +417,7 @@ def test_each_line_is_the_whole_record(data: Path, capsys: pytest.CaptureFixture
     ]
     assert documents[0]["spec"]["totals"] == {"worker-2": 1, "worker-3": 2}
     assert documents[0]["status"]["outcomes"][0]["phase"] == "Bind"
+    assert _order(data / "out.jsonl") == {"uid-shop-big": 0, "uid-shop-checkout-7d9f-x2k": 1}, "as `replay` reads it"
     assert [d["import"]["rowsAfter"] for d in documents] == [None, documents[0]["metadata"]["name"]]
     assert stat.S_IMODE((data / "out.jsonl").stat().st_mode) == 0o600
 

@@ -16,7 +16,7 @@ from alembic.config import Config
 from herodotus_endpoint.store import Limits, Pruner, Share, Store, database, sqlite_url
 from herodotus_endpoint.store.chains import PARTITION_US, Chains
 from herodotus_endpoint.store.engine import MIGRATIONS
-from herodotus_endpoint.store.writer import _decision_row
+from herodotus_endpoint.store.rows import decision_row
 from herodotus_record import codec
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
@@ -72,7 +72,7 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
     config.set_main_option("path_separator", "os")
     decision, number = a_decision(), int(clock() * 1e6) // PARTITION_US
     bounds = f"FROM ({number * PARTITION_US}) TO ({(number + 1) * PARTITION_US})"
-    row = _decision_row(1, decision, "worker-1", int(clock() * 1e6))
+    row = decision_row(1, decision, "worker-1", int(clock() * 1e6))
     row |= {"base": 1, "frame": Chains().pack(1, decision, codec.encode(decision), 0)[1]}
     with engine.begin() as connection:
         config.attributes["connection"] = connection

@@ -1,0 +1,72 @@
+"""Rows as the writer puts them into tables, made of records. Pure.
+
+Owns: which field of a record goes into which column. Does not own: tables (`schema`), what is new (`writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from herodotus_endpoint.store.chains import MOST_MEMBERS, pack_together
+from herodotus_endpoint.store.engine import Row
+from herodotus_endpoint.store.rollups import Rollup
+from herodotus_record.explain import state
+from herodotus_record.model import Decision
+
+MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
+
+
+def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
+    """A decision's row but for its frame. `node`: the name of the chosen one."""
+    owner = d.pod.owner
+    return {
+        "incarnation_id": incarnation_id,
+        "sequence": d.sequence,
+        "decision_id": d.id,
+        "cluster": d.key.cluster,
+        "source": d.key.source.value,
+        "profile": d.scheduler.profile,
+        "namespace": d.pod.namespace,
+        "pod": d.pod.name,
+        "pod_uid": d.key.pod_uid,
+        "attempt": d.key.attempt,
+        "owner": f"{owner.kind}/{owner.name}" if owner else None,
+        "started_us": d.times.started_us,
+        "ingested_us": now_us,
+        "generation": d.generation,
+        "path": d.path.value,
+        "state": state(d, ()),
+        "node": node,
+        "nodes_total": d.nodes_total,
+        "nodes_evaluated": d.nodes_evaluated,
+        "nodes_feasible": d.nodes_feasible,
+        "message": d.message[:MESSAGE_CHARS],
+        "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
+        "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
+    }
+
+
+def rollup_row(rollup: Rollup, now_us: int) -> Row:
+    """A rollup's row but for its key."""
+    return {
+        "ingested_us": now_us,
+        "counters": rollup.pack(),
+        "nodes": len(rollup.nodes),
+        "chosen": rollup.chosen,
+    }
+
+
+def chain_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
+    """Give the rows of summaries their frames: those of one template in chains, as `chains` has them."""
+    alike: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
+    for d, row, content in sorted(summaries, key=lambda summary: summary[0].sequence):
+        template = (d.key.incarnation, d.key.source, d.scheduler.profile, d.pod.namespace, d.pod.digest)
+        alike.setdefault(template, []).append((row, content))
+    for members in alike.values():
+        for first in range(0, len(members), MOST_MEMBERS):
+            chain = members[first : first + MOST_MEMBERS]
+            blobs = pack_together([content for _, content in chain])
+            base = chain[0][0]["sequence"]
+            for (row, _), blob in zip(chain, blobs, strict=True):
+                row |= {"base": base, "frame": blob, "frame_bytes": len(blob)}
