@@ -2,7 +2,8 @@
 
 Owns: which routes there are, what holds for all of them. Does not own: the server (`server`), what a route does.
 
-Invariant: every answer carries `Cache-Control: no-store`; only GET and HEAD, and POST on ingest and of reviews.
+Invariant: every answer carries `pages.HEADERS`, and every one but a page's files `Cache-Control: no-store`; only GET
+and HEAD, and POST on ingest and of reviews.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import __version__, desk, errors, ingest, insights, legacy, openapi, queries, reviews, surveys
+from herodotus_endpoint import (
+    __version__,
+    desk,
+    errors,
+    ingest,
+    insights,
+    legacy,
+    openapi,
+    pages,
+    queries,
+    reviews,
+    surveys,
+)
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.kubeapi import routes
@@ -49,6 +62,7 @@ def create_app(
     app.register_blueprint(desk.blueprint(store, settings, stopping))
     app.register_blueprint(legacy.blueprint(questions))
     app.register_blueprint(routes.discovery_blueprint(openapi.group))
+    app.register_blueprint(pages.blueprint())
     _service_routes(app, store, settings, metrics)
     guard.install(app, settings.access)
     app.wsgi_app = legacy.in_any_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
@@ -99,7 +113,8 @@ def _measure(app: Flask, metrics: Metrics) -> None:
 
     @app.after_request
     def end(response: Response) -> Response:
-        response.headers["Cache-Control"] = "no-store"
+        response.headers.setdefault("Cache-Control", "no-store")
+        response.headers.update(pages.HEADERS)
         route = request.url_rule.rule if request.url_rule else "(none)"
         metrics.request_seconds.labels(route, str(response.status_code)).observe(time.perf_counter() - g.began)
         return response

@@ -14,6 +14,7 @@ from typing import Final
 
 from herodotus_endpoint.store import KnownIncarnation, Stored
 from herodotus_record.answers import pod_explanation
+from herodotus_record.columns import node_columns
 from herodotus_record.document import decision_document
 from herodotus_record.explain import Json, state
 from herodotus_record.model import API_VERSION
@@ -24,14 +25,19 @@ ITS_LOST: Final = "its result was not recorded: the scheduler was restarted"  # 
 SENTENCES: Final = ("headline", "summary")  # those that say where the pod is; each can be shown without the outcome
 
 
-def explanation(stored: Stored, *, every_node: bool = False, node: str = "") -> Json:
-    """The answer document with the endpoint's facts. KeyError when `node` was not in the cluster."""
+def explanation(stored: Stored, *, every_node: bool = False, columns: bool = False, node: str = "") -> Json:
+    """The answer document with the endpoint's facts. KeyError when `node` was not in the cluster.
+
+    `columns`: with all nodes, as columns.
+    """
     answer = pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
     answer["attempt"] |= {
         "ordinal": stored.ordinal,
         "attempts": stored.attempts,
         "failedBefore": stored.failed_before,
     }
+    if columns:
+        answer["columns"] = node_columns(stored.decision, stored.table)
     if _lost(stored):
         answer["outcome"] |= {"lost": True, "message": LOST}
         answer |= {sentence: f"{answer[sentence].removesuffix('.')} ({ITS_LOST})." for sentence in SENTENCES}

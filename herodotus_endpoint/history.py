@@ -12,14 +12,15 @@ decisions it holds and how many were looked at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from herodotus_endpoint import parameters
 from herodotus_endpoint.store import Involved, NodeFacts, Share
 from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.reader import LOOKED_AT
-from herodotus_endpoint.store.rollups import BUCKET_US
+from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
 from herodotus_record import reasons
 from herodotus_record.explain import Json, margin, state, weighted
 from herodotus_record.model import API_VERSION, Evaluation, Reason
@@ -28,6 +29,7 @@ from herodotus_record.placements import kept_getting
 from herodotus_record.units import timestamp
 
 DEFAULT_WINDOW_S = 24 * 3600
+SPANS = 48  # of a history over time: up to two days by the hour
 WORKLOADS = 20  # named in an answer; the rest is counted
 
 
@@ -74,6 +76,7 @@ def node_history(node: str, over: Window, facts: NodeFacts, share: Share, recent
         "notEvaluated": c[Name("considered")] - c[Name("evaluated")],
         "feasible": c[Name("feasible")],
         "chosen": c[Name("chosen")],
+        "overTime": _over_time(facts.hours, over),
         "eligibility": {
             "feasible": c[Name("feasible")],
             "evaluated": c[Name("evaluated")],
@@ -103,6 +106,22 @@ def node_history(node: str, over: Window, facts: NodeFacts, share: Share, recent
         "recent": [_recent(involved) for involved in recent],
         "recentOf": LOOKED_AT,
     }
+
+
+def _over_time(hours: Mapping[int, Sequence[int]], over: Window) -> list[Json]:
+    """The counts by spans of equal length, from the first hour that has some: at most SPANS, each of whole hours."""
+    if not hours:
+        return []
+    first, last = min(hours), bucket_of(over.to_us)
+    length = -(-(last + 1 - first) // SPANS)
+    spans = {start: [0] * len(COUNTED) for start in range(first, last + 1, length)}
+    for hour, counts in hours.items():
+        start = first + (hour - first) // length * length
+        spans[start] = [n + more for n, more in zip(spans[start], counts, strict=True)]
+    return [
+        {"from": timestamp(start * BUCKET_US)} | dict(zip(COUNTED, counts, strict=True))
+        for start, counts in spans.items()
+    ]
 
 
 def _filter(c: Counter[Name], plugin: str) -> Json:

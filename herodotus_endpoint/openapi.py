@@ -28,11 +28,13 @@ from herodotus_endpoint.kubeapi.resources import (
     WORKLOAD,
     Kind,
 )
+from herodotus_endpoint.pages import HOME, TYPES
 from herodotus_endpoint.schemas import NAME, SCHEMAS, ref
 from herodotus_record import codec
 
 Json = dict[str, Any]
 TEXT: Final = "text/plain"
+PAGE_TYPES: Final = [kind.partition(";")[0] for kind in TYPES.values()]
 _NAME: Final = {"type": "string", "maxLength": 253}
 _FLAG: Final = {"type": "string", "enum": ["true", "false"]}
 _COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 2**31}
@@ -46,6 +48,7 @@ PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**62}, "Which stored attempt of the pod, by start."),
     "b": (_NAME, "The other node."),
     "cluster": (_NAME, "The UID of one cluster's namespace kube-system."),
+    "columns": (_FLAG, "All nodes as columns, which are small."),
     "continue": (_TEXT, "Where the page before this one ended."),
     "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
     "includeObject": ({"type": "string", "enum": ["None", "Metadata", "Object"]}, "What goes with a table's row."),
@@ -115,7 +118,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"{PREFIX}/namespaces/{{namespace}}/podexplanations/{{pod}}": Operation(
         "getPodExplanation", "What happened to a pod.", "PodExplanation",
-        ("attempt", "all", "node", "uid", "cluster"), (), EXPLANATION, "get", (*_READ, 404),
+        ("attempt", "all", "columns", "node", "uid", "cluster"), (), EXPLANATION, "get", (*_READ, 404),
     ),
     f"{PREFIX}/nodehistories": Operation(
         "listNodeHistories", "Nodes and their counts.", "NodeHistoryList", ("since", *_LIST, *_WATCH), (), HISTORY,
@@ -207,7 +210,8 @@ def document() -> Json:
     """The whole surface."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
-    paths |= _desk()
+    paths |= _desk() | _pages()
+    paths["/ui"] = {"get": {"operationId": "ui", "responses": {"302": {"description": "To the web pages."}}}}
     failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503, 507)}
     stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": _RECEIPT}}}}
     paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
@@ -218,7 +222,7 @@ def group() -> Json:
     """The API group's part, as the API server merges it into its own."""
     operations = {path: operation for path, operation in OPERATIONS.items() if operation.of}
     paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
-    return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()})
+    return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()} | _pages())
 
 
 def _review() -> Json:
@@ -227,6 +231,19 @@ def _review() -> Json:
     found["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(REVIEW.kind)}}}
     found["responses"]["201"] = found["responses"].pop("200")
     return {"post": found}
+
+
+def _pages() -> Json:
+    """The web pages' files: the same for everybody."""
+    named: Json = {"name": "name", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
+    kept: Json = {"304": {"description": "The one that the browser has."}}
+    html, any_ = ({kind: {"schema": {"type": "string"}} for kind in kinds} for kinds in (PAGE_TYPES[:1], PAGE_TYPES))
+    home = {"operationId": "home", "responses": {"200": {"description": "The shell.", "content": html}} | kept}
+    found = {"200": {"description": "The file.", "content": any_}, "404": _failure()} | kept
+    return {
+        HOME: {"get": home},
+        f"{HOME}{{name}}": {"get": {"operationId": "page", "parameters": [named], "responses": found}},
+    }
 
 
 def _desk() -> Json:

@@ -8,8 +8,9 @@ Invariant: an answer is one snapshot of the store, and no larger than its limits
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from flask import Blueprint, Response
 
@@ -22,6 +23,7 @@ from herodotus_endpoint.store import Stored
 from herodotus_endpoint.store.rollups import bucket_of
 
 View = Callable[..., Response]
+ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def blueprint(questions: Questions, settings: Settings) -> Blueprint:
@@ -53,13 +55,15 @@ class Queries:
 
         `attempt`: which of the stored attempts of its latest UID (or of `uid`), by start: 1 to the answer's
         `attempt.attempts`, as in its `attempt.ordinal`. It is not `attempt.number`, which is the scheduler's own and
-        begins anew when the scheduler restarts. Without it, the latest.
+        begins anew when the scheduler restarts. Without it, the latest. A decision's id in place of the pod's name
+        means that decision.
         """
-        parameters.known("attempt", "all", "node", "uid", "cluster")
-        stored = of_pod(self._questions, namespace, pod, "podexplanations")
-        node = parameters.text("node")
+        parameters.known("attempt", "all", "columns", "node", "uid", "cluster")
+        stored = named(self._questions, namespace, pod, "podexplanations")
+        node, every_node = parameters.text("node"), parameters.boolean("all")
         try:
-            return json_response(documents.explanation(stored, every_node=parameters.boolean("all"), node=node))
+            columns = parameters.boolean("columns")
+            return json_response(documents.explanation(stored, every_node=every_node, columns=columns, node=node))
         except KeyError as e:
             raise ApiError(404, f'node "{node}" was not in the cluster when this decision was taken') from e
 
@@ -83,6 +87,13 @@ class Queries:
         parameters.known()
         known = documents.incarnations(self._questions.incarnations())
         return json_response(documents.listing("IncarnationList", known))
+
+
+def named(questions: Questions, namespace: str, name: str, kind: str) -> Stored:
+    """The decision of that id, or `of_pod` of that name."""
+    parameters.name(namespace, "the namespace")
+    stored = questions.decision_by_id(namespace, name) if ID.fullmatch(name) else None
+    return stored or of_pod(questions, namespace, name, kind)
 
 
 def of_pod(questions: Questions, namespace: str, pod: str, kind: str) -> Stored:

@@ -197,6 +197,7 @@ _HISTORY: Final = {
     **_COUNTS,
     "notEvaluated": integer("Decisions that did not look at it."),
     "eligibility": anything("The share of evaluations that it passed."),
+    "overTime": array("The counts by spans of whole hours.", anything("A span.")),
     "filters": array("Each filter's count of verdicts and reasons.", anything("A filter.")),
     "scores": anything("What score plugins gave it."),
     "won": anything("How it won: margins, and the plugin that carried it."),
@@ -242,6 +243,7 @@ SCHEMAS: Final[Json] = {
             marks=array("What the record does not know.", string("A mark.")),
             reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
             pruned=nullable(_PRUNED),
+            columns=anything("All nodes as columns, where they are asked for."),
             perNode=array(
                 "Each node on its own, where there are few, or where they are asked for.", anything("A node.")
             ),
@@ -310,6 +312,7 @@ SCHEMAS: Final[Json] = {
             decisions=integer("Decisions that this is the sum of."),
             complete=boolean("Whether these are all of the time that was asked for."),
             plugins=array("Each score plugin's part.", anything("A plugin.")),
+            overTime=array("Placements by spans of time.", anything("A span.")),
             nodes=array("Each node's wins.", anything("A node.")),
             moves=array("Decisions that other weights would have changed.", anything("A decision.")),
         ),

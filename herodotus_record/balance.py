@@ -27,6 +27,7 @@ from herodotus_record.units import natural_key, timestamp
 Json = dict[str, Any]
 
 TOLD: Final = 200  # nodes, those that win most; 0.2 kB each
+SPANS: Final = 24  # of placements over time
 MOVED: Final = 20  # decisions with another winner that are told one by one
 
 
@@ -81,6 +82,7 @@ def balance(
             {"plugin": p, "weight": w, "decided": _decided(wins, p), "movesWithout": _moved_without(sample, p)}
             for p, w in plugins.items()
         ],
+        "overTime": _over_time(sample),
         "otherReasons": {by: n for by, n in _all(wins).most_common() if by not in plugins},
         "nodes": told,
         "nodesOmitted": len(rows) - len(told),
@@ -160,6 +162,26 @@ def _wins_with(sample: Iterable[Recorded], weighed: Iterable[_Weighed]) -> dict[
 def _moved_without(sample: Iterable[Recorded], plugin: str) -> int:
     """How many decisions would have another winner if the plugin had no say."""
     return sum(not _weigh(r.decision, {plugin: 0}).stays for r in sample)
+
+
+def _over_time(sample: Sequence[Recorded]) -> list[Json]:
+    """Placements by spans of equal length, from the oldest of the sample to the newest; `most`: of one node."""
+    starts = [r.decision.times.started_us for r in sample]
+    if not starts:
+        return []
+    first, length = min(starts), (max(starts) - min(starts)) // SPANS + 1
+    won: list[Counter[str]] = [Counter() for _ in range((max(starts) - first) // length + 1)]
+    for r, start in zip(sample, starts, strict=True):
+        won[(start - first) // length][_chosen(r)] += 1
+    return [
+        {
+            "from": timestamp(first + n * length),
+            "placed": sum(nodes.values()),
+            "nodes": len(nodes),
+            "most": max(nodes.values(), default=0),
+        }
+        for n, nodes in enumerate(won)
+    ]
 
 
 def _move(r: Recorded, w: _Weighed) -> Json:

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import click
 
-COMMANDS = ("pod", "pending", "compare", "workload", "node", "balance", "whatif", "disagreements", "watch", "version")
+COMMANDS = (
+    "pod",
+    "pending",
+    "compare",
+    "workload",
+    "node",
+    "balance",
+    "whatif",
+    "disagreements",
+    "watch",
+    "ui",
+    "version",
+)
 
 
 def command(name: str) -> click.Command:

@@ -116,6 +116,20 @@ class KubectlTransport:
         if process.returncode and said:
             raise self._failure(said)
 
+    def proxy(self, socket: str) -> tuple[list[str], str]:
+        """kubectl's command that passes on GET requests from a Unix socket, and the path before the API's on the way.
+
+        What a proxy passes on was asked for before, and with it the way was found.
+        """
+        self._require_kubectl()
+        within = self._on_the_way(f"{questions.group()}/")
+        limits = [
+            f"--accept-paths=^{re.escape(within)}",
+            "--reject-paths=^$",
+            "--reject-methods=^(POST|PUT|PATCH|DELETE)$",
+        ]
+        return self._complete([self._kubectl, "proxy", f"--unix-socket={socket}", *limits]), self._on_the_way("")
+
     def live_pod(self, namespace: str, pod: str) -> LivePod:
         """The question whether that pod is another one by now, under way; none for a name that is given once."""
         if not comes_again(pod):
@@ -183,8 +197,11 @@ class KubectlTransport:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
 
     def _command(self, verb: str, path: str, *more: str) -> list[str]:
+        return self._complete([self._kubectl or "", verb, "--raw", path, *more])
+
+    def _complete(self, command: list[str]) -> list[str]:
+        """The command with whose credentials it is to be done."""
         c = self._connection
-        command = [self._kubectl or "", verb, "--raw", path, *more]
         command += [f"--context={c.context}"] * bool(c.context)
         command += [f"--as={c.as_user}"] * bool(c.as_user)
         command += [f"--as-group={group}" for group in c.as_groups]

@@ -110,6 +110,11 @@ def version() -> str:
     return f"{_API}/serviceversions"
 
 
+def pages() -> str:
+    """The web pages, which ask everything else relative to this."""
+    return f"{_API}/pages/"
+
+
 def group() -> str:
     """Of the API server: which resources an APIService serves. Every user of a cluster may read it."""
     return _API

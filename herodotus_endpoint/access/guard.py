@@ -56,7 +56,7 @@ def _legacy_node(_parts: Mapping[str, Any]) -> Right:
     return Resource("get", "nodehistories", "", request.args.get("name", ""))
 
 
-# None: tells nothing of the cluster, or (ingest) checks its senders itself.
+# None: tells nothing of the cluster (a page is an empty shell), or (ingest) checks its senders itself.
 NEEDS: Final[Mapping[str, Needs | None]] = {
     "livez": None,
     "readyz": None,
@@ -65,6 +65,9 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "openapi": None,
     "metrics": lambda _: Url("/metrics"),
     "ingest.frames": None,
+    "pages.short": None,
+    "pages.home": None,
+    "pages.file": None,
     "discovery.groups": None,
     "discovery.group": None,
     "discovery.resources": None,

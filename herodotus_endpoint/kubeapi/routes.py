@@ -34,7 +34,6 @@ from herodotus_record.model import API_VERSION
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
 MAX_CURSOR: Final = 512  # a node's name of 253 characters in base64
-ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GET: Final = ("resourceVersion", "includeObject", "pretty")  # what clients add to any get; versions are not kept
 LIST: Final = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersionMatch", *GET)
 WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents")
@@ -73,9 +72,7 @@ class Objects:
         """A decision, by its id or as the latest of the pod of that name (`attempt` as of an explanation)."""
         parameters.known("attempt", "uid", "cluster", *GET)
         form = forms.wanted(forms.TABLE, forms.METADATA)
-        parameters.name(namespace, "the namespace")
-        stored = self._questions.decision_by_id(namespace, name) if ID.fullmatch(name) else None
-        stored = stored or queries.of_pod(self._questions, namespace, name, "decisions")
+        stored = queries.named(self._questions, namespace, name, "decisions")
         (row,) = self._questions.listing.decisions([Condition("decision_id", (stored.decision.id,))], None, 1)
         if form == forms.TABLE:
             return json_response(self._table(objects.DECISION_COLUMNS, [objects.decision(row)], {}))

@@ -25,6 +25,7 @@ FIELDS: Final = {
     "spec.pod": "pod",
     "spec.pod.name": "pod",
     "spec.pod.uid": "pod_uid",
+    "spec.pod.owner": "owner",
     "spec.key.cluster": "cluster",
     "spec.scheduler.profile": "profile",
     "status.state": "state",

@@ -6,7 +6,7 @@ Owns: their shapes. Does not own: how they are found (`reader`), or how they rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from herodotus_endpoint.store.counters import Name
@@ -35,7 +35,7 @@ class NodeFacts:
     counters: Counter[Name]
     workloads: Counter[str]
     decided: Mapping[str, Mapping[str, Tally]]  # by workload and reason, of placements whose reason was counted
-    first_bucket: int | None
+    hours: Mapping[int, Sequence[int]]  # by bucket, the oldest first: the sums of `listing.COUNTED`
 
 
 @dataclass(frozen=True)

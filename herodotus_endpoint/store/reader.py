@@ -16,8 +16,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
+from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.noderows import slot_at
 from herodotus_endpoint.store.rollups import WHOLE, NodeSums, part_of
 from herodotus_endpoint.store.schema import (
@@ -41,6 +43,7 @@ LOOKED_AT: Final = 50  # newest decisions searched for those
 NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
 HOLES_SHOWN: Final = 20  # of each
+_COUNTED: Final = [Name(counter) for counter in COUNTED]
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
 
 
@@ -129,11 +132,13 @@ class Reader:
             statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)
-            sums, first = NodeSums(ids), None
+            sums, hours = NodeSums(ids), dict[int, list[int]]()
             for bucket, blob in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
-                if sums.add(blob) and first is None:
-                    first = bucket
-        return NodeFacts(sums.counters, sums.workloads, sums.decided, first)
+                before = [sums.counters[name] for name in _COUNTED]
+                if sums.add(blob):
+                    hour = hours.setdefault(bucket, [0] * len(_COUNTED))
+                    hours[bucket] = [n + sums.counters[c] - b for n, c, b in zip(hour, _COUNTED, before, strict=True)]
+        return NodeFacts(sums.counters, sums.workloads, sums.decided, hours)
 
     def share(self, *, cluster: str = "", from_bucket: int = 0) -> Share:
         """What all nodes got since a bucket, and how many nodes there were in the hour with the most."""

@@ -84,7 +84,7 @@ def test_who_may_see_it_is_shown_the_value_itself(sight: Sight) -> None:
 
 def test_a_nodes_history_counts_what_it_hides() -> None:
     decided = {w: {TIE: Tally(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))}
-    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, None)
+    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, {})
     assert namespaces_in(facts) == {"shop", "ci", "dev"}
     assert masked(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
     assert {w: by[TIE] for w, by in masked(facts, SHOP).decided.items()} == {

@@ -1,0 +1,102 @@
+"""Web pages: files that hold no data, and draw what the API answers to whoever looks at them.
+
+Owns: which files there are, how they are served, what a browser may do with any answer of this service. Does not own:
+what the pages show (`files`), who may read it (`access`).
+
+The files stand in the API group's own path, because that is the one path that leads here on every way: directly, below
+the service proxy, and through an APIService. They name each other and the API by relative URLs, so that any prefix
+will do.
+
+Invariant: a file holds nothing of the cluster, so it needs no right; nothing is loaded from elsewhere, and nothing in
+an answer is run that is not one of these files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+
+from herodotus_endpoint.kubeapi.resources import PREFIX
+
+FOLDER: Final = Path(__file__).with_name("files")
+SHELL: Final = "index.html"
+FILES: Final = (
+    SHELL,
+    "pages.css",
+    "icon.svg",
+    "main.js",
+    "api.js",
+    "dom.js",
+    "words.js",
+    "plots.js",
+    "decisions.js",
+    "decision.js",
+    "columns.js",
+    "heatmap.js",
+    "node.js",
+    "pending.js",
+    "balance.js",
+)
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+HOME: Final = f"{PREFIX}/pages/"
+
+# Of every answer. `frame-ancestors` and the like do not fall back to `default-src`.
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    " img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it is served."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+
+def blueprint() -> Blueprint:
+    """The files, and `/ui`, which is easier to remember. FileNotFoundError when one is not installed."""
+    routes = Blueprint("pages", __name__)
+    files = {name: _read(name) for name in FILES}
+
+    @routes.get("/ui", provide_automatic_options=False)
+    def short() -> Response:
+        return Response(status=302, headers={"Location": HOME.lstrip("/")})
+
+    @routes.get(HOME, provide_automatic_options=False)
+    def home() -> Response:
+        return _served(files[SHELL])
+
+    @routes.get(f"{HOME}<name>", provide_automatic_options=False)
+    def file(name: str) -> Response:
+        if name not in files:
+            raise NotFound
+        return _served(files[name])
+
+    return routes
+
+
+def _read(name: str) -> File:
+    body = (FOLDER / name).read_bytes()
+    return File(body, TYPES[Path(name).suffix], hashlib.sha256(body).hexdigest()[:32])
+
+
+def _served(found: File) -> Response:
+    """The file, or 304: a browser keeps it, and asks each time whether it is still the one."""
+    response = Response(found.body, content_type=found.content_type, headers={"Cache-Control": "no-cache"})
+    response.set_etag(found.etag)
+    return response.make_conditional(request)  # type: ignore[return-value]

@@ -1,0 +1,60 @@
+// Why pods spread over nodes as they do; with weights, who would have won.
+
+import { get } from "./api.js";
+import { el, facts, field, form, link, query, section, table } from "./dom.js";
+import { bar, bars, columns } from "./plots.js";
+import { count, full, more, number, percent, WINDOWS } from "./words.js";
+
+const DAY = "86400";
+
+export async function view(params) {
+  const asked = { since: params.get("since") ?? DAY, weights: (params.get("weights") ?? "").replaceAll(" ", ""), profile: (params.get("profile") ?? "").trim() };
+  const answer = await get("balances", asked);
+  const weighed = answer.weights !== null;
+  const body = [
+    el("h1", {}, "Balance"),
+    form("balance", "Choose a time and weights", field("since", "Time", asked.since, WINDOWS), field("profile", "Profile", asked.profile, null, "all"), field("weights", "Other weights", asked.weights, null, "NodeResourcesFit=5,ImageLocality=0")),
+    el("p", { class: "answer" }, answer.headline),
+  ];
+  if (!answer.decisions) return { title: "Balance", body };
+  const rows = answer.nodes.filter((node) => node.won || node.wouldWin).map((node) => ({ name: node.node, value: node.won, mark: weighed ? node.wouldWin : node.expected, to: query("node", { name: node.node, since: asked.since }) }));
+  body.push(
+    bars("Nodes that won pods", rows, "won", weighed ? "with the other weights" : "expected if all nodes that fit were alike"),
+    over(answer),
+    section("What decided", decided(answer)),
+    el("details", {}, el("summary", {}, `Each node: ${count(answer.nodes.length, "node")}${more(answer.nodesOmitted)}`), table("Nodes", nodeColumns(weighed), answer.nodes.map((node) => told(node, asked.since, weighed)))),
+  );
+  if (weighed) body.push(section("Who would have gone elsewhere", moves(answer)));
+  body.push(facts([["Of", `${number(answer.decisions)} placed pods${answer.complete ? "" : ", the newest alone"}`], ["From", full(answer.since)], ["To", full(answer.to)]]));
+  return { title: "Balance", body };
+}
+
+function over(answer) {
+  const told = answer.overTime ?? [];
+  if (told.length < 2) return "";
+  const points = told.map((span) => ({ at: full(span.from).slice(0, 16), values: [span.most, span.placed - span.most] }));
+  return columns("Placements over time", points, [["the node with the most", "won"], ["the other nodes", "lost"]]);
+}
+
+function decided(answer) {
+  const rows = answer.plugins.map((plugin) => [
+    plugin.plugin, `× ${plugin.weight}`, [bar(plugin.decided / answer.decisions), number(plugin.decided)], number(plugin.movesWithout),
+  ]);
+  rows.push(...Object.entries(answer.otherReasons).map(([by, n]) => [by, "", [bar(n / answer.decisions), number(n)], "–"]));
+  return table("What decided", [["Plugin"], ["Weight", "number"], ["Decided", "plotted"], ["Elsewhere without it", "number"]], rows);
+}
+
+function nodeColumns(weighed) {
+  return [["Node"], ["Fitted", "number"], ["Expected", "number"], ["Won", "number"], ["Share", "number"], ...(weighed ? [["Would win", "number"]] : []), ["Decided by"]];
+}
+
+function told(node, since, weighed) {
+  const by = Object.entries(node.decidedBy).map(([plugin, n]) => `${plugin} ${number(n)}`).join(", ");
+  return [link("node", { name: node.node, since }, node.node), number(node.fit), number(node.expected, 1), number(node.won), percent(node.share), ...(weighed ? [number(node.wouldWin, 1)] : []), by];
+}
+
+function moves(answer) {
+  if (!answer.moves.length) return el("p", { class: "quiet" }, "Nobody.");
+  const rows = answer.moves.map((move) => [link("decision", { namespace: move.namespace, name: move.id }, `${move.namespace}/${move.pod}`), move.from, move.to ?? `drawn among ${number(move.drawnAmong)}`]);
+  return [table("Moves", [["Pod"], ["From"], ["To"]], rows), el("p", { class: "quiet" }, more(answer.movesOmitted))];
+}

@@ -1,0 +1,74 @@
+// Recent decisions. Owns: the filters and what they ask. A text is looked for in what was fetched, page after page.
+
+import { get, within } from "./api.js";
+import { el, field, form, link, query, table } from "./dom.js";
+import { ago, number, state } from "./words.js";
+
+const PAGE = 50;
+const SEARCHED = 500; // decisions fetched at once where a text is looked for
+const MOST = 4; // such pages; "Older" goes on from there
+const STATES = ["", "Bound", "Binding", "Unschedulable", "Failed", "Error", "DryRun"];
+const FIELDS = { pod: "spec.pod", workload: "spec.pod.owner", node: "status.node", outcome: "status.state" };
+
+export async function view(params) {
+  const asked = Object.fromEntries(["namespace", ...Object.keys(FIELDS), "text", "continue"].map((name) => [name, (params.get(name) ?? "").trim()]));
+  const found = await find(asked);
+  const rest = { ...asked, continue: found.next };
+  const first = el("p", { class: "answer" }, said(asked, found));
+  const pages = el("nav", { class: "pages", "aria-label": "More decisions" },
+    asked.continue ? el("a", { href: query("decisions", { ...asked, continue: "" }) }, "Newest") : null,
+    found.next ? el("a", { href: query("decisions", rest), rel: "next" }, "Older") : null);
+  const rows = found.items.map(row);
+  const columns = [["Pod"], ["Outcome"], ["Node"], ["Fit", "number"], ["Attempt", "number"], ["Started"], ["What was said"]];
+  return { title: "Decisions", body: [el("h1", {}, "Decisions"), filters(asked), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
+}
+
+function filters(asked) {
+  return form("decisions", "Filter decisions",
+    field("namespace", "Namespace", asked.namespace, null, "all"),
+    field("workload", "Workload", asked.workload, null, "ReplicaSet/web-5d9f"),
+    field("pod", "Pod", asked.pod),
+    field("node", "Node", asked.node),
+    field("outcome", "Outcome", asked.outcome, STATES.map((name) => [name, name || "any"])),
+    field("text", "Reason or text", asked.text, null, "Insufficient cpu"));
+}
+
+async function find(asked) {
+  const selector = Object.entries(FIELDS).filter(([name]) => asked[name]).map(([name, column]) => `${column}=${asked[name]}`).join(",");
+  const wanted = asked.text.toLowerCase();
+  const found = { items: [], next: asked.continue, looked: 0 };
+  for (let page = 0; page < (wanted ? MOST : 1); page += 1) {
+    const answer = await get(within(asked.namespace, "decisions"), { fieldSelector: selector, limit: wanted ? SEARCHED : PAGE, continue: found.next });
+    found.looked += answer.items.length;
+    found.items.push(...answer.items.filter((item) => !wanted || text(item).includes(wanted)));
+    found.next = answer.metadata.continue ?? "";
+    if (!found.next || found.items.length >= PAGE) break;
+  }
+  return found;
+}
+
+function text(item) {
+  const { pod } = item.spec;
+  return [pod.namespace, pod.name, pod.owner?.name, item.status.node, item.status.state, item.status.message].join(" ").toLowerCase();
+}
+
+function said(asked, found) {
+  const n = found.items.length;
+  if (asked.text) return `${number(n)} of the ${number(found.looked)} decisions looked at hold “${asked.text}”${found.next ? "; there are older ones" : ""}.`;
+  if (!n) return "No decision is stored that the filters let through.";
+  return `${asked.continue ? "Older" : "The newest"} ${number(n)} decisions${found.next ? "" : ": there are no more"}.`;
+}
+
+function row(item) {
+  const { pod, snapshot, key, times } = item.spec;
+  const { node, message } = item.status;
+  return [
+    [link("decision", { namespace: pod.namespace, name: item.metadata.name }, `${pod.namespace}/${pod.name}`), pod.owner ? el("span", { class: "under" }, `${pod.owner.kind}/${pod.owner.name}`) : null],
+    state(item.status.state),
+    node ? link("node", { name: node }, node) : "–",
+    `${number(snapshot.feasible)} of ${number(snapshot.nodes)}`,
+    number(key.attempt),
+    ago(times.startedAt),
+    el("span", { class: "said" }, message || ""),
+  ];
+}

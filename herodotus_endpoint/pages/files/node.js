@@ -1,0 +1,112 @@
+// A node: how often it was considered, passed, won and lost, and what carries it. Without a name: all nodes.
+
+import { get, path } from "./api.js";
+import { el, facts, field, form, link, section, table } from "./dom.js";
+import { bar, columns } from "./plots.js";
+import { ago, count, full, more, number, percent, signed, state, WINDOWS } from "./words.js";
+
+const DAY = "86400";
+const LISTED = 500;
+
+export async function view(params) {
+  const since = params.get("since") ?? DAY;
+  const name = (params.get("name") ?? "").trim();
+  return name ? one(name, since) : all(since, params.get("continue") ?? "");
+}
+
+async function all(since, after) {
+  const answer = await get("nodehistories", { since, limit: LISTED, continue: after });
+  const next = answer.metadata.continue;
+  const rows = answer.items.map((node) => [
+    link("node", { name: node.metadata.name, since }, node.metadata.name),
+    number(node.considered), number(node.evaluated), number(node.feasible), number(node.chosen),
+    [bar(node.evaluated ? node.chosen / node.evaluated : 0), percent(node.evaluated ? node.chosen / node.evaluated : null)],
+  ]);
+  const heads = [["Node"], ["Considered", "number"], ["Looked at", "number"], ["Fitted", "number"], ["Chosen", "number"], ["Chosen where looked at", "plotted"]];
+  return { title: "Nodes", body: [el("h1", {}, "Nodes"), choose("", since),
+    rows.length ? table("Nodes", heads, rows) : el("p", { class: "answer" }, "No node has a history yet."),
+    next ? el("nav", { class: "pages", "aria-label": "More nodes" }, link("node", { since, continue: next }, "More nodes")) : ""] };
+}
+
+function choose(name, since) {
+  return form("node", "Choose a node and a time", field("name", "Node", name, null, "all"), field("since", "Time", since, WINDOWS));
+}
+
+async function one(name, since) {
+  const answer = await get(path("nodehistories", name), { since });
+  const { won, lost } = answer;
+  return { title: `Node ${name}`, body: [
+    el("h1", {}, el("span", { class: "kind" }, "Node "), name),
+    choose(name, since),
+    el("p", { class: "answer" }, headline(answer)),
+    over(answer),
+    section("Won and lost", facts([
+      ["Won", `${number(won.count)}, ${number(won.contested)} against others, ${number(won.ties)} drawn among equals`],
+      ["Ahead by", won.meanMargin === null ? null : `${number(won.meanMargin, 1)} points on average`],
+      ["Lost", `${number(lost.count)}${lost.meanBehind === null ? "" : `, ${number(lost.meanBehind, 1)} points behind on average`}`],
+      ["A fair share", fair(answer.share)],
+    ]), carries(won, lost)),
+    section("What the filters said", filters(answer.filters)),
+    section("Workloads that went there", workloads(answer)),
+    section("Recent decisions", recent(answer)),
+  ] };
+}
+
+function headline(answer) {
+  if (!answer.considered) return "No decision considered this node in that time.";
+  const share = answer.evaluated ? answer.chosen / answer.evaluated : null;
+  return `Considered ${count(answer.considered, "time")}, looked at ${number(answer.evaluated)}: it fitted ${percent(answer.eligibility.rate)} of those, and was chosen ${number(answer.chosen)} times (${percent(share)}).`;
+}
+
+function fair(share) {
+  return share.nodes ? `${number(share.placements / share.nodes, share.placements < share.nodes ? 3 : 1)} of ${count(share.placements, "placement")} if ${count(share.nodes, "node")} were alike` : null;
+}
+
+function over(answer) {
+  const told = answer.overTime ?? [];
+  if (told.length < 2) return "";
+  const points = told.map((hour) => ({ at: full(hour.from).slice(0, 16), values: [hour.chosen, hour.feasible - hour.chosen, hour.evaluated - hour.feasible] }));
+  return columns("Decisions over time", points, [["chosen", "won"], ["fitted, another won", "lost"], ["rejected", "rejected"]]);
+}
+
+function carries(won, lost) {
+  const carried = Object.entries(won.carriedBy);
+  const costs = Object.entries(lost.costsMost);
+  const rows = [...new Set([...carried, ...costs].map(([plugin]) => plugin))].map((plugin) => [
+    plugin,
+    [bar((won.carriedBy[plugin] ?? 0) / Math.max(1, won.contested)), number(won.carriedBy[plugin] ?? 0)],
+    lost.costsMost[plugin] === undefined ? "–" : signed(lost.costsMost[plugin], 1),
+  ]);
+  return rows.length ? table("What carries it and what costs it", [["Plugin"], ["Carried wins", "plotted"], ["Points against the winner where it lost", "number"]], rows) : "";
+}
+
+function filters(told) {
+  const rows = told.map((filter) => [
+    filter.plugin,
+    [bar(filter.rate ?? 0), percent(filter.rate)],
+    number(filter.rejected), number(filter.decisive),
+    filter.reasons.map((reason) => `${reason.text} ${number(reason.count)}`).join(", "),
+  ]);
+  return rows.length ? table("Filters", [["Filter"], ["Pass rate", "plotted"], ["Rejected", "number"], ["As the first", "number"], ["Reasons"]], rows) : el("p", { class: "quiet" }, "No filter looked at it.");
+}
+
+function workloads(answer) {
+  const kept = new Map(answer.keepsGetting.map((row) => [row.workload, Object.entries(row.decidedBy).map(([by, n]) => `${by} ${number(n)}`).join(", ")]));
+  const rows = answer.workloads.map((row) => {
+    const name = row.namespace ? `${row.namespace}/${row.workload}` : row.workload;
+    return [row.namespace ? link("decisions", { namespace: row.namespace, workload: row.workload.startsWith("Pod/") ? "" : row.workload, pod: row.workload.startsWith("Pod/") ? row.workload.slice(4) : "" }, name) : name, number(row.count), kept.get(name) ?? ""];
+  });
+  if (!rows.length) return el("p", { class: "quiet" }, "None in that time.");
+  return [table("Workloads", [["Workload"], ["Pods", "number"], ["Decided by"]], rows), el("p", { class: "quiet" }, more(answer.workloadsOmitted))];
+}
+
+function recent(answer) {
+  const rows = answer.recent.map((decision) => [
+    link("decision", { namespace: decision.namespace, name: decision.id, node: answer.metadata.name }, `${decision.namespace}/${decision.pod}`),
+    state(decision.state),
+    decision.result === "rejected" ? `rejected by ${decision.rejectedBy}` : decision.result === "not-evaluated" ? `not looked at (${decision.why})` : decision.result,
+    decision.points === undefined || decision.points === null ? "–" : `${number(decision.points)} ${decision.result === "lost" ? "behind" : "ahead"}${decision.decidedBy ? ` (${decision.decidedBy})` : ""}`,
+    ago(decision.startedAt),
+  ]);
+  return rows.length ? table("Recent decisions", [["Pod"], ["Outcome"], ["This node"], ["Points"], ["Started"]], rows) : el("p", { class: "quiet" }, `None among the newest ${answer.recentOf} decisions.`);
+}

@@ -1,0 +1,63 @@
+// Numbers, times and states as people read them. Pure but for the clock.
+
+import { el } from "./dom.js";
+
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+export const WINDOWS = [["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"], ["2592000", "last 30 days"]];
+const SIGNS = { Bound: "✓", DryRun: "✓", Binding: "…", Unschedulable: "✗", Failed: "✗", Error: "✗" };
+
+/** `12,345`, `3.4`; a dash for what is not known. */
+export function number(value, digits = 0) {
+  return value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+/** `61 %`; a dash for what is not known. */
+export function percent(share) {
+  return share === null || share === undefined ? "–" : `${number(share * 100, share < 0.1 ? 1 : 0)} %`;
+}
+
+/** `+14`, `−3`, `0`. */
+export function signed(value, digits = 0) {
+  return value > 0 ? `+${number(value, digits)}` : value < 0 ? `−${number(-value, digits)}` : "0";
+}
+
+/** `1 node`, `5 nodes`. */
+export function count(n, what) {
+  return `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+}
+
+/** A time as its age, with the whole of it to be read as well. */
+export function ago(timestamp) {
+  if (!timestamp) return "–";
+  const seconds = (Date.now() - new Date(timestamp)) / 1000;
+  return el("time", { datetime: timestamp, title: full(timestamp) }, `${duration(Math.abs(seconds))} ${seconds < 0 ? "ahead" : "ago"}`);
+}
+
+/** `2026-03-01 12:00:00Z`. */
+export function full(timestamp) {
+  return new Date(timestamp).toISOString().replace("T", " ").replace(/\.\d+Z/, "Z");
+}
+
+/** `4m12s`: the two largest units that say something. */
+export function duration(seconds) {
+  if (seconds < 1) return seconds < 0.001 ? "0s" : `${number(seconds * 1000, 1)}ms`;
+  let left = Math.round(seconds);
+  const parts = [];
+  for (const [unit, length] of UNITS) {
+    const n = Math.floor(left / length);
+    if (n && parts.length < 2) parts.push(`${number(n)}${unit}`);
+    left -= n * length;
+  }
+  return parts.join("");
+}
+
+/** A state with its sign: colour only repeats what they say. */
+export function state(name) {
+  const kind = SIGNS[name] === "✓" ? "good" : SIGNS[name] === "✗" ? "bad" : "open";
+  return el("span", { class: `state ${kind}` }, el("span", { "aria-hidden": "true" }, `${SIGNS[name] ?? "?"} `), name);
+}
+
+/** Where a list of names is cut: `… and 12 more`. */
+export function more(omitted) {
+  return omitted > 0 ? ` … and ${number(omitted)} more` : "";
+}
