@@ -19,6 +19,7 @@ import socket
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 _ASKED = ("Accept", "If-None-Match")
 _ANSWERED = (
@@ -56,7 +57,7 @@ class Forwarding(ThreadingHTTPServer):
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
-        served = f"/{rest}".startswith(self.within) and ".." not in rest.partition("?")[0].split("/")
+        served = f"/{rest}".startswith(self.within) and ".." not in unquote(rest.partition("?")[0]).split("/")
         return f"{self.before}/{rest}" if ours and named and slash and served else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -101,8 +101,9 @@ def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: lis
     view, whatif = map(granted, ("herodotus-view", "herodotus-whatif"))
     nodes, version = map(granted, ("herodotus-nodes", "herodotus-version"))
     assert view | whatif == {(k.plural, v) for k in KINDS if k.namespaced for v in k.verbs}
-    assert nodes | version == {(k.plural, v) for k in KINDS if not k.namespaced for v in k.verbs}
-    assert version == {("serviceversions", "list")}, "for everybody: it tells nothing of the cluster"
+    pages = {("pages", "get"), ("pages", "list")}
+    assert nodes | version == {(k.plural, v) for k in KINDS if not k.namespaced for v in k.verbs} | pages
+    assert version == {("serviceversions", "list")} | pages, "for everybody: they tell nothing of the cluster"
     (everybody,) = named(built, "ClusterRoleBinding", "herodotus-version")["subjects"]
     assert everybody["name"] == "system:authenticated"
     labels = named(built, "ClusterRole", "herodotus-view")["metadata"]["labels"]

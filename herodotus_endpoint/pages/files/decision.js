@@ -18,7 +18,8 @@ export async function view(params) {
   const pod = answer.metadata.name;
   const body = [
     el("h1", {}, el("span", { class: "kind" }, `${namespace} / `), pod, " ", state(answer.outcome.state)),
-    el("p", { class: "answer" }, answer.summary),
+    el("p", { class: "answer" }, answer.headline),
+    answer.message ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
     about(namespace, answer),
     marks(answer.marks),
     attempts(namespace, answer),
@@ -103,7 +104,7 @@ class Sheet {
     this.counted = el("p", { role: "status", class: "quiet" });
     this.details = el("div", { class: "details", "aria-live": "polite" });
     this.compared = el("div", { "aria-live": "polite" });
-    this.element = section("Nodes and plugins", this.#tools(), this.counted, this.compared, this.details, this.map.element, this.#key());
+    this.element = section("Nodes and plugins", this.#tools(), this.counted, this.map.element, this.#key(), this.compared, this.details);
     this.#show();
     this.#open();
     this.#compare();
@@ -130,9 +131,10 @@ class Sheet {
     this.#show();
   }
 
-  #openOne(name) {
+  async #openOne(name) {
     this.#remember({ node: name });
-    this.#open();
+    await this.#open();
+    this.details.scrollIntoView({ block: "nearest" });
   }
 
   /** Put something into the URL, or take it out where it is empty. */
@@ -172,6 +174,7 @@ class Sheet {
     const [a, b] = picked ? [...others.slice(0, 1), node] : others;
     this.#remember({ a: this.columns.names[a], b: this.columns.names[b] });
     this.#compare();
+    this.compared.scrollIntoView({ block: "nearest" });
   }
 
   #mark() {

@@ -25,6 +25,7 @@ async function show() {
     main.replaceChildren(el("h1", {}, "No answer"), failed(failure));
   }
   main.dataset.ready = name;
+  performance.mark("shown");
 }
 
 function mark(name) {

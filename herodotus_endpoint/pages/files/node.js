@@ -6,7 +6,7 @@ import { bar, columns } from "./plots.js";
 import { ago, count, full, more, number, percent, signed, state, WINDOWS } from "./words.js";
 
 const DAY = "86400";
-const LISTED = 500;
+const LISTED = 100;
 
 export async function view(params) {
   const since = params.get("since") ?? DAY;
@@ -59,7 +59,7 @@ function headline(answer) {
 }
 
 function fair(share) {
-  return share.nodes ? `${number(share.placements / share.nodes, share.placements < share.nodes ? 3 : 1)} of ${count(share.placements, "placement")} if ${count(share.nodes, "node")} were alike` : null;
+  return share.nodes ? `${number(share.placements / share.nodes, 1)} of ${count(share.placements, "placement")} if ${count(share.nodes, "node")} were alike` : null;
 }
 
 function over(answer) {

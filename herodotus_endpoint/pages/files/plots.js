@@ -48,7 +48,7 @@ export function columns(label, points, series) {
   });
   const plot = shape("svg", { class: "columns", viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label }, ...drawn);
   const key = el("ul", { class: "key" }, series.map(([name, kind]) => el("li", {}, shape("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, shape("rect", { class: kind, width: 1, height: 1 })), name)));
-  const ends = el("p", { class: "ends quiet" }, el("span", {}, points[0]?.at ?? ""), el("span", {}, `at most ${number(most, 1)}`), el("span", {}, points.at(-1)?.at ?? ""));
+  const ends = el("p", { class: "ends quiet" }, el("span", {}, points[0]?.at ?? ""), el("span", {}, `the highest: ${number(most, 1)}`), el("span", {}, points.at(-1)?.at ?? ""));
   return el("figure", {}, el("figcaption", {}, label), plot, ends, key);
 }
 

@@ -6,9 +6,11 @@ const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 export const WINDOWS = [["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"], ["2592000", "last 30 days"]];
 const SIGNS = { Bound: "✓", DryRun: "✓", Binding: "…", Unschedulable: "✗", Failed: "✗", Error: "✗" };
 
-/** `12,345`, `3.4`; a dash for what is not known. */
+/** `12,345`, `3.4`, and where fractions are wanted `0.0026`; a dash for what is not known. */
 export function number(value, digits = 0) {
-  return value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits });
+  if (value === null || value === undefined) return "–";
+  const small = digits && Math.abs(value) < 1;
+  return value.toLocaleString("en", small ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: digits });
 }
 
 /** `61 %`; a dash for what is not known. */

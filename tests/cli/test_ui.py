@@ -1,0 +1,181 @@
+"""The web pages with the user's own credentials: who is let in, what is passed on, that nothing is left behind."""
+
+from __future__ import annotations
+
+import http.client
+import socketserver
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_cli.transport.forwarding import Forwarding
+from tests.cli.service import API, PROXY, Service, command
+from tests.cli.test_kubectl_transport import KUBECTLS
+from tests.processes import Process
+
+WITHIN = f"{API}/"
+
+
+class _Upstream(BaseHTTPRequestHandler):
+    """Says which path and headers it was asked with."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[tuple[str, str, dict[str, str]]]
+
+    def do_GET(self) -> None:
+        self.asked.append((self.command, self.path, dict(self.headers)))
+        body = b"{}"
+        self.send_response(200)
+        for name, value in (("Content-Type", "application/json"), ("ETag", '"e"'), ("Set-Cookie", "a=b")):
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, *_args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def asked() -> list[tuple[str, str, dict[str, str]]]:
+    return []
+
+
+@pytest.fixture
+def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterator[Forwarding]:
+    """A forwarding server before a Unix socket where every question is noted."""
+    handler = type("Upstream", (_Upstream,), {"asked": asked})
+    path = str(tmp_path / "kubectl")
+    with (
+        socketserver.ThreadingUnixStreamServer(path, handler) as upstream,
+        Forwarding(0, path, "/before", WITHIN) as forwarding,
+    ):
+        servers = (upstream, forwarding)
+        threads = [threading.Thread(target=s.serve_forever, kwargs={"poll_interval": 0.01}) for s in servers]
+        for thread in threads:
+            thread.start()
+        yield forwarding
+        for server in servers:
+            server.shutdown()
+        for thread in threads:
+            thread.join()
+
+
+def ask(
+    door: Forwarding, path: str, *, method: str = "GET", host: str = "", **headers: str
+) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", door.server_port, timeout=30)
+    connection.putrequest(method, path, skip_host=True)
+    connection.putheader("Host", host or f"127.0.0.1:{door.server_port}")
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer
+
+
+def test_what_the_user_asks_goes_on_without_the_token_and_with_few_headers(
+    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    answer = ask(
+        door, f"/{door.token}{API}/decisions?limit=1", Accept="application/json", Cookie="c=d", If_None_Match='"e"'
+    )
+    assert (answer.status, answer.headers["ETag"], answer.headers["Set-Cookie"]) == (200, '"e"', None)
+    ((method, path, headers),) = asked
+    assert (method, path) == ("GET", f"/before{API}/decisions?limit=1")
+    assert {name for name in headers if name != "Accept-Encoding"} == {"Host", "Accept", "If-None-Match"}
+    assert headers["Host"] == "localhost"
+
+
+@pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        (f"{API}/decisions", ""),
+        (f"/TOKEN{API}/decisions", "evil.test"),
+        (f"/TOKEN{API}/decisions", "127.0.0.1"),
+        (f"/wrong{API}/decisions", ""),
+        ("/TOKEN/api/v1/secrets", ""),
+        (f"/TOKEN{API}/../../../api/v1/secrets", ""),
+        (f"/TOKEN{API}/%2e%2e/%2e%2e/%2e%2e/api/v1/secrets", ""),
+        ("/TOKEN", ""),
+        ("/", ""),
+    ],
+    ids=[
+        "no-token",
+        "rebound",
+        "no-port",
+        "wrong-token",
+        "elsewhere",
+        "upwards",
+        "upwards-escaped",
+        "token-alone",
+        "root",
+    ],
+)
+def test_nobody_else_and_nothing_else_is_let_in(
+    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]], path: str, host: str
+) -> None:
+    assert ask(door, path.replace("TOKEN", door.token), host=host).status == 404
+    assert asked == []
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_is_changed_through_it(
+    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]], method: str
+) -> None:
+    assert ask(door, f"/{door.token}{API}/decisions", method=method).status == 501
+    assert asked == []
+
+
+def test_tokens_are_made_anew_and_kubectl_that_is_gone_is_said(tmp_path: Path) -> None:
+    with Forwarding(0, str(tmp_path / "none"), "", WITHIN) as one, Forwarding(0, "", "", WITHIN) as other:
+        assert one.token != other.token
+        thread = threading.Thread(target=one.handle_request)
+        thread.start()
+        assert ask(one, f"/{one.token}{API}/decisions").status == 502
+        thread.join()
+
+
+def test_with_an_endpoint_its_own_pages_are_named() -> None:
+    assert command("ui", "--endpoint", "http://10.1.2.3:8000/").out == f"http://10.1.2.3:8000{API}/pages/\n"
+
+
+def test_a_service_that_does_not_answer_is_said_before_anything_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("ui", environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}).code == 1
+    assert capsys.readouterr().err.startswith("error: kubectl is not on PATH\n")
+
+
+def test_through_kubectl_until_it_is_ended(service: Service, tmp_path: Path) -> None:
+    service.answer(f"{API}/serviceversions", {"version": "0.1.0"})
+    service.answer(f"{API}/decisions", {"kind": "DecisionList"})
+    config, folder = tmp_path / "config", tmp_path / "temporary"
+    folder.mkdir()
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+        f"clusters: [{{name: k, cluster: {{server: '{service.url}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    )
+    environ = {"KUBECTL_PATH": KUBECTLS[0], "KUBECONFIG": str(config), "HOME": str(tmp_path), "TMPDIR": str(folder)}
+    ui = Process("ui", [sys.executable, "-m", "herodotus_cli", "ui"], tmp_path / "log", environ)
+    try:
+        found = ui.wait_for(rf"http://127\.0\.0\.1:(\d+)(/[\w-]+){API}/pages/\n")
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
+        connection.request("GET", f"{found[2]}{API}/decisions")
+        assert connection.getresponse().read() == b'{"kind": "DecisionList"}'
+        connection.close()
+        assert f"{PROXY}{API}/decisions" in service.asked
+        assert ui.stop() == 130
+        assert list(folder.iterdir()) == []
+    finally:
+        ui.kill_all()
