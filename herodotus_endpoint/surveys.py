@@ -80,8 +80,8 @@ class Surveys:
         within = self._within(namespace)
         failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
         last = _latest(failed)
-        placed = {row.pod_uid: row.id for row in reversed(self._rows([*within, *_named(last), _PLACED]))}
-        waiting = [row for row in last if placed.get(row.pod_uid, -1) < row.id]
+        placed = {row.pod_uid: _began(row) for row in _latest(self._rows([*within, *_named(last), _PLACED]))}
+        waiting = [row for row in last if row.pod_uid not in placed or placed[row.pod_uid] < _began(row)]
         told = [_waiting(row) for row in waiting[:PENDING_TOLD]]
         told[:READ] = [self._with_retry(pod) for pod in told[:READ]]
         now_us = int(self._clock() * 1e6)
@@ -209,11 +209,15 @@ def _belongs(row: Row, kind: str, name: str) -> bool:
 
 
 def _latest(rows: Sequence[Row]) -> list[Row]:
-    """The newest row of each pod; `rows` are newest first."""
+    """The attempt of each pod that began last, the newest first. What was imported came in later than it began."""
     found: dict[str, Row] = {}
-    for row in rows:
+    for row in sorted(rows, key=_began, reverse=True):
         found.setdefault(row.pod_uid, row)
     return list(found.values())
+
+
+def _began(row: Row) -> tuple[int, int]:
+    return row.started_us, row.id
 
 
 def _named(rows: Sequence[Row]) -> list[Condition]:

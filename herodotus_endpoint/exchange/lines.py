@@ -70,12 +70,9 @@ class Writing:
         since, before = (np.pad(s, (0, slots - len(s)), constant_values=-1) for s in (since, told.since))
         changed = np.flatnonzero((since != before) & (since >= 0)).tolist()
         rows_after, base = told.line or None, told.generation
-        if changed or not told.line:
-            told.since, told.generation, told.line = np.where(since >= 0, since, before), d.generation, d.id
-        elif told.generation == d.generation:
+        if told.line and told.generation == d.generation and not changed:
             return rows_after, []
-        else:
-            told.generation, told.line = d.generation, d.id
+        told.since, told.generation, told.line = np.where(since >= 0, since, before), d.generation, d.id
         return rows_after, _frames(d, table, changed, base)
 
 
@@ -143,15 +140,17 @@ class Reading:
             raise LineError("there is nothing to import: it was not written by `export`")
         raws = document.content.frames
         frames = [checked(codec.decode(raw)) for raw in raws]
-        at = next((place for place, frame in enumerate(frames) if isinstance(frame, Decision)), None)
-        d = None if at is None else frames[at]
-        if at is None or not isinstance(d, Decision):
+        at, d = next(((i, frame) for i, frame in enumerate(frames) if isinstance(frame, Decision)), (0, None))
+        if d is None:
             raise LineError("frames without a decision")
         rows, later = (frames[1:2], frames[2:]) if d.summary and at == 0 else (frames[:at], frames[at + 1 :])
         if not _are_rows(d, rows) or not _are_outcomes(d, later):
             raise LineError("frames are not those of one decision: its node rows, itself, its outcomes")
         if d.summary:
-            return [(of_frames(raws), joined(raws))]
+            summary = of_frames(raws)
+            if len(summary.table.names) != d.slots:
+                raise LineError(f"a summary of {d.slots} nodes with a table of {len(summary.table.names)}")
+            return [(summary, joined(raws))]
         self._follow(d, document.content.rows_after, bool(rows))
         return list(zip(frames, raws, strict=True))
 

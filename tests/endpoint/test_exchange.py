@@ -32,7 +32,7 @@ from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
 from scheduler.snapshots.command import _order
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.service import Clock, an_empty_file
+from tests.endpoint.service import API, Clock, Service, an_empty_file
 
 NODES = [f"worker-{i}" for i in range(1, 13)]
 TABLE = a_table(NODES)
@@ -247,6 +247,17 @@ def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
     assert other.reader.sizes().missing == 5
     assert take(other, lines(one)) == 5
     assert (other.reader.sizes().missing, len(answers(other))) == (0, 6)
+
+
+def test_an_older_attempt_that_is_imported_does_not_make_a_pod_pending(opened: Open, service: Service) -> None:
+    """Nor is it the attempt that is told of the pod: that is the one that began last."""
+    one, nowhere = opened("sqlite"), {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+    failed = a_decision(pod="p", nodes=NODES, rejected=nowhere)
+    put(one, ROWS, failed, a_decision(pod="other", nodes=NODES, rejected=nowhere, sequence=2))
+    service.stored(ROWS, a_decision(pod="p", nodes=NODES, sequence=5, attempt=2, started_us=MONDAY_US + HOUR_US))
+    assert take(service.store, lines(one)) == 2
+    assert [pod["pod"] for pod in service.get(f"{API}/pendingpods")["pods"]] == ["other"]
+    assert service.explain("p")["outcome"]["state"] == "Binding"
 
 
 def test_a_later_export_brings_the_results_that_were_open(opened: Open) -> None:
