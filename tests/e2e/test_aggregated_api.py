@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from herodotus_endpoint.pages import FOLDER, HEADERS, SHELL
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
 from tests import postgresql
@@ -441,6 +442,28 @@ def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
     finally:
         for watch in (kubectl, plugin):
             watch.kill()
+
+
+def test_the_pages_are_everybodys_and_what_they_show_is_the_reader_s(system: System, tmp_path: Path) -> None:
+    """Through the API server, as kubectl herodotus ui passes a browser's questions on."""
+    environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path), "KUBECTL_PATH": _kubectl()}
+    program = [sys.executable, "-u", str(ROOT / "kubectl-herodotus"), "ui"]
+    ui = Process("ui", program, tmp_path / "ui.log", environment)
+    try:
+        pages = ui.wait_for(r"http://\S+/pages/\n")[0].strip()
+        shell = httpx.get(pages)
+        assert (shell.status_code, shell.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert shell.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
+        assert shell.text == (FOLDER / SHELL).read_text()
+        kept = httpx.get(f"{pages}main.js", headers={"If-None-Match": httpx.get(f"{pages}main.js").headers["ETag"]})
+        assert kept.status_code == 304
+        codes = [
+            httpx.get(pages.replace("/pages/", path)).status_code
+            for path in ("/namespaces/shop/decisions", "/decisions")
+        ]
+        assert codes == [200, 403]
+    finally:
+        ui.stop()
 
 
 def test_a_reader_with_a_token_may_ask_the_service_itself(system: System) -> None:
