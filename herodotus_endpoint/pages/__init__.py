@@ -36,6 +36,7 @@ FILES: Final = (
     "plots.js",
     "decisions.js",
     "decision.js",
+    "sheet.js",
     "columns.js",
     "heatmap.js",
     "node.js",

@@ -194,6 +194,12 @@ def test_arrows_go_from_row_to_row_and_the_focus_stays_with_its_node(pages: Page
     for _ in range(40):
         page.keyboard.press("ArrowDown")
     page.wait_for_function("document.activeElement.textContent === 'worker-40'")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="worker-40", exact=True).wait_for()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Space")
+    assert pages.state()["a"] == "worker-40"
+    assert page.evaluate("document.activeElement.ariaLabel") == "Compare worker-40"
 
 
 def test_a_pod_s_attempts_lead_to_each_other_and_its_node_to_its_history(pages: Pages) -> None:

@@ -46,20 +46,16 @@ export class HeatMap {
       else cell.removeAttribute("aria-sort");
     });
     this.element.scrollTop = 0;
-    this.#redraw();
+    for (const row of this.rows) row.remove();
+    this.rows = [];
+    this.#draw();
   }
 
   /** Mark what is picked and opened. */
   mark(picked, opened) {
     this.picked = new Set(picked);
     this.opened = opened;
-    this.#redraw();
-  }
-
-  #redraw() {
-    for (const row of this.rows) row.remove();
-    this.rows = [];
-    this.#draw();
+    this.rows.forEach((row, i) => this.#fill(row, this.from + i));
   }
 
   #scrolled() {
