@@ -1,7 +1,7 @@
 """`python -m scheduler`: the commands.
 
-Owns: which commands there are, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error.
-Does not own: their options (`flags`), what they do (`run`, `evaluate`, `recorder.shipper`).
+Owns: the commands, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error. Does not
+own: their options (`flags`), what they do (`run`, `evaluate`, `recorder.shipper`).
 """
 
 from __future__ import annotations
