@@ -76,9 +76,12 @@ def run(port: int, opens: bool, connection: Connection, around: Surroundings) ->
                 raise CliError(f"error: cannot serve on 127.0.0.1:{port}: {e.strerror}") from None
             with server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()
-                _say(f"{server.url}{questions.pages()}", opens, around)
-                kubectl.wait()
-                raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
+                try:
+                    _say(f"{server.url}{questions.pages()}", opens, around)
+                    kubectl.wait()
+                    raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
+                finally:
+                    server.shutdown()
 
 
 @contextmanager

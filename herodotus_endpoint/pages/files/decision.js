@@ -67,7 +67,7 @@ function attempts(namespace, answer) {
       attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, number(attempt.ordinal)),
       state(attempt.state), ago(attempt.startedAt), attempt.headline, attempt.changes.map((change) => change.text).join("; "),
     ]);
-    place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["In a sentence"], ["What had changed"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
+    place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["In a sentence", "long"], ["What had changed", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
   }).catch((failure) => place.replaceChildren(el("p", { role: "alert" }, failure.message)));
   return section("Attempts", place);
 }
@@ -78,7 +78,7 @@ function rejections(answer) {
     number(group.count), group.plugin, group.reasons.map((reason) => reason.text).join("; "),
     [group.nodes.map((node, i) => [i ? ", " : "", link("node", { name: node.node }, node.node)]), more(group.nodesOmitted)],
   ]);
-  return table("Rejected nodes by reason", [["Nodes", "number"], ["Filter"], ["Reason"], ["Which, the nearest first"]], [...whole, ...rows]);
+  return table("Rejected nodes by reason", [["Nodes", "number"], ["Filter"], ["Reason"], ["Which, the nearest first", "long"]], [...whole, ...rows]);
 }
 
 function preemption(told) {
