@@ -16,9 +16,24 @@ print(*(d for d in project['dependencies'] + extras if not d.startswith('herodot
 endef
 export SERVERS
 
-.PHONY: test lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
 
-test: $(STAMP) lint types unit
+test: system $(STAMP) lint types unit
+
+# Debian's packages that some tests need, where root may install them; elsewhere those tests are skipped, and say so.
+# RUNLEVEL: no service is started by that.
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  missing=; \
+	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="postgresql"; \
+	  command -v chromium > /dev/null || missing="$$missing chromium fonts-dejavu-core"; \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing $$missing"; \
+	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
+	    { timeout 120 apt-get update && timeout 480 apt-get install --yes --no-install-recommends $$missing; } > /dev/null 2>&1 \
+	      || echo "NOT INSTALLED: $$missing; the tests that need it are skipped"; \
+	  fi; \
+	fi
 
 # What the two pyproject files pin. Again whenever one of them changes.
 $(STAMP): pyproject.toml deploy/servers/pyproject.toml
