@@ -20,6 +20,7 @@ from scheduler.evaluate.defaults import DEFAULT_SCHEDULER
 from scheduler.evaluate.engine import Engine
 from scheduler.evaluate.files import STDIN, manifests, profile_of
 from scheduler.plugins import IN_TREE
+from scheduler.reviews.controllers import ensure
 from scheduler.reviews.placing import Origin, place
 from scheduler.reviews.pods import PriorityClass, pods_of
 
@@ -66,6 +67,7 @@ def review_files(
     profile = profile_of(scheduler, given, note if config else lambda _: None)
     engine = Engine(found, given, registry, profile)
     each = pods_of(template, asked.namespace, scheduler, replicas, classes)
+    ensure(each.controller, found.objects)
     frames = place(engine.framework, engine.nodes, each.marked(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:
         return placement_review(

@@ -10,17 +10,17 @@ Source: plugin/pkg/admission/priority v1.36.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from herodotus_record.templates import POD, Template
 from scheduler.evaluate.cluster import DEFAULT_NAMESPACE, ManifestError, decoded_pod
 from scheduler.evaluate.defaults import defaulted
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Int32, Object, PodStatus
+from scheduler.reviews.controllers import controller_of, owner_reference
 
 Json = dict[str, Any]
 # What a manifest of a pod that exists has, and what says nothing about where it would go.
@@ -39,16 +39,17 @@ class PriorityClass(Object, frozen=True):
 class Pods:
     """At least one pod. `named`: the first has the name that was given, and may exist.
 
-    `marks`: what was left out of the question.
+    `marks`: what was left out of the question. `controller`: whose pods they are, as it would be created.
     """
 
     pods: tuple[PodInfo, ...]
     named: bool
     marks: tuple[str, ...]
+    controller: Object | None = None
 
     def marked(self, marks: Iterable[str]) -> Pods:
         """With more marks."""
-        return Pods(self.pods, self.named, (*self.marks, *marks))
+        return replace(self, marks=(*self.marks, *marks))
 
 
 def pods_of(
@@ -68,19 +69,22 @@ def pods_of(
     namespace = namespace or template.namespace or DEFAULT_NAMESPACE
     metadata = dict(template.pod["metadata"]) | {"namespace": namespace, "name": template.name}
     if template.kind != POD:
-        metadata["ownerReferences"] = [{"kind": template.kind, "name": template.name, "controller": True}]
+        metadata["ownerReferences"] = [owner_reference(template)]
     where = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
     marks += _set_priority(where, spec, classes)
     alone = template.kind == POD
     names = [template.name if alone and not i else f"{template.name}-{i}" for i in range(replicas)]
     uids = [str(metadata.get("uid") or "") if alone and not i else "" for i in range(replicas)]
     each = (metadata | {"name": name, "uid": uid} for name, uid in zip(names, uids, strict=True))
-    return Pods(tuple(_pod(where, its, spec) for its in each), alone, tuple(marks))
+    pods = tuple(_pod(where, its, spec) for its in each)
+    return Pods(pods, alone, tuple(marks), controller_of(template, namespace))
 
 
 def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:
     manifest = {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec}
-    pod = replace(defaulted(decoded_pod(where, manifest)), status=PodStatus(), manifest=msgspec.json.encode(manifest))
+    pod = msgspec.structs.replace(
+        defaulted(decoded_pod(where, manifest)), status=PodStatus(), manifest=msgspec.json.encode(manifest)
+    )
     return PodInfo(pod)
 
 

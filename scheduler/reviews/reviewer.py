@@ -22,6 +22,7 @@ from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
 from scheduler.framework.runtime import Framework
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.reviews.controllers import ensure
 from scheduler.reviews.copies import Copies, CopyError
 from scheduler.reviews.desk import Desk, DeskError, Question
 from scheduler.reviews.placing import Origin, place
@@ -113,6 +114,7 @@ class Reviewer:
     def _placed(self, question: Question, asked: Pods) -> bytes:
         """In the copy, where everything may be changed."""
         framework = self._frameworks[question.scheduler]
+        ensure(asked.controller, self._shared.objects)
         framework.extenders = Extenders(self._extenders())
         frames = place(framework, self._shared.cache.columns, asked, self._origin, random.getrandbits(31))
         return b"".join(map(codec.encode, frames))

@@ -56,6 +56,20 @@ def test_the_object_that_asks_for_pods_is_asked_about(files: Files) -> None:
     assert files.notes == []
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_a_workload_s_pods_are_spread_by_default_as_they_are_once_it_exists(files: Files, kind: str) -> None:
+    pod = {"metadata": {"labels": {"app": "web"}}, "spec": wanted()["spec"]}
+    workload = {"kind": kind, "metadata": {"name": "web"}, "spec": {"template": pod}}
+    there = {
+        "metadata": {"name": "old", "labels": {"app": "web"}},
+        "spec": {"nodeName": "a", "containers": [{"name": "c"}]},
+    }
+    nodes = [NODE | {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}} for name in "ab"]
+    told = files([workload], [*nodes, {"kind": "Pod"} | there])["status"]
+    assert told["nodes"] == [{"node": "b", "pods": 1}]
+    assert "PodTopologySpread" in told["first"]["headline"]
+
+
 def test_a_priority_class_among_the_files_counts(files: Files) -> None:
     told = files([wanted(priorityClassName="urgent")], [NODE, URGENT, LOW])["status"]["stopped"]
     assert (told["pod"]["priority"], told["preemption"]["candidates"][0]["victims"]) == (9, ["shop/low"])

@@ -47,8 +47,10 @@ def test_a_workload_s_pods_are_its_own() -> None:
     manifest = {"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {"template": template}}
     asked = made(manifest, 2, scheduler="ours")
     assert [p.name for p in asked.pods] == ["db-0", "db-1"]
-    owners = [(o.kind, o.name, o.controller) for p in asked.pods for o in p.pod.metadata.owner_references or ()]
-    assert owners == [("StatefulSet", "db", True)] * 2
+    owners = [o for p in asked.pods for o in p.pod.metadata.owner_references or ()]
+    assert [(o.api_version, o.kind, o.name, o.controller) for o in owners] == [
+        ("apps/v1", "StatefulSet", "db", True)
+    ] * 2
     assert (asked.named, asked.pods[0].pod.spec.scheduler_name) == (False, "ours")
 
 
