@@ -11,7 +11,7 @@ from typing import Any
 
 from herodotus_cli.render import inputs, rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import age, ago, count, listed, span
+from herodotus_cli.render.words import NOT_KEPT, age, ago, count, listed, span
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -115,11 +115,8 @@ def _rejected(answer: Json, view: View, *, every_node: bool, placed: bool) -> li
 
 def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
     """What else the record says, each with its label."""
-    tie = answer["tie"]
-    named = listed(tie["nodes"], len(tie["nodes"]) if every_node else _TIED_NAMED, "--all") if tie else ""
-    drawn = f"drawn among {count(len(tie['nodes']), 'equal node')} {_seed(tie)}: {named}" if tie else ""
     labelled = [
-        ("TIE", drawn),
+        ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
         ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
         *(
@@ -133,6 +130,18 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
     return [(label, said) for label, said in labelled if said]
+
+
+def _tie(answer: Json, *, every_node: bool) -> str:
+    """Among which nodes the chosen one was drawn; how many more they were where the record has only some."""
+    tie = answer["tie"]
+    if not tie:
+        return ""
+    nodes, unkept = tie["nodes"], tie.get("nodesOmitted", 0)
+    named = ", ".join(nodes) if every_node else listed(nodes, _TIED_NAMED, "--all")
+    if unkept:
+        named = f"{named}, … {unkept} more: {NOT_KEPT}"
+    return f"drawn among {count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
 
 
 def _seed(tie: Json) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, View, facts, table
-from herodotus_cli.render.words import natural, short_names
+from herodotus_cli.render.words import natural, short_names, where_the_rest_is
 from herodotus_record.units import quantity
 
 Json = dict[str, Any]
@@ -23,7 +23,8 @@ def grouped(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
     groups = answer["rejections"]
     if not groups:
         return []
-    rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(_why(g, name_nodes=name_nodes))) for g in groups]
+    said = [_why(group, name_nodes=name_nodes, rest=where_the_rest_is(answer)) for group in groups]
+    rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(why)) for g, why in zip(groups, said, strict=True)]
     return [table((title, "FILTER", "WHY"), rows, right=(0,))]
 
 
@@ -68,8 +69,11 @@ def _verdict(node: Json, plugin: str, view: View) -> Cell:
     return Cell(node["evaluation"] if view.piped else NOTHING, "dim")
 
 
-def _why(group: Json, *, name_nodes: bool) -> str:
-    """What the nodes of a group have in common, then the nodes, those with equal numbers together."""
+def _why(group: Json, *, name_nodes: bool, rest: str) -> str:
+    """What the nodes of a group have in common, then the nodes, those with equal numbers together.
+
+    `rest`: where those are that are not named.
+    """
     common = "; ".join(reason["text"] for reason in group["reasons"]) or UNSAID
     if not name_nodes:
         return common
@@ -78,7 +82,7 @@ def _why(group: Json, *, name_nodes: bool) -> str:
         by_free.setdefault(_free(row["reasons"]), []).append(row["node"])
     parts = [_named(free, nodes) for free, nodes in by_free.items()]
     if group["nodesOmitted"]:
-        parts.append(f"… {group['nodesOmitted']} more: --all")
+        parts.append(f"… {group['nodesOmitted']} more: {rest}")
     also = _also(group)
     return f"{common}{'; free ' if any(by_free) else ': '}{', '.join(parts)}{'; ' + also if also else ''}"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from herodotus_cli.render.blocks import Block, Cell, Line, View, table
-from herodotus_cli.render.words import count, short_names
+from herodotus_cli.render.words import count, short_names, where_the_rest_is
 
 Json = dict[str, Any]
 _GAP = 2
@@ -144,4 +144,6 @@ def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Bl
 
 def _omitted(answer: Json, every_node: bool) -> list[Block]:
     left_out = answer["rankingOmitted"]
-    return [Line(f"… {count(left_out, 'more feasible node')}: --all", "dim")] if left_out and not every_node else []
+    if not left_out or (every_node and not answer.get("pruned")):
+        return []
+    return [Line(f"… {count(left_out, 'more feasible node')}: {where_the_rest_is(answer)}", "dim")]

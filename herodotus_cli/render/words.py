@@ -30,6 +30,7 @@ SHORT = {
     "VolumeZone": "VolZone",
     "DynamicResources": "DRA",
 }
+NOT_KEPT = "not kept"
 _CUT = 10
 _SPANS = (
     (2 * 86_400, 86_400, "d", 3600, "h"),
@@ -143,6 +144,11 @@ def number(value: Any) -> str:
 def natural(name: str) -> list[tuple[int, str]]:
     """A key that sorts worker-9 before worker-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def where_the_rest_is(answer: dict[str, Any]) -> str:
+    """How to see the nodes that a screen leaves out; of a pruned record there is no more to see."""
+    return NOT_KEPT if answer.get("pruned") else "--all"
 
 
 def listed(names: Iterable[str], limit: int, more: str = "") -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from herodotus_cli.render import attempts as attempts_screen
 from herodotus_cli.render import compared, node_of_pod, pod
 from herodotus_cli.render.blocks import Block, View
+from herodotus_endpoint.store.summaries import Whole, summarised
 from herodotus_record import reasons
 from herodotus_record.answers import pod_explanation
 from herodotus_record.comparisons import node_comparison, pod_comparison
@@ -90,6 +91,9 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "dry-run": lambda: Scene(dry_run()),
         "bind-failed": lambda: Scene(bind_failed()),
         "result-lost": lambda: Scene(lost()),
+        "pruned": lambda: Scene(pruned(a_tie())),
+        "pruned-all": lambda: Scene(pruned(a_tie(), every_node=True), all_nodes),
+        "pruned-pending": lambda: Scene(pruned(a_pending())),
         "second-attempt": lambda: Scene(second_attempt()),
         "pending": lambda: Scene(explained(a_pending())),
         "woken": lambda: Scene(explained(woken())),
@@ -233,6 +237,19 @@ def only_feasible() -> Json:
 
 def tie() -> Json:
     return explained(a_placed(points={**POINTS, "worker-3": POINTS["worker-7"], "worker-5": POINTS["worker-7"]}))
+
+
+def a_tie() -> Decision:
+    """Every feasible node has the best total: more than a summary keeps."""
+    rejected = {node: {"TaintToleration": TAINTED} for node in ("worker-9", "worker-10")}
+    return a_placed(rejected=rejected, points=dict.fromkeys(NODES, POINTS["worker-7"]))
+
+
+def pruned(decision: Decision, **query: Any) -> Json:
+    """The document after the full record went."""
+    left = summarised(Whole(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
+    outcomes = [bound(decision, table_of(decision))] if decision.chosen is not None else []
+    return pod_explanation(left.decision, outcomes, left.table, **query)
 
 
 def bind_failed() -> Json:
