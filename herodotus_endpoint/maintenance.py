@@ -43,6 +43,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _purge(url: str, arguments: argparse.Namespace) -> int:
+    found = database(url)
+    if isinstance(found, Sqlite):
+        found.require()
     store = Store(url)
     try:
         return purge(store.writer, Purge(arguments.namespace, arguments.pod_uid, arguments.cluster))

@@ -19,7 +19,7 @@ from herodotus_endpoint import options
 from herodotus_endpoint.exchange import files
 from herodotus_endpoint.exchange.files import FileRefusedError
 from herodotus_endpoint.exchange.lines import Line, LineError, Reading, Writing
-from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, StoreError, database
+from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database
 from herodotus_endpoint.store.exchange import Exported, Selection, exported
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.units import timestamp
@@ -62,8 +62,8 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
 def run(url: str, arguments: argparse.Namespace) -> None:
     """Run what was asked for. FileRefusedError, StoreError and StoreUnavailableError say why not."""
     found = database(url)
-    if arguments.command == "export" and isinstance(found, Sqlite) and not found.file.exists():
-        raise StoreError(f"cannot use {found.file}: there is no such file")
+    if arguments.command == "export" and isinstance(found, Sqlite):
+        found.require()
     store = Store(url)
     try:
         if arguments.command == "export":

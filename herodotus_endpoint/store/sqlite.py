@@ -54,6 +54,11 @@ class Sqlite:
             raise StoreError(f"cannot use {self.file}: {e.strerror}") from e
         migrated(self)
 
+    def require(self) -> None:
+        """StoreError where there is no file: for what asks or takes away, a new database would answer for another."""
+        if not self.file.exists():
+            raise StoreError(f"cannot use {self.file}: there is no such file")
+
     def writing_engine(self) -> sa.Engine:
         """SQLite's one write lock is held from the first statement on."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
@@ -117,8 +122,7 @@ class Sqlite:
 
     def back_up(self, to: Path) -> None:
         """Write a copy of what is committed now; the database may be in use. StoreError when that is not possible."""
-        if not self.file.exists():
-            raise StoreError(f"cannot use {self.file}: there is no such file")
+        self.require()
         self._copy(self.file, to)
 
     def restore(self, backup: Path) -> None:
@@ -140,12 +144,12 @@ class Sqlite:
                 raise StoreError(f"cannot use {to}: the file is there already")
             unnamed.unlink(missing_ok=True)
             connection = engine.raw_connection()
-            connection.cursor().execute("PRAGMA query_only=OFF")  # it would refuse the copy too
-            os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # empty: taken as it is
-            connection.cursor().execute("VACUUM INTO ?", (str(unnamed),))
             found = connection.cursor().execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
             if found.fetchone() != (1,):
                 raise StoreError(f"cannot use {source}: it is not a database of this service")
+            connection.cursor().execute("PRAGMA query_only=OFF")  # it would refuse the copy too
+            os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # empty: taken as it is
+            connection.cursor().execute("VACUUM INTO ?", (str(unnamed),))
             unnamed.rename(to)
         except (OSError, DatabaseError) as e:
             raise StoreError(f"cannot copy {source} to {to}: {e}") from e

@@ -101,6 +101,24 @@ def test_what_is_no_database_of_ours_is_not_restored(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "b").iterdir()] == []
 
 
+def test_of_a_damaged_copy_it_is_said_that_it_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And not that the new file could not be opened."""
+    store = Store(sqlite_url(tmp_path / "herodotus.db"))
+    filled(store)
+    store.close()
+    (tmp_path / "cut").write_bytes((tmp_path / "herodotus.db").read_bytes()[:30_000])
+    assert main(["restore", str(tmp_path / "cut"), "--data", str(tmp_path / "b")]) == 1
+    assert "database disk image is malformed" in capsys.readouterr().err
+    assert not list((tmp_path / "b").iterdir())
+
+
+def test_nothing_is_purged_where_no_database_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who mistypes a directory must not read that nothing of the pod is stored."""
+    assert main(["purge", "--namespace", "bank", "--data", str(tmp_path / "typo")]) == 1
+    assert "there is no such file" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
+
+
 def test_the_command_says_how_many_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(sqlite_url(tmp_path / "herodotus.db"))
     filled(store)
