@@ -52,11 +52,20 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
         help="jsonl: whole records, which `import` reads; parquet: tables for analysis, which it does not read",
     )
     out.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: standard output; for parquet a directory, needed"
+        "-o",
+        "--output",
+        type=_output,
+        metavar="FILE",
+        help="default, and -: standard output; for parquet a directory, needed",
     )
     into = commands.add_parser("import", help="store the decisions of a file that `export` wrote as jsonl")
     into.add_argument("file", type=Path, metavar="FILE", help="- for standard input")
     return out, into
+
+
+def _output(text: str) -> Path | None:
+    """Where to; None: standard output, as for `import` a `-` is standard input."""
+    return None if text == "-" else Path(text)
 
 
 def run(url: str, arguments: argparse.Namespace) -> None:

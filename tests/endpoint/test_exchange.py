@@ -433,6 +433,15 @@ def test_each_line_is_the_whole_record(data: Path, capsys: pytest.CaptureFixture
     assert stat.S_IMODE((data / "out.jsonl").stat().st_mode) == 0o600
 
 
+def test_a_dash_is_standard_output(
+    data: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    assert main(["export", "--data", str(data), "-o", "-"]) == 0
+    assert len(capfdbinary.readouterr().out.splitlines()) == 2
+    assert not (data / "-").exists()
+
+
 def test_parquet_is_read_back(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--data", str(data), "--format", "parquet", "-o", str(data / "out")]) == 0
     decisions = pq.read_table(data / "out" / "decisions.parquet").to_pylist()
@@ -473,9 +482,10 @@ def test_parquet_without_pyarrow_says_what_to_install(
         (["export", "--data", "{data}", "-o", "{data}/herodotus.db"], "herodotus.db: it is there already"),
         (["export", "--data", "{data}", "-o", "{data}/no/out.jsonl"], "no/out.jsonl: No such file or directory"),
         (["export", "--data", "{data}", "--format", "parquet"], "--format parquet needs -o DIRECTORY"),
+        (["export", "--data", "{data}", "--format", "parquet", "-o", "-"], "--format parquet needs -o DIRECTORY"),
         (["import", "{data}/none.jsonl", "--data", "{data}"], "none.jsonl: No such file or directory"),
     ],
-    ids=["no database", "a file that is there", "no folder", "parquet to a pipe", "no file"],
+    ids=["no database", "a file that is there", "no folder", "parquet to a pipe", "parquet to -", "no file"],
 )
 def test_what_cannot_be_done_is_said(
     data: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
