@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 
 from herodotus_endpoint.store.facts import Tier
@@ -123,6 +124,8 @@ def migrated(database: Database) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except (StoreUnavailableError, CommandError) as e:
-        raise StoreError(f"cannot use {database.name}: {e}") from e
+        newer = isinstance(e.__cause__, ResolutionError)
+        why = f"a newer version of the service has changed its schema ({e})" if newer else e
+        raise StoreError(f"cannot use {database.name}: {why}") from e
     finally:
         engine.dispose()

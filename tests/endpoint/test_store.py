@@ -59,7 +59,7 @@ def a_file_for_a_folder(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (newer, "Can't locate revision"),
+        (newer, "a newer version of the service has changed its schema"),
         (garbage, "file is not a database"),
         (a_file_for_a_folder, "cannot use"),
         (lambda folder: sqlite_url(folder), "Is a directory"),
