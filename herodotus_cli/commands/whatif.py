@@ -23,6 +23,7 @@ from herodotus_cli.transport import connect, questions
 MOST = 100  # pods; the service's own limit
 TRIES = 10  # while others ask
 PAUSE_S = 1.0
+_PODS = ("pod", "pods", "po")
 _RESOURCES = {
     "pod": "v1/pods",
     "deployment": "apps/v1/deployments",
@@ -123,7 +124,9 @@ def _object_of(words: Sequence[str]) -> tuple[str, str]:
     if len(words) > 2:
         raise click.UsageError(f"one object at a time: {' '.join(words)[:60]!r} names several")
     text = "/".join(words)
-    if "/" not in text or text.partition("/")[0] in ("pod", "pods", "po"):
+    if text in _PODS:
+        raise click.UsageError(f"name the pod: {text} NAME")
+    if "/" not in text or text.partition("/")[0] in _PODS:
         return "pod", options.name_of("pod", text)
     kind, name = options.workload_of(text)
     if kind not in _RESOURCES:

@@ -252,6 +252,7 @@ def test_a_file_that_does_not_say_what(
     [
         ((), 2, "say what: -f FILE, pod NAME, or KIND/NAME"),
         (("pod", "a", "-f", "x"), 2, "say what"),
+        (("pod",), 2, "name the pod: pod NAME"),
         (("pod", "a", "b"), 2, "one object at a time"),
         (("ds/a",), 2, "a daemonset has a pod for each node"),
         (("svc/a",), 2, "is not a workload"),
