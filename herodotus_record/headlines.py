@@ -147,7 +147,8 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
         return f"No node fits: none of {decision.nodes_total} nodes was left to look at."
     position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
     plugin, looked, slots = decision.filters[position].plugin, decision.nodes_evaluated, by_filter.get(position, [])
-    said = f"No node fits. {nodes} of {looked} nodes are rejected first by {plugin}"
+    who = "The only node is" if looked == 1 else f"{nodes} of {looked} nodes {'is' if nodes == 1 else 'are'}"
+    said = f"No node fits. {who} rejected first by {plugin}"
     if not slots:
         return f"{said}."
     (nearest,) = nearest_of(decision, table, slots, 1)

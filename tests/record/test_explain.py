@@ -181,6 +181,12 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
             " on worker-3, the nearest.",
             id="all full",
         ),
+        pytest.param(
+            a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodeResourcesFit": INSUFFICIENT_CPU}}),
+            "No node fits. The only node is rejected first by NodeResourcesFit: cpu: requests 500m; free 400m of 8000m"
+            " on worker-1.",
+            id="one node, full",
+        ),
     ],
 )
 def test_headlines(decision, words: str) -> None:  # type: ignore[no-untyped-def]
