@@ -14,6 +14,7 @@ from herodotus_cli.render.workload import reasons
 Json = dict[str, Any]
 _NODES = 20  # on a terminal: those that won most; every node when piped or with -o wide
 _MOVES = 10  # on a terminal
+_ROOMY = 100  # columns of a terminal that hold every column, weights included, and whole names of plugins
 
 
 def screen(answer: Json, view: View) -> list[Block]:
@@ -27,7 +28,7 @@ def screen(answer: Json, view: View) -> list[Block]:
     more_moves = len(answer["moves"]) + answer["movesOmitted"] - len(moves)
     sections: list[list[Block]] = [
         [Sides("balance", title), Line(answer["headline"], "strong")],
-        [_nodes(nodes, weighed=answer["weights"] is not None)] if nodes else [],
+        [_nodes(nodes, view, weighed=answer["weights"] is not None)] if nodes else [],
         [Line(f"… {count(left_out, 'more node')} that won no more{'' if whole else ': -o wide'}", "dim")]
         if left_out
         else [],
@@ -43,15 +44,22 @@ def _empty(section: list[Block]) -> bool:
     return any(getattr(block, "rows", None) == () for block in section)
 
 
-def _nodes(nodes: list[Json], *, weighed: bool) -> Block:
-    """WON beside what equal nodes would have won, and with the weights that were asked about."""
+def _nodes(nodes: list[Json], view: View, *, weighed: bool) -> Block:
+    """WON beside what equal nodes would have won, and with the weights that were asked about.
+
+    SHARE and FIT give way where DECIDED BY would else break plugins' names.
+    """
+    narrow = weighed and view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
     for n in nodes:
-        row: list[Cell | str] = [n["node"], str(n["won"]), percent(n["share"]), number(n["expected"]), str(n["fit"])]
+        row: list[Cell | str] = [n["node"], str(n["won"]), number(n["expected"])]
+        if not narrow:
+            row = [*row[:2], percent(n["share"]), row[2], str(n["fit"])]
         if weighed:
             row += [number(n["wouldWin"]), _difference(n["wouldWin"] - n["won"])]
         rows.append([*row, reasons(n["decidedBy"])])
-    header = ["NODE", "WON", "SHARE", "IF ALIKE", "FIT", *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
+    counted = ["IF ALIKE"] if narrow else ["SHARE", "IF ALIKE", "FIT"]
+    header = ["NODE", "WON", *counted, *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
     return table(header, rows, right=range(1, len(header) - 1))
 
 
