@@ -126,7 +126,7 @@ def _lost(lost: Json) -> str:
     if lost.get("meanBehind") is not None:
         said += f", {number(lost['meanBehind'])} points behind on average"
     costs = [
-        f"{plugin} −{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items() if round(points, 1)
+        f"{plugin} -{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items() if round(points, 1)
     ]
     return said + (f"; costs it most: {listed(costs, _NAMED)} (points on average)" if costs else "")
 
