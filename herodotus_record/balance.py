@@ -29,6 +29,7 @@ Json = dict[str, Any]
 TOLD: Final = 200  # nodes, those that win most; 0.2 kB each
 SPANS: Final = 24  # of placements over time
 MOVED: Final = 20  # decisions with another winner that are told one by one
+_UNWEIGHED: Final = "Pods were placed, but the scores of every node are no longer kept of any of them."
 
 
 class UnknownPluginError(Exception):
@@ -77,7 +78,7 @@ def balance(
         "to": timestamp(until_us),
         "decisions": len(sample),
         "complete": complete,
-        "headline": _headline(rows, len(sample), weights, len(moves)),
+        "headline": _headline(rows, len(sample), weights, len(moves)) if sample or complete else _UNWEIGHED,
         "plugins": [
             {"plugin": p, "weight": w, "decided": _decided(wins, p), "movesWithout": _moved_without(sample, p)}
             for p, w in plugins.items()

@@ -409,6 +409,7 @@ def test_lists_and_sums_go_on_with_summaries(summarised_service: Service) -> Non
     assert service.explain("nowhere", attempt=1)["attempt"]["number"] == 3
     balance = service.get(f"{API}/balances", since=str(int(30 * DAY_S)))
     assert (balance["decisions"], balance["complete"]) == (0, False), "it needs the scores of every node"
+    assert balance["headline"].startswith("Pods were placed, but"), "and does not say that none was placed"
     assert service.history("worker-2", since=str(int(30 * DAY_S)))["chosen"] == 1
     document = service.get(f"{API}/namespaces/shop/decisions/nowhere")["spec"]
     assert document["pruned"]["evaluation"] == {"evaluated": 24}
