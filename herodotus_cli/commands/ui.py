@@ -27,6 +27,9 @@ from herodotus_cli.context import Surroundings, given
 from herodotus_cli.errors import CliError, unreachable
 from herodotus_cli.transport import questions
 
+_PREFIX, _SOCKET = "herodotus-ui-", "kubectl"
+_DRAWN = 8  # characters that tempfile adds
+_ADDRESS = 104  # bytes of a Unix socket's address on macOS, with the 0 at its end; Linux has 108
 _LOOKS_EVERY_S = 0.05
 _PATIENCE_S = 10.0
 
@@ -56,6 +59,12 @@ def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
     run(port, opens, options.connection(ctx, around.environ), around)
 
 
+def _place() -> str | None:
+    """Where a socket's path is short enough for its address; TMPDIR may be too deep for that. None: there."""
+    path = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{'x' * _DRAWN}", _SOCKET)
+    return "/tmp" if len(os.fsencode(path)) >= _ADDRESS else None
+
+
 def run(port: int, opens: bool, connection: Connection, around: Surroundings) -> None:
     """Prints the link, and serves until it is interrupted."""
     if connection.endpoint:
@@ -66,8 +75,8 @@ def run(port: int, opens: bool, connection: Connection, around: Surroundings) ->
 
     transport = KubectlTransport(connection, around.environ)
     transport.get(questions.version())  # finds the way, and says what is wrong with it
-    with tempfile.TemporaryDirectory(prefix="herodotus-ui-") as folder:  # for this user alone
-        socket = os.path.join(folder, "kubectl")
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_place()) as folder:  # for this user alone
+        socket = os.path.join(folder, _SOCKET)
         command, before = transport.proxy(socket)
         with _running(command, socket) as kubectl:
             try:

@@ -157,11 +157,12 @@ def test_a_service_that_does_not_answer_is_said_before_anything_is_served(
     assert capsys.readouterr().err.startswith("error: kubectl is not on PATH\n")
 
 
-def test_through_kubectl_until_it_is_ended(service: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize("deep", [False, True], ids=["", "below a deep TMPDIR"])
+def test_through_kubectl_until_it_is_ended(service: Service, tmp_path: Path, deep: bool) -> None:
     service.answer(f"{API}/serviceversions", {"version": "0.1.0"})
     service.answer(f"{API}/decisions", {"kind": "DecisionList"})
-    config, folder = tmp_path / "config", tmp_path / "temporary"
-    folder.mkdir()
+    config, folder = tmp_path / "config", tmp_path / "temporary" / ("deep" * 30 if deep else "")
+    folder.mkdir(parents=True)
     config.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
         f"clusters: [{{name: k, cluster: {{server: '{service.url}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
