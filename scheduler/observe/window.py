@@ -66,17 +66,11 @@ class Window:
     @contextmanager
     def before(self, cache: Cache, at: float | None) -> Iterator[int]:
         """The cache without the bindings seen since a moment: how many those are. None: as it is."""
-        taken: list[PodInfo] = []
-        try:
-            for seen in reversed(self._before):
-                if at is None or seen.at < at:
-                    break
-                if cache.remove_pod(seen.pod.uid):  # else it has gone since
-                    taken.append(seen.pod)
+        with _put_back(cache) as taken:
+            for pod in self._since(at) if at is not None else ():
+                if cache.remove_pod(pod.uid):  # else it has gone since
+                    taken.append(pod)
             yield len(taken)
-        finally:
-            for pod in reversed(taken):
-                cache.set_pod(pod)
 
     def snapshots(self, cache: Cache, waiting: Callable[[str], bool], but: str, now: float) -> Generator[int]:
         """Change the cache step by step: without the last binding, the last two, ... then with the next, the next two.
@@ -88,17 +82,20 @@ class Window:
         yield from self._with(cache, waiting, but)
 
     def _without(self, cache: Cache, now: float) -> Generator[int]:
-        taken: list[PodInfo] = []
-        try:
-            for seen in reversed(self._before):
-                if seen.at < now - self._length_s or len(taken) == MOST:
+        with _put_back(cache) as taken:
+            for pod in self._since(now - self._length_s):
+                if len(taken) == MOST:
                     return
-                if cache.remove_pod(seen.pod.uid):
-                    taken.append(seen.pod)
+                if cache.remove_pod(pod.uid):
+                    taken.append(pod)
                     yield -len(taken)
-        finally:
-            for pod in reversed(taken):
-                cache.set_pod(pod)
+
+    def _since(self, at: float) -> Iterator[PodInfo]:
+        """The pods whose bindings were seen since a moment, the last first."""
+        for seen in reversed(self._before):
+            if seen.at < at:
+                return
+            yield seen.pod
 
     def _with(self, cache: Cache, waiting: Callable[[str], bool], but: str) -> Generator[int]:
         given: list[PodInfo] = []
@@ -120,3 +117,14 @@ class Window:
                 if pod.spec.node_name and uid not in told and waiting(uid):
                     told.add(uid)
                     yield PodInfo(pod, running=True)
+
+
+@contextmanager
+def _put_back(cache: Cache) -> Iterator[list[PodInfo]]:
+    """In the end the pods of the list are in the cache again, the last that was taken first."""
+    taken: list[PodInfo] = []
+    try:
+        yield taken
+    finally:
+        for pod in reversed(taken):
+            cache.set_pod(pod)
