@@ -10,6 +10,7 @@ write, and reads one snapshot.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,12 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from alembic.script.revision import ResolutionError
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.schema import USABLE_FROM
 
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
 READERS: Final = 16  # connections kept for queries; one a thread
@@ -29,6 +32,8 @@ DISK_FULL: Final = "53100"  # PostgreSQL's code of an error
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 Row = dict[str, Any]
+
+_log: Final = logging.getLogger(__name__)
 
 
 class StoreError(Exception):
@@ -114,7 +119,7 @@ def _full(error: BaseException | None) -> bool:
 
 
 def migrated(database: Database) -> None:
-    """Bring the schema up to date. StoreError when that is not possible."""
+    """Bring the schema up to date, or leave one of a newer version as it is. StoreError when neither can be used."""
     engine = database.writing_engine()
     try:
         with guarded(), engine.begin() as connection:
@@ -122,10 +127,38 @@ def migrated(database: Database) -> None:
             config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
             config.set_main_option("path_separator", "os")
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    except (StoreUnavailableError, CommandError) as e:
-        newer = isinstance(e.__cause__, ResolutionError)
-        why = f"a newer version of the service has changed its schema ({e})" if newer else e
-        raise StoreError(f"cannot use {database.name}: {why}") from e
+            if not _newer_and_usable(connection, ScriptDirectory.from_config(config)):
+                command.upgrade(config, "head")
+    except (StoreUnavailableError, CommandError, _TooNewError) as e:
+        raise StoreError(f"cannot use {database.name}: {e}") from e
     finally:
         engine.dispose()
+
+
+class _TooNewError(Exception):
+    """The schema is one that this version cannot use."""
+
+
+def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bool:
+    """Whether a newer version has changed the schema in a way that this one can live with: expand, then contract.
+
+    What this version does not know has a default; what it needs is still there. `usable_from` is the revision whose
+    service is the oldest of which that is true. _TooNewError where this one is older.
+    """
+    known = {script.revision for script in scripts.walk_revisions()}
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is None or revision in known:
+        return False
+    usable = None
+    if sa.inspect(connection).has_table(USABLE_FROM.name):
+        usable = connection.scalar(sa.select(USABLE_FROM.c.revision))
+    if usable not in known:
+        raise _TooNewError(
+            f"a newer version of the service has changed its schema to {revision}, which services of schema"
+            f" {usable or revision} and later can use; this one's is {scripts.get_current_head()}"
+        )
+    _log.warning(
+        "the database's schema %s is of a newer version of the service; this one can use it as it is, and does",
+        revision,
+    )
+    return True

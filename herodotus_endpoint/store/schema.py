@@ -21,6 +21,10 @@ FULL: Final = 0  # tiers: the whole record, where it was stored
 KEPT_LONGER: Final = 1  # the whole record, moved out of a partition that went
 SUMMARY: Final = 2  # see `summaries`
 
+# One row: the oldest revision whose service can use the schema as it is. A revision that takes away or changes what
+# that service needs says itself here; one that only adds leaves it as it is.
+USABLE_FROM: Final = sa.Table("usable_from", METADATA, sa.Column("revision", sa.String, primary_key=True))
+
 # One life of a scheduler process, and what of its contiguous sequence has arrived.
 INCARNATIONS: Final = sa.Table(
     "incarnations",

@@ -42,6 +42,7 @@ def newer(folder: Path) -> str:
     prepare(url)
     with sqlite3.connect(folder / "herodotus.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE usable_from SET revision = '9998'")
     connection.close()
     return url
 
@@ -59,7 +60,7 @@ def a_file_for_a_folder(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (newer, "a newer version of the service has changed its schema"),
+        (newer, "changed its schema to 9999, which services of schema 9998 and later can use; this one's is"),
         (garbage, "file is not a database"),
         (a_file_for_a_folder, "cannot use"),
         (lambda folder: sqlite_url(folder), "Is a directory"),

@@ -1,5 +1,6 @@
 """What holds for the store on either database: each test runs on SQLite and on a real PostgreSQL."""
 
+import shutil
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from herodotus_endpoint.store import (
     BatchError,
@@ -24,6 +26,7 @@ from herodotus_endpoint.store import (
     sqlite_url,
 )
 from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store.engine import MIGRATIONS
 from herodotus_endpoint.store.reviews import Answer, Question, Reviewer
 from herodotus_endpoint.store.schema import METADATA
 from herodotus_record import codec
@@ -274,3 +277,50 @@ def test_a_full_disk_of_postgresql_is_told_from_other_troubles(server: postgresq
             assert type(raised.value) is expected
     finally:
         store.close()
+
+
+def of_tomorrow(folder: Path, revision: str, does: str) -> Path:
+    """The migrations of a version to come: today's, and one more."""
+    shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    body = f"    op.execute({does!r})\n"
+    (folder / f"versions/{revision}.py").write_text(
+        f"from alembic import op\nrevision = {revision!r}\ndown_revision = {head!r}\ndef upgrade():\n{body}"
+    )
+    return folder
+
+
+def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
+    url: str,
+    replicas: Callable[[], Store],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One beside the newer one, and one started anew, as after a rollback; nothing is changed back."""
+    beside = replicas()
+    does = "ALTER TABLE decisions ADD COLUMN of_tomorrow INTEGER NOT NULL DEFAULT 7"
+    with monkeypatch.context() as tomorrow:
+        tomorrow.setattr("herodotus_endpoint.store.engine.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        put(replicas(), ROWS, a_decision(pod="newer", sequence=1))
+    put(beside, a_decision(pod="beside", sequence=2))
+    assert not caplog.records
+    back = replicas()
+    assert [r.message for r in caplog.records] == [
+        "the database's schema 9999 is of a newer version of the service; this one can use it as it is, and does"
+    ]
+    put(back, a_decision(pod="put back", sequence=3))
+    assert [row.pod for row in back.reader.decisions(limit=9)] == ["put back", "beside", "newer"]
+    with back.writer.transaction() as connection:
+        assert set(connection.scalars(sa.text("SELECT of_tomorrow FROM decisions"))) == {7}
+
+
+def test_a_schema_that_lost_what_an_older_version_needs_is_refused_and_says_from_where_on_it_can_be_used(
+    url: str, replicas: Callable[[], Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    does = "UPDATE usable_from SET revision = '9999'"
+    with monkeypatch.context() as tomorrow:
+        tomorrow.setattr("herodotus_endpoint.store.engine.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        replicas()
+    with pytest.raises(StoreError, match="schema to 9999, which services of schema 9999 and later can use; this one's"):
+        replicas()
