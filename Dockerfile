@@ -1,10 +1,17 @@
-# The scheduler's image:  scripts/build-images.sh, or  docker build --file Dockerfile .
+# The images, one target each:  scripts/build-images.sh, or  docker build --target scheduler .
 #
-# Any base with the same Python in both stages will do; the last stage needs no shell, no pip and no root.
+# Any base will do that has a Python of 3.11 or later as `python`, with venv, and runs manylinux wheels; what runs needs
+# no shell, no pip, no root and no writable root. The steps are the same on every platform: there is nothing to compile.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
+COPY packages/locks packages/locks
+RUN python -m venv /build \
+    && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/build.txt \
+    && python -m venv --without-pip /opt/herodotus \
+    && /build/bin/python -m pip --python /opt/herodotus/bin/python install \
+        --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/servers.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_record herodotus_record
@@ -13,20 +20,41 @@ COPY scheduler scheduler
 COPY herodotus_endpoint herodotus_endpoint
 COPY herodotus_agents herodotus_agents
 COPY herodotus_sim herodotus_sim
-COPY deploy/servers deploy/servers
-# versions are pinned in pyproject.toml and deploy/servers/pyproject.toml
-RUN python -m venv /opt/herodotus \
-    && /opt/herodotus/bin/python -m pip install --no-cache-dir --disable-pip-version-check . ./deploy/servers \
-    && /opt/herodotus/bin/python -m pip uninstall --yes --disable-pip-version-check pip setuptools
+COPY packages/servers packages/servers
+RUN /build/bin/python -m hatchling build --target wheel --directory /wheels
+WORKDIR /src/packages/servers
+RUN /build/bin/python -m hatchling build --target wheel --directory /wheels \
+    && /build/bin/python -m pip --python /opt/herodotus/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl
 
-FROM ${BASE}
-LABEL org.opencontainers.image.title="herodotus-scheduler" \
-      org.opencontainers.image.description="A kube-scheduler compatible scheduler that records every decision" \
-      org.opencontainers.image.licenses="Apache-2.0"
+FROM ${BASE} AS runtime
+ARG BASE
+ARG VERSION
+ARG REVISION
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/herodotus-scheduler/herodotus" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE}"
 COPY --from=build /opt/herodotus /opt/herodotus
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 # python -m looks for modules here first: only the environment is in it
 WORKDIR /opt/herodotus
+
+FROM runtime AS endpoint
+LABEL org.opencontainers.image.title="herodotus-endpoint" \
+      org.opencontainers.image.description="Stores scheduling decisions and answers questions about them"
+ENTRYPOINT ["/opt/herodotus/bin/herodotus-endpoint"]
+CMD ["--help"]
+
+FROM runtime AS agents
+LABEL org.opencontainers.image.title="herodotus-agents" \
+      org.opencontainers.image.description="Scheduler extenders, and what measures nodes for them"
+ENTRYPOINT ["/opt/herodotus/bin/herodotus-agents"]
+CMD ["--help"]
+
+FROM runtime AS scheduler
+LABEL org.opencontainers.image.title="herodotus-scheduler" \
+      org.opencontainers.image.description="A kube-scheduler compatible scheduler that records every decision"
 ENTRYPOINT ["/opt/herodotus/bin/herodotus-scheduler"]
 CMD ["--help"]

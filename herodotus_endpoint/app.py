@@ -16,7 +16,6 @@ from typing import Final
 from flask import Flask, Response, g, request
 
 from herodotus_endpoint import (
-    __version__,
     desk,
     errors,
     ingest,
@@ -38,6 +37,7 @@ from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Store
 from herodotus_record import codec
 from herodotus_record.model import API_VERSION
+from herodotus_record.version import __version__
 
 _log: Final = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_endpoint import __version__
 from herodotus_endpoint.kubeapi.resources import (
     AGREEMENTS,
     BALANCE,
@@ -31,6 +30,7 @@ from herodotus_endpoint.kubeapi.resources import (
 from herodotus_endpoint.pages import HOME, TYPES
 from herodotus_endpoint.schemas import NAME, SCHEMAS, ref
 from herodotus_record import codec
+from herodotus_record.version import __version__
 
 Json = dict[str, Any]
 TEXT: Final = "text/plain"

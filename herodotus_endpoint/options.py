@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from herodotus_endpoint import __version__
 from herodotus_endpoint.access.delegation import Delegation
 from herodotus_endpoint.server import Address, Listening
 from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, Settings
 from herodotus_endpoint.shapes import Shape
 from herodotus_endpoint.store import Limits, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
+from herodotus_record.version import __version__
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
 FILE: Final = "herodotus.db"  # in the data directory

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import yaml
 
+from herodotus_record.version import __version__
 from scheduler import flags, klog
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import converted
@@ -38,7 +39,6 @@ from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
 from scheduler.serving import options
 from scheduler.snapshots import command as snapshots
-from scheduler.version import __version__
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from herodotus_record.version import __version__
 from scheduler import klog
 from scheduler.eventhandlers import NODES, PODS
 from scheduler.extenders.manifests import Manifests
@@ -30,7 +31,6 @@ from scheduler.serving import port
 from scheduler.serving.certificates import CertificateError
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
-from scheduler.version import __version__
 
 WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from herodotus_record.version import __version__
 from scheduler import klog, process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import defaulted
@@ -50,7 +51,6 @@ from scheduler.reviews.reviewer import Reviewer
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
 from scheduler.shared import Shared
-from scheduler.version import __version__
 from scheduler.vitals import Vitals
 from scheduler.writes import ApiWrites, NoWrites
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds all images for this machine's docker, tagged with the version in pyproject.toml.
+# Builds all images for this machine's docker, tagged with this version.
 #
 #   scripts/build-images.sh [ARGUMENT OF docker buildx build ...]
 #   REGISTRY=registry.example.com/team BASE=python:3.13-slim scripts/build-images.sh --no-cache
@@ -15,16 +15,12 @@ cd "$(dirname "$0")/.."
 command -v docker >/dev/null 2>&1 || { echo "error: docker is not on PATH" >&2; exit 1; }
 
 registry=${REGISTRY:-ghcr.io/herodotus-scheduler}
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
-
-build() { # build NAME DOCKERFILE ARGUMENT...
-    name=$1 file=$2
-    shift 2
-    echo "Building $registry/$name:$version"
-    docker buildx build ${BASE:+--build-arg "BASE=$BASE"} --file "$file" --tag "$registry/$name:$version" "$@" .
-}
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' herodotus_record/version.py)
+revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 
 case " $* " in *" --push "*) ;; *) set -- --load "$@" ;; esac
-build herodotus-scheduler Dockerfile "$@"
-build herodotus-endpoint herodotus_endpoint/Dockerfile "$@"
-build herodotus-agents herodotus_agents/Dockerfile "$@"
+for image in scheduler endpoint agents; do
+    echo "Building $registry/herodotus-$image:$version"
+    docker buildx build --target "$image" --tag "$registry/herodotus-$image:$version" \
+        --build-arg "VERSION=$version" --build-arg "REVISION=$revision" ${BASE:+--build-arg "BASE=$BASE"} "$@" .
+done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds all images for every platform and pushes them, tagged with the version in pyproject.toml.
+# Builds all images for every platform and pushes them, tagged with this version.
 #
 #   scripts/push-images.sh [ARGUMENT OF docker buildx build ...]
 #   REGISTRY=registry.example.com/team PLATFORMS=linux/amd64 scripts/push-images.sh

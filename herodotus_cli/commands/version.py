@@ -10,11 +10,12 @@ import sys
 
 import click
 
-from herodotus_cli import __version__, options
+from herodotus_cli import options
 from herodotus_cli.connection import Connection
 from herodotus_cli.context import Json, Surroundings, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
+from herodotus_record.version import __version__
 
 
 @click.command(short_help="The plugin's version and the decisions service's.")

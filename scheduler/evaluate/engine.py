@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from herodotus_record.document import decision_document
 from herodotus_record.model import Key, NodeTable, Path, SchedulerInfo, Source, Times
+from herodotus_record.version import __version__
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.cycle import CycleResult, schedule
@@ -28,7 +29,6 @@ from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.types import Node
 from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
-from scheduler.version import __version__
 
 Json = dict[str, Any]
 

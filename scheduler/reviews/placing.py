@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from herodotus_record.model import Code, Decision, Frame, Key, Outcome, SchedulerInfo, Source, Times
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
+from herodotus_record.version import __version__
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.cycle import CycleResult, schedule
 from scheduler.framework.runtime import Framework
@@ -23,7 +24,6 @@ from scheduler.recorder import build
 from scheduler.recorder.ids import uuid7
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 from scheduler.reviews.pods import Pods
-from scheduler.version import __version__
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from herodotus_agents import __version__
 from herodotus_agents.agent import Agent, BindError
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.app import create_app
 from herodotus_agents.nodes import KnownNodes
 from herodotus_agents.registry import Loaded, load
+from herodotus_record.version import __version__
 from tests.agents.builders import a_node, a_pod, asked, left, points, service
 from tests.processes import ROOT
 

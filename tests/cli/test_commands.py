@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_cli import __version__
 from herodotus_cli.commands import COMMANDS
 from herodotus_record.pending import Waiting, pending_pods
+from herodotus_record.version import __version__
 from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command
 from tests.cli.test_screens import expect
@@ -311,11 +311,6 @@ def test_versions_too_far_apart_are_warned_about(
 def test_times_instead_of_ages(placed_pod: Service) -> None:
     ran = command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, "--utc")
     assert "scheduled at 2026-03-01T12:00:00Z, attempt 1" in ran.out
-
-
-def test_version_is_the_distributions() -> None:
-    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
-    assert f'version = "{__version__}"' in text
 
 
 def test_headers_can_be_left_out(placed_pod: Service) -> None:

@@ -40,7 +40,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     """Every relative link and every path in backquotes that looks like a file of ours exists."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in t]
-    rooms = r"(?:herodotus_\w+|scheduler|deploy|docs|tests|scripts)/"
+    rooms = r"(?:herodotus_\w+|scheduler|deploy|docs|packages|tests|scripts)/"
     paths = [p for p in re.findall(rf"`({rooms}[\w./-]+)`", text) if not p.endswith("_agents/")]
     missing = [t for t in links if not (document.parent / t).exists()]
     missing += [p for p in paths if not (ROOT / p).exists()]

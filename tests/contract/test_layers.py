@@ -22,7 +22,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_serving": (),
     "herodotus_cli": ("herodotus_record",),
     "herodotus_endpoint": ("herodotus_record", "herodotus_serving"),
-    "herodotus_agents": ("scheduler.formulas", "scheduler.extenders.wire", "scheduler.objects.quantity"),
+    "herodotus_agents": (
+        "herodotus_record.version",
+        "scheduler.formulas",
+        "scheduler.extenders.wire",
+        "scheduler.objects.quantity",
+    ),
     "herodotus_sim": (),
     "scheduler": ("herodotus_record", "herodotus_serving"),
 }

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from herodotus_record.version import __version__
 from scheduler import app
 from scheduler.recorder.omitted import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
 from scheduler.serving.options import ServingOptions, serving
-from scheduler.version import __version__
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
 

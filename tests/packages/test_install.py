@@ -6,21 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.wheels import wheels
+from herodotus_record.version import __version__
+from tests.packages.wheels import FETCHED
 from tests.processes import ROOT
 
 INSTALL = ROOT / "install.sh"
 PLUGIN = "kubectl-herodotus"
+OWN = f"herodotus-{__version__}-py3-none-any.whl"
+SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
 Tree = dict[str, str]
-
-
-@pytest.fixture(scope="session")
-def wheel_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return wheels(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture
@@ -38,17 +37,19 @@ def installed(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return prefix
 
 
-def environment(prefix: Path | None = None, **more: str) -> dict[str, str]:
-    """HOME must not be needed; uv would be another test."""
+def environment(prefix: Path | None = None, *, uv: bool = True, **more: str) -> dict[str, str]:
+    """Without a network, or a HOME; with uv, which is quicker, or where it makes a difference with pip."""
     path = [str(prefix / "bin")] if prefix else []
-    path += [str(Path(sys.executable).parent), *(p for p in os.get_exec_path() if not (Path(p) / "uv").exists())]
-    return {"PATH": os.pathsep.join(path), "HOME": "/nonexistent", **more}
+    path += [str(Path(sys.executable).parent)] if uv else []
+    path += [p for p in os.get_exec_path() if not (Path(p) / "uv").exists()]
+    settings = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1", "PYTHON": sys.executable}
+    return {"PATH": os.pathsep.join(path), "HOME": "/nonexistent", **settings, **more}
 
 
 def install(
-    *arguments: str, cwd: Path | str = "/", env: dict[str, str] | None = None
+    *arguments: str, shell: Sequence[str] = ("sh",), env: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    command = ["sh", str(INSTALL), *arguments]
+    command = [*shell, str(INSTALL), *arguments]
     return subprocess.run(
         command, cwd="/", env=env or environment(), capture_output=True, text=True, timeout=200, check=False
     )
@@ -109,7 +110,7 @@ def test_the_plugin_is_on_path_for_kubectl_and_people(installed: Path) -> None:
     link = installed / "bin" / PLUGIN
     assert link.readlink() == installed / "share" / "herodotus" / "venv" / "bin" / PLUGIN
     assert client_version(link).startswith("Client Version: ")
-    kubectl = shutil.which("kubectl", path=environment()["PATH"])
+    kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
     command = [kubectl, "herodotus", "--help"]
@@ -128,19 +129,73 @@ def test_again_it_upgrades_and_nothing_else_changes(installed: Path, wheel_dir: 
 
 def test_an_upgrade_that_fails_leaves_what_worked(installed: Path, tmp_path: Path) -> None:
     before = tree(installed)
-    done = install("--prefix", str(installed), "--wheels", str(tmp_path))
+    done = install("--prefix", str(installed), "--wheels", str(own_alone(tmp_path)))
     assert done.returncode == 1
-    assert done.stderr.endswith("error: pip cannot install the packages\nThe earlier installation is as it was.\n")
+    assert done.stderr.endswith("error: uv cannot install the packages\nThe earlier installation is as it was.\n")
     assert tree(installed) == before
     assert client_version(installed / "bin" / PLUGIN).startswith("Client Version: ")
 
 
 def test_a_first_installation_that_fails_leaves_nothing(prefix: Path, tmp_path: Path) -> None:
-    (tmp_path / "no wheels").mkdir()
-    done = install("--prefix", str(prefix), "--wheels", str(tmp_path / "no wheels"))
+    folder = own_alone(tmp_path / "no others")
+    before = tree(tmp_path)
+    done = install("--prefix", str(prefix), "--wheels", str(folder), env=environment(uv=False))
     assert done.returncode == 1
     assert "error: pip cannot install the packages\nNothing was installed.\n" in done.stderr
-    assert tree(tmp_path) == {"no wheels": ""}
+    assert tree(tmp_path) == before
+
+
+def own_alone(directory: Path) -> Path:
+    """A directory of wheels that has ours, as far as its name goes, and none that it needs."""
+    directory.mkdir(exist_ok=True)
+    (directory / OWN).touch()
+    return directory
+
+
+def test_a_wheel_that_is_not_the_locked_one_is_refused(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    """Whoever filled the directory: what the lock names has its hash there."""
+    for wheel in wheel_dir.iterdir():
+        if wheel.name.startswith("click-"):
+            (tmp_path / wheel.name).write_bytes(wheel.read_bytes() + b"and more")
+        else:
+            (tmp_path / wheel.name).symlink_to(wheel)
+    done = install("--prefix", str(prefix), "--wheels", str(tmp_path), env=environment(uv=False))
+    assert done.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert done.stderr.endswith("error: pip cannot install the packages\nNothing was installed.\n")
+
+
+def test_a_directory_without_our_wheel_is_refused_before_anything_is_done(prefix: Path, tmp_path: Path) -> None:
+    done = install("--prefix", str(prefix), "--wheels", str(tmp_path))
+    message = f"error: --wheels: there is no {OWN} in {tmp_path}\n  --help says how to fill it\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_any_posix_shell_will_do(shell: list[str], wheel_dir: Path, prefix: Path) -> None:
+    """Not there before, and away again."""
+    if not shutil.which(shell[0]):
+        pytest.skip(f"NO {shell[0]} ON PATH")
+    done = install("--prefix", str(prefix), "--wheels", str(wheel_dir), shell=shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Installing herodotus {__version__} into {prefix}/share/herodotus/venv" in done.stdout
+    assert f'{prefix}/bin is not on PATH. Add it:\n\n  export PATH="{prefix}/bin:$PATH"\n' in done.stdout
+    assert client_version(prefix / "bin" / PLUGIN) == f"Client Version: {__version__}\n"
+    done = install("--prefix", str(prefix), "--uninstall", shell=shell, env=environment(PATH=os.defpath))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not prefix.exists()
+
+
+def test_from_a_clone_our_wheel_is_built_and_the_clone_is_only_read(prefix: Path, tmp_path: Path) -> None:
+    """As with a network; here the locked packages come from a directory by pip's own setting."""
+    if not FETCHED.is_dir():
+        pytest.skip(f"NOT RUN: no wheels in {FETCHED}; make test puts them there")
+    before = tree(ROOT / "packages")
+    done = install("--prefix", str(prefix), env=environment(uv=False, PIP_FIND_LINKS=str(FETCHED)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert client_version(prefix / "bin" / PLUGIN) == f"Client Version: {__version__}\n"
+    assert tree(ROOT / "packages") == before
+    assert not (prefix / "share" / "herodotus" / "venv" / "build").exists()
 
 
 def test_an_interrupted_installation_leaves_nothing(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
@@ -178,6 +233,48 @@ def test_a_python_that_does_not_do_is_one_clear_line(python: str, prefix: Path) 
         "",
         f"error: PYTHON={python} is not Python 3.10 or later\n",
     )
+
+
+def a_python(directory: Path, script: str) -> str:
+    """A folder where `python3`, and every other name that is tried, is this script; what else install.sh needs."""
+    directory.mkdir()
+    for name in ("python3", *(f"python3.{minor}" for minor in range(10, 15))):
+        (directory / name).write_text(f"#!/bin/sh\n{script}\n")
+        (directory / name).chmod(0o755)
+    for name in ("sh", "sed", "dirname", "readlink", "id"):
+        (directory / name).symlink_to(str(shutil.which(name)))
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "case $1 in --version) echo Python 3.8.10;; *) exit 1;; esac",
+            "Python 3.10 or later is needed, there is Python 3.8.10\n  PYTHON=/path/to/python3 {} uses another one",
+        ),
+        (
+            'case "$*" in *ensurepip*) exit 1;; esac',
+            "python3 cannot create virtual environments\n  install the package python3-venv (Debian, Ubuntu), or uv",
+        ),
+    ],
+    ids=["too old", "without venv"],
+)
+def test_a_system_that_lacks_something_is_told_what(script: str, message: str, prefix: Path, tmp_path: Path) -> None:
+    env = {"PATH": a_python(tmp_path / "bin", script)}
+    done = install("--prefix", str(prefix), env=env, shell=[str(shutil.which("sh"))])
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message.format(INSTALL)}\n")
+    assert not prefix.exists()
+
+
+@pytest.mark.parametrize(("closed", "named"), [("share", "share/herodotus"), ("bin", "bin")])
+def test_where_nothing_can_be_written_nothing_is_begun(closed: str, named: str, tmp_path: Path) -> None:
+    """A file in a directory's place: nobody may write into it, root included."""
+    (tmp_path / closed).touch()
+    done = install("--prefix", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: cannot write to {tmp_path}/{named}\n")
+    assert tree(tmp_path) == {closed: ""}
 
 
 def test_a_wheel_directory_that_is_not_there_is_one_clear_line(prefix: Path) -> None:

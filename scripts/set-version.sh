@@ -1,0 +1,42 @@
+#!/bin/sh
+# Writes a version into every place that cannot read it from herodotus_record/version.py.
+#
+#   scripts/set-version.sh 0.2.0
+#
+# What else a release is, docs/releasing.md says.
+set -eu
+
+case ${1:-} in
+    [0-9]*.[0-9]*.[0-9]*) version=$1 ;;
+    *)
+        sed -n '2,6s/^# \{0,1\}//p' "$0"
+        [ "${1:-}" = --help ] || [ "${1:-}" = -h ] || exit 2
+        exit 0
+        ;;
+esac
+
+cd "$(dirname "$0")/.."
+
+edit() { # edit FILE SED-SCRIPT: without -i, which not every sed has
+    sed "$2" "$1" >"$1.new"
+    if cmp -s "$1" "$1.new"; then
+        rm "$1.new"
+    else
+        cat "$1.new" >"$1" # and not mv: the file keeps its mode
+        rm "$1.new"
+        echo "$1"
+    fi
+}
+
+edit herodotus_record/version.py "s/^__version__ = .*/__version__ = \"$version\"/"
+edit packages/servers/pyproject.toml "s/\"herodotus==[^\"]*\"/\"herodotus==$version\"/"
+find deploy -name '*.y*ml' | sort | while IFS= read -r manifest; do
+    edit "$manifest" "
+        s|\(/herodotus-[a-z]*\):[0-9][0-9A-Za-z.-]*|\1:$version|
+        s|\(newTag: \)[0-9][0-9A-Za-z.-]*|\1$version|
+    "
+    case $manifest in */Chart.yaml) edit "$manifest" "
+        s|^\(version: \).*|\1$version|
+        s|^\(appVersion: \).*|\1\"$version\"|
+    " ;; esac
+done

@@ -1,0 +1,129 @@
+"""Dependencies are locked: a lock names all that its distributions need, by hash, and not where it comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distribution
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from herodotus_record.version import __version__
+from tests.processes import ROOT
+
+LOCKS = ROOT / "packages" / "locks"
+
+
+@dataclass(frozen=True)
+class Locked:
+    """One line of a lock, without its hashes."""
+
+    name: str
+    version: str
+    marker: str  # "": everywhere
+
+
+@cache
+def locked(name: str) -> frozenset[Locked]:
+    found = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.*?))? \\$", (LOCKS / name).read_text(), re.MULTILINE)
+    return frozenset(Locked(*line) for line in found)
+
+
+def project(path: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / path / "pyproject.toml").read_text())
+
+
+PLUGIN, SERVERS = project("."), project("packages/servers")
+
+
+def group(name: str) -> list[str]:
+    """A dependency group, with those that it includes."""
+    lines = PLUGIN["dependency-groups"][name]
+    return [r for line in lines for r in (group(line["include-group"]) if isinstance(line, dict) else [line])]
+
+
+def needs(found: dict[str, Any]) -> list[str]:
+    return [line for line in found["project"]["dependencies"] if line != f"herodotus=={__version__}"]
+
+
+EXTRAS = list(chain.from_iterable(SERVERS["project"]["optional-dependencies"].values()))
+DIRECT = {
+    "plugin.txt": needs(PLUGIN),
+    "servers.txt": needs(PLUGIN) + needs(SERVERS),
+    "build.txt": group("build"),
+    "kubectl.txt": group("kubectl"),
+    "dev.txt": needs(PLUGIN) + needs(SERVERS) + EXTRAS + group("dev"),
+}
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """The distributions that these need on this machine, as those that are installed here say."""
+    found: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    todo = [(Requirement(line), "") for line in requirements]
+    while todo:
+        requirement, extra = todo.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        found.add(name)
+        for wanted in {"", *requirement.extras}:
+            if (name, wanted) not in seen:
+                seen.add((name, wanted))
+                todo += [(Requirement(line), wanted) for line in distribution(name).requires or ()]
+    return found
+
+
+def test_there_is_a_lock_for_whatever_is_installed() -> None:
+    assert {path.name for path in LOCKS.iterdir()} == DIRECT.keys()
+    assert PLUGIN["build-system"]["requires"] == SERVERS["build-system"]["requires"] == group("build")
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_a_lock_agrees_with_what_the_projects_pin(lock: str) -> None:
+    """After a change there: make lock."""
+    versions = {entry.name: entry.version for entry in locked(lock)}
+    pinned = [Requirement(line) for line in DIRECT[lock]]
+    assert all(str(r.specifier) == f"=={versions[canonicalize_name(r.name)]}" for r in pinned)
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_a_lock_has_all_that_is_needed_here_and_nothing_more(lock: str) -> None:
+    here = {e.name for e in locked(lock) if not e.marker or Marker(e.marker).evaluate()}
+    assert here == closure(DIRECT[lock])
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_a_lock_holds_every_package_by_its_hash_wherever_it_comes_from(lock: str) -> None:
+    text = (LOCKS / lock).read_text()
+    for entry in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
+        assert re.search(r"^    --hash=sha256:[0-9a-f]{64}", entry, re.MULTILINE), entry
+    assert "://" not in text
+    assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)  # no option of pip's: no index, no folder
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_locks_agree_with_each_other(lock: str) -> None:
+    tested = {(entry.name, entry.version) for entry in locked("dev.txt")}
+    only_elsewhere = {e.name for e in locked(lock) if e.marker and not Marker(e.marker).evaluate()}
+    assert {(e.name, e.version) for e in locked(lock) if e.name not in only_elsewhere} <= tested
+
+
+def test_what_is_tested_here_is_what_is_locked() -> None:
+    here = {e for e in locked("dev.txt") if not e.marker or Marker(e.marker).evaluate()}
+    assert {(e.name, distribution(e.name).version) for e in here} == {(e.name, e.version) for e in here}
+
+
+def test_every_dependency_says_why_it_is_one() -> None:
+    """In its own line."""
+    for path in (ROOT / "pyproject.toml", ROOT / "packages/servers/pyproject.toml"):
+        silent = re.findall(r'^    "[^"]+==[^"]+",\s*$', path.read_text(), re.MULTILINE)
+        assert not silent, Path(path).relative_to(ROOT)

@@ -1,0 +1,177 @@
+"""The two wheels: what is in them, that they install from the locks alone, and that what they install starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+from herodotus_record.version import __version__
+from tests.packages.wheels import PROJECTS, build
+from tests.processes import ROOT
+
+ROOMS = {
+    "herodotus": {"herodotus_cli", "herodotus_record"},
+    "herodotus-servers": {
+        "herodotus_agents",
+        "herodotus_endpoint",
+        "herodotus_serving",
+        "herodotus_sim",
+        "scheduler",
+    },
+}
+PROGRAMS = {
+    "herodotus": {
+        "kubectl-herodotus": "herodotus_cli.main:main",
+        "kubectl_complete-herodotus": "herodotus_cli.completion:main",
+    },
+    "herodotus-servers": {
+        f"herodotus-{name}": f"{room}.__main__:main"
+        for name, room in {
+            "scheduler": "scheduler",
+            "endpoint": "herodotus_endpoint",
+            "agents": "herodotus_agents",
+            "sim": "herodotus_sim",
+        }.items()
+    },
+}
+DISTRIBUTIONS = list(ROOMS)
+PLUGINS_LIBRARIES = {"click", "httpx", "pyyaml", "rich"}
+
+
+def named(wheel_dir: Path, distribution: str) -> zipfile.ZipFile:
+    (path,) = wheel_dir.glob(f"{distribution.replace('-', '_')}-{__version__}-py3-none-any.whl")
+    return zipfile.ZipFile(path)
+
+
+def information(distribution: str, file: str) -> str:
+    return f"{distribution.replace('-', '_')}-{__version__}.dist-info/{file}"
+
+
+def metadata(wheel_dir: Path, distribution: str) -> Message:
+    with named(wheel_dir, distribution) as wheel:
+        return HeaderParser().parsestr(wheel.read(information(distribution, "METADATA")).decode())
+
+
+# --- contents
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_wheel_is_its_rooms_whole_and_nothing_else(wheel_dir: Path, distribution: str) -> None:
+    """Neither tests nor benchmarks, and not the other wheel's rooms."""
+    rooms = [path for room in ROOMS[distribution] for path in (ROOT / room).rglob("*")]
+    expected = {str(p.relative_to(ROOT)) for p in rooms if p.is_file() and "__pycache__" not in p.parts}
+    about = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    with named(wheel_dir, distribution) as wheel:
+        assert set(wheel.namelist()) == expected | {information(distribution, file) for file in about}
+        assert wheel.read(information(distribution, about[-1])) == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_wheel_says_its_version_its_programs_and_its_licence(wheel_dir: Path, distribution: str) -> None:
+    said = metadata(wheel_dir, distribution)
+    assert (said["Name"], said["Version"], said["License-Expression"]) == (distribution, __version__, "Apache-2.0")
+    with named(wheel_dir, distribution) as wheel:
+        lines = wheel.read(information(distribution, "entry_points.txt")).decode().splitlines()
+    assert dict(line.split(" = ") for line in lines if " = " in line) == PROGRAMS[distribution]
+
+
+def test_the_plugin_needs_nothing_of_the_servers_and_they_need_its_version_exactly(wheel_dir: Path) -> None:
+    needed = {d: metadata(wheel_dir, d).get_all("Requires-Dist", []) for d in DISTRIBUTIONS}
+    assert {line.partition("==")[0] for line in needed["herodotus"]} == PLUGINS_LIBRARIES
+    assert f"herodotus=={__version__}" in needed["herodotus-servers"]
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=["plugin", "servers"])
+def test_a_source_distribution_builds_the_same_wheel(project: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    """`python -m build` goes this way: the clone's other folders are out of reach by then."""
+    build(project, tmp_path, "sdist")
+    (archive,) = tmp_path.glob("*.tar.gz")
+    subprocess.run(["tar", "-xzf", archive.name], cwd=tmp_path, check=True, timeout=100)
+    build(tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path)
+    (again,) = tmp_path.glob("*.whl")
+    assert again.read_bytes() == (wheel_dir / again.name).read_bytes()
+
+
+# --- installed
+
+
+def installed(distributions: list[str], lock: str, wheel_dir: Path, environment: Path) -> Path:
+    """A new environment with the lock's packages and ours, from the directory alone; its programs' folder."""
+    uv = str(Path(sys.executable).with_name("uv"))
+    env = {"PATH": os.defpath, "UV_CACHE_DIR": str(environment / "cache"), "UV_OFFLINE": "1"}
+
+    def run(*arguments: str) -> None:
+        subprocess.run([uv, *arguments], env=env, check=True, capture_output=True, text=True, timeout=200)
+
+    run("venv", "--python", sys.executable, str(environment / "venv"))
+    install = ["pip", "install", "--python", str(environment / "venv"), "--no-index", "--find-links", str(wheel_dir)]
+    run(*install, "--require-hashes", "--requirement", str(ROOT / "packages" / "locks" / lock))
+    run(*install, "--no-deps", *(f"{distribution}=={__version__}" for distribution in distributions))
+    run("pip", "check", "--python", str(environment / "venv"))
+    return environment / "venv" / "bin"
+
+
+@pytest.fixture(scope="module")
+def plugin(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(["herodotus"], "plugin.txt", wheel_dir, tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.fixture(scope="module")
+def servers(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(DISTRIBUTIONS, "servers.txt", wheel_dir, tmp_path_factory.mktemp("servers"))
+
+
+def output(*command: str | Path) -> str:
+    env = {"PATH": os.defpath, "HOME": "/nonexistent"}
+    done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=True)
+    return done.stdout
+
+
+def test_the_plugin_says_its_version_and_completes(plugin: Path) -> None:
+    assert output(plugin / "kubectl-herodotus", "version", "--client") == f"Client Version: {__version__}\n"
+    assert "pending\t" in output(plugin / "kubectl_complete-herodotus", "pen")
+
+
+def test_an_installed_plugin_starts_with_the_standard_library_alone(plugin: Path) -> None:
+    """What it asks kubectl is on its way before anything else is imported; after that, to help, click and no more."""
+    started = (
+        "import sys, json, herodotus_cli.main as m\n"
+        "def others(): return sorted({n.split('.')[0] for n in sys.modules} - set(sys.stdlib_module_names) - before)\n"
+        "before = {'__main__', '_virtualenv'}\n"
+        "first = others()\n"
+        "import herodotus_cli.command_line\n"
+        "print(json.dumps([first, others()]))\n"
+    )
+    first, then = json.loads(output(plugin / "python", "-c", started))
+    assert first == ["herodotus_cli"]
+    assert then == ["click", "herodotus_cli"]
+
+
+@pytest.mark.parametrize(
+    ("program", "argument", "said"),
+    [
+        ("herodotus-scheduler", "--version", f"{__version__}\n"),
+        ("herodotus-endpoint", "--version", f"{__version__}\n"),
+        ("herodotus-agents", "--version", f"{__version__}\n"),
+        ("herodotus-sim", "--help", "usage: "),
+    ],
+)
+def test_an_installed_server_starts_and_says_the_packages_version(
+    servers: Path, program: str, argument: str, said: str
+) -> None:
+    assert output(servers / program, argument).startswith(said)
+
+
+def test_an_installed_service_finds_its_migrations(servers: Path, tmp_path: Path) -> None:
+    """Files that it reads, and does not import."""
+    make = "import sys, herodotus_endpoint.store as s; s.Store(s.sqlite_url(sys.argv[1])).close()"
+    output(servers / "python", "-c", make, str(tmp_path / "herodotus.db"))
+    assert (tmp_path / "herodotus.db").stat().st_size > 0
