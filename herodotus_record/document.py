@@ -150,6 +150,7 @@ def reconstruction(d: Decision) -> Json | None:
         "agreement": r.agreement.value,
         "cause": r.cause.value if r.cause else None,
         "bindingsInFlight": r.in_flight,
+        "deletionsInFlight": r.deletions,
     }
 
 

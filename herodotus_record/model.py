@@ -315,12 +315,13 @@ class Reconstruction:
     """How a reconstructed decision compares with what another scheduler did. `cause`: absent where both agree.
 
     `in_flight`: how many bindings the snapshot leaves out that were seen before the outcome (negative), or counts that
-    were seen only after it (positive).
+    were seen only after it (positive). `deletions`: likewise of pods that went.
     """
 
     agreement: Agreement
     cause: Cause | None = None
     in_flight: int = 0
+    deletions: int = 0
 
 
 @dataclass(frozen=True)

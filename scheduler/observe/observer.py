@@ -31,11 +31,12 @@ from scheduler.eventhandlers import FINISHED, PODS, EventHandlers
 from scheduler.framework.runtime import Framework
 from scheduler.kube.watch import Changed
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.objects.types import Object, Pod
 from scheduler.observe.agreement import Theirs, cause, follows, with_outcome
 from scheduler.observe.metrics import ObserverMetrics
 from scheduler.observe.own_writes import OwnWrites
-from scheduler.observe.window import Message, Window
+from scheduler.observe.window import Message, Shift, Window
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
@@ -125,10 +126,10 @@ class Observer:
                 framework.prepare(self._cache.columns)
             self._prepared = True
             klog.info(1, "Everything was listed", waiting=len(self._queue))
-        due = self._window.due_in(self._clock())
-        self._receive(wait_s if due is None else min(wait_s, due))
-        while (message := self._window.due(self._clock())) is not None:
-            self._apply(message)
+        due_in = self._window.due_in(self._clock())
+        self._receive(wait_s if due_in is None else min(wait_s, due_in))
+        while (due := self._window.due(self._clock())) is not None:
+            self._apply(*due)
 
     def _receive(self, wait_s: float) -> None:
         try:
@@ -143,12 +144,30 @@ class Observer:
         except queue.Empty:
             return
 
-    def _apply(self, message: Message) -> None:
+    def _apply(self, came: float, message: Message) -> None:
         if message.kind == PODS:
             for pod, outcome in self._outcomes(message):
-                self._reconstruct(pod, outcome)
+                self._reconstruct(pod, outcome, came)
         self._own_writes.note(message, self._clock())
-        self._handlers.apply(message)
+        uid = message.object.metadata.uid if isinstance(message, Changed) and message.kind == PODS else ""
+        with self._window.noted(uid, self._cache, self._clock()):
+            self._handlers.apply(message)
+        if isinstance(message, Changed) and isinstance(message.object, PersistentVolumeClaim):
+            self._count_consumer(message.object)
+
+    def _count_consumer(self, claim: PersistentVolumeClaim) -> None:
+        """The pod that waits for a claim counts on the node selected there: for its scheduler it does so already.
+
+        That may be seconds before its binding. Of several pods that share a claim it is not known whose choice it was.
+        """
+        consumers = [queued.pod for queued in self._queue if claim.full_name in queued.pod.claims]
+        if len(consumers) != 1:
+            return
+        (pod,), node = consumers, self._own_writes.node_of(claim)
+        with self._window.noted(pod.uid, self._cache, self._clock()):
+            self._cache.remove_pod(pod.uid)
+            if node:
+                self._cache.set_pod(_on_node(pod, node))
 
     # --- what other schedulers did --------------------------------------------------------------------------------
 
@@ -169,45 +188,46 @@ class Observer:
                 self._rejected[queued.uid] = said
                 yield queued, Outcome("", said, watched)
 
-    def _reconstruct(self, queued: QueuedPod, outcome: Outcome) -> None:
+    def _reconstruct(self, queued: QueuedPod, outcome: Outcome, seen: float) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
         since = self._own_writes.since(queued.pod)
         with (
             self._own_writes.taken_back(queued.pod),
-            self._window.before(self._cache, since) as taken,
-            self._compared(queued.pod, outcome, -taken) as compared,
+            self._window.before(self._cache, since, queued.uid) as since_then,
+            self._compared(queued.pod, outcome, since_then) as compared,
         ):
-            self._record(queued, attempt, outcome, compared)
+            self._record(queued, attempt, outcome, compared, self._clock() - seen)
         self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
         if outcome.node:
             self._forget(queued.uid)
             self._own_writes.forget(queued.pod)
-            self._window.bound(_on_node(queued.pod, outcome.node), self._clock())
+        else:
+            self._cache.remove_pod(queued.uid)  # its binding failed, if there was one under way
 
     @contextmanager
-    def _compared(self, pod: PodInfo, outcome: Outcome, in_flight: int) -> Iterator[_Compared]:
+    def _compared(self, pod: PodInfo, outcome: Outcome, shift: Shift) -> Iterator[_Compared]:
         """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile.
 
-        `in_flight`: what is already taken out of the cache, since it was bound after the pod was decided.
+        `shift`: what is already taken back, since it happened after the pod was decided.
         """
-        plain = self._evaluate(pod, outcome, in_flight)
+        plain = self._evaluate(pod, outcome, shift)
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
             yield plain
             return
         with self._nominator.none():  # what was nominated for the nodes since, or no longer is
-            tried = self._evaluate(pod, outcome, in_flight, exact=False)
+            tried = self._evaluate(pod, outcome, shift, exact=False)
             if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                 yield tried
                 return
-        with closing(self._window.snapshots(self._cache, self._waits, pod.uid, self._clock())) as steps:
-            for step in steps:
-                tried = self._evaluate(pod, outcome, in_flight + step, exact=False)
+        with closing(self._window.snapshots(self._cache, pod.uid, self._clock())) as shifts:
+            for further in shifts:
+                tried = self._evaluate(pod, outcome, shift + further, exact=False)
                 if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                     yield tried
                     return
-        yield self._evaluate(pod, outcome, in_flight)  # again: rows that were touched meanwhile have a newer generation
+        yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
 
-    def _evaluate(self, pod: PodInfo, outcome: Outcome, in_flight: int, *, exact: bool = True) -> _Compared:
+    def _evaluate(self, pod: PodInfo, outcome: Outcome, shift: Shift, *, exact: bool = True) -> _Compared:
         """`exact`: on the cluster just as it was seen."""
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
@@ -219,17 +239,17 @@ class Observer:
         elif not outcome.watched:
             found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
         elif not gone and follows(result, slot):
-            found = Reconstruction(Agreement.AGREE if exact else Agreement.IN_WINDOW, None, in_flight)
+            agreement = Agreement.AGREE if exact else Agreement.IN_WINDOW
+            found = Reconstruction(agreement, None, shift.bindings, shift.deletions)
         else:
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name])
-            found = Reconstruction(Agreement.DISAGREE, why, in_flight)
+            found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
         return _Compared(result, slot, found, snapshot)
 
-    def _waits(self, uid: str) -> bool:
-        return uid in self._queue
-
-    def _record(self, queued: QueuedPod, attempt: int, outcome: Outcome, compared: _Compared) -> None:
-        now_us = time.time_ns() // 1000
+    def _record(
+        self, queued: QueuedPod, attempt: int, outcome: Outcome, compared: _Compared, seen_ago_s: float
+    ) -> None:
+        seen_us = time.time_ns() // 1000 - round(seen_ago_s * 1e6)
         decision = self._recorder.decision(
             pod=queued.pod,
             attempt=attempt,
@@ -239,7 +259,7 @@ class Observer:
             times=Times(
                 created_us=microseconds(queued.pod.pod.metadata.creation_timestamp),
                 queued_us=queued.first_seen_us,
-                started_us=now_us,
+                started_us=seen_us,
             ),
             seed=SEED,
             marks=(SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),

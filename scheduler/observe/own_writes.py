@@ -41,6 +41,11 @@ class OwnWrites:
         """When the first of them was seen, which is just after the decision; None where there are none."""
         return min((self._since[claim] for claim in pod.claims if claim in self._claims), default=None)
 
+    def node_of(self, claim: PersistentVolumeClaim) -> str:
+        """The node that a scheduler selected on the claim, whose pod is not bound yet; "" where it did not."""
+        now = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+        return (now.annotations.selected_node or "") if now and claim.full_name in self._claims else ""
+
     def forget(self, pod: PodInfo) -> None:
         """The pod is bound: whoever comes now finds its claims as they are."""
         for claim in pod.claims:

@@ -1,37 +1,52 @@
-"""What was in flight when another scheduler decided: bindings that are seen in another order than they were decided in.
+"""What was in flight when another scheduler decided: changes that are seen in another order than they counted in.
 
 A scheduler counts a pod on its node as soon as it has decided, and binds it in a thread aside. So the bindings that a
-watch shows just before that of a pod may have been decided after it, and those just after it before.
+watch shows just before that of a pod may have been decided after it, and those just after it before. A pod that goes
+is the other way round: the scheduler hears of it as we do, and may have decided before it did.
 
-Owns: the messages that are held back for a while, the bindings seen just now, and the snapshots in between. Does not
-own: what a snapshot is evaluated for. For one thread.
+Owns: the messages that are held back for a while, the pods that came to a node or went from one just now, and the
+snapshots in between. Does not own: what a snapshot is evaluated for. For one thread.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from scheduler.cache import Cache
-from scheduler.eventhandlers import PODS
+from scheduler.eventhandlers import FINISHED, PODS
 from scheduler.kube.watch import Changed, Listed
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Pod
 
-MOST: Final = 16  # bindings on each side: kube-scheduler has as many in flight at some thousand pods a second
-REMEMBERED: Final = 1024  # bindings: a pod whose volumes are made takes seconds from its decision to its binding
+MOST: Final = 16  # changes of a kind on each side: kube-scheduler has as many in flight at some thousand pods a second
+MOST_SNAPSHOTS: Final = 96  # of one outcome: half a second of work at 100 nodes, for the few that do not follow at once
+REMEMBERED: Final = 1024  # changes: a pod whose volumes are made takes seconds from its decision to its binding
 
 Message = Listed[Any] | Changed[Any]
 
 
 @dataclass(frozen=True)
-class _Seen:
-    at: float
-    pod: PodInfo
+class Shift:
+    """How far a snapshot is from the cluster as it was seen: that many changes fewer (negative), or more."""
+
+    bindings: int = 0
+    deletions: int = 0
+
+    def __add__(self, other: Shift) -> Shift:
+        return Shift(self.bindings + other.bindings, self.deletions + other.deletions)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A pod came to a node (`before` is None) or went from it (`after` is None): how it counted, and counts."""
+
+    uid: str
+    before: PodInfo | None
+    after: PodInfo | None
 
 
 class Window:
@@ -40,7 +55,7 @@ class Window:
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
         self._held: deque[tuple[float, Message]] = deque()
-        self._before: deque[_Seen] = deque(maxlen=REMEMBERED)
+        self._seen: deque[tuple[float, _Change]] = deque(maxlen=REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -49,82 +64,122 @@ class Window:
         """A message came."""
         self._held.append((now, message))
 
-    def due(self, now: float) -> Message | None:
-        """The next message that was held back long enough."""
+    def due(self, now: float) -> tuple[float, Message] | None:
+        """The next message that was held back long enough, and when it came."""
         if not self._held or self._held[0][0] + self._length_s > now:
             return None
-        return self._held.popleft()[1]
+        return self._held.popleft()
 
     def due_in(self, now: float) -> float | None:
         """Seconds until there is one; None where none is held."""
         return max(0.0, self._held[0][0] + self._length_s - now) if self._held else None
 
-    def bound(self, pod: PodInfo, now: float) -> None:
-        """A pod's binding was brought to the cache."""
-        self._before.append(_Seen(now, pod))
+    @contextmanager
+    def noted(self, uid: str, cache: Cache, now: float) -> Iterator[None]:
+        """The cache changes meanwhile: whether the pod came to a node, or went from one, is remembered."""
+        before = cache.pod(uid)
+        yield
+        after = cache.pod(uid)
+        if (before is None) != (after is None):
+            self._seen.append((now, _Change(uid, before, after)))
 
     @contextmanager
-    def before(self, cache: Cache, at: float | None) -> Iterator[int]:
-        """The cache without the bindings seen since a moment: how many those are. None: as it is."""
-        with _put_back(cache) as taken:
-            for pod in self._since(at) if at is not None else ():
-                if cache.remove_pod(pod.uid):  # else it has gone since
-                    taken.append(pod)
-            yield len(taken)
+    def before(self, cache: Cache, at: float | None, pod: str) -> Iterator[Shift]:
+        """The cache as it was at a moment, and how far that is from now. None: as it is. Either way without the pod."""
+        since = self._since(at) if at is not None else ()
+        others = [(change.uid, change.before) for change in since if change.uid != pod]
+        with _changed(cache, [(pod, None)]), _changed(cache, others) as were:
+            came = sum(counted is not None for _, counted in were)
+            yield Shift(-came, came - len(were))
 
-    def snapshots(self, cache: Cache, waiting: Callable[[str], bool], but: str, now: float) -> Generator[int]:
-        """Change the cache step by step: without the last binding, the last two, ... then with the next, the next two.
+    def snapshots(self, cache: Cache, but: str, now: float) -> Generator[Shift]:
+        """Change the cache to what the scheduler may have seen instead, the nearest first.
 
-        Yields how many bindings the cache has more (or, negative, less) than it had. It is as it was when the iterator
-        is closed or has ended. `waiting`: whether a pod, by UID, has not been seen bound. `but`: the pod in question.
+        Without the last binding, with the next, without the last two, ...; likewise for deletions; then with some of
+        both. Yields how far the cache is from what it was; it is that again when the iterator is closed or has
+        ended. `but`: the pod in question.
         """
-        yield from self._without(cache, now)
-        yield from self._with(cache, waiting, but)
+        last = list(self._since(now - self._length_s))
+        coming = list(self._coming(cache, but))
+        bindings = _Line([c for c in last if c.before is None], [c for c in coming if c.before is None])
+        deletions = _Line([c for c in last if c.after is None], [c for c in coming if c.after is None])
+        shifts = (Shift(b, d) for b in bindings.shifts for d in deletions.shifts)
+        for shift in islice(sorted(shifts, key=_far), 1, 1 + MOST_SNAPSHOTS):  # the first changes nothing
+            with _changed(cache, [*deletions.pods(shift.deletions), *bindings.pods(shift.bindings)]):
+                yield shift
 
-    def _without(self, cache: Cache, now: float) -> Generator[int]:
-        with _put_back(cache) as taken:
-            for pod in self._since(now - self._length_s):
-                if len(taken) == MOST:
-                    return
-                if cache.remove_pod(pod.uid):
-                    taken.append(pod)
-                    yield -len(taken)
-
-    def _since(self, at: float) -> Iterator[PodInfo]:
-        """The pods whose bindings were seen since a moment, the last first."""
-        for seen in reversed(self._before):
-            if seen.at < at:
+    def _since(self, at: float) -> Iterator[_Change]:
+        """The changes that were seen since a moment, the last first."""
+        for seen_at, change in reversed(self._seen):
+            if seen_at < at:
                 return
-            yield seen.pod
+            yield change
 
-    def _with(self, cache: Cache, waiting: Callable[[str], bool], but: str) -> Generator[int]:
-        given: list[PodInfo] = []
-        try:
-            for pod in islice(self._next_bindings(waiting, but), MOST):
-                cache.set_pod(pod)
-                given.append(pod)
-                yield len(given)
-        finally:
-            for pod in given:
-                cache.remove_pod(pod.uid)
-
-    def _next_bindings(self, waiting: Callable[[str], bool], but: str) -> Iterator[PodInfo]:
-        told = {but}
+    def _coming(self, cache: Cache, but: str) -> Iterator[_Change]:
+        """The changes that are held back, the next first; of a pod the first of each kind."""
+        told = {(but, True)}
         for _, message in self._held:
-            if isinstance(message, Changed) and message.kind == PODS and message.type != "DELETED":
-                pod: Pod = message.object
-                uid = pod.metadata.uid
-                if pod.spec.node_name and uid not in told and waiting(uid):
-                    told.add(uid)
-                    yield PodInfo(pod, running=True)
+            if not isinstance(message, Changed) or message.kind != PODS:
+                continue
+            uid, counted = message.object.metadata.uid, cache.pod(message.object.metadata.uid)
+            after = _counting(message)
+            came = after is not None
+            if (uid, came) not in told and (after is None) != (counted is None):
+                told.add((uid, came))
+                yield _Change(uid, counted, after)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Changes of one kind on both sides of the pod: `last` were seen before it, the last first; `coming` after it."""
+
+    last: Sequence[_Change]
+    coming: Sequence[_Change]
+
+    @property
+    def shifts(self) -> range:
+        """How many may be taken back (negative), or be there already."""
+        return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
+
+    def pods(self, shift: int) -> Iterator[tuple[str, PodInfo | None]]:
+        """How the pods of the shifted changes count then, by UID."""
+        for change in self.last[: max(0, -shift)]:
+            yield change.uid, change.before
+        for change in self.coming[: max(0, shift)]:
+            yield change.uid, change.after
+
+
+def _far(shift: Shift) -> tuple[bool, int, int]:
+    """Snapshots are tried in this order."""
+    b, d = abs(shift.bindings), abs(shift.deletions)
+    return bool(b and d), b + d, d
+
+
+def _counting(message: Changed[Any]) -> PodInfo | None:
+    """The pod as it counts on its node after a change; None where it does not."""
+    pod = message.object
+    gone = message.type == "DELETED" or pod.status.phase in FINISHED or not pod.spec.node_name
+    return None if gone else PodInfo(pod, running=True)
 
 
 @contextmanager
-def _put_back(cache: Cache) -> Iterator[list[PodInfo]]:
-    """In the end the pods of the list are in the cache again, the last that was taken first."""
-    taken: list[PodInfo] = []
+def _changed(cache: Cache, pods: Iterable[tuple[str, PodInfo | None]]) -> Iterator[list[tuple[str, PodInfo | None]]]:
+    """The cache with these pods counting so, or not at all; how those that did otherwise did, and do in the end."""
+    were: list[tuple[str, PodInfo | None]] = []
     try:
-        yield taken
+        for uid, pod in pods:
+            counted = cache.pod(uid)
+            if (pod is None) != (counted is None):
+                _count(cache, uid, pod)
+                were.append((uid, counted))
+        yield were
     finally:
-        for pod in reversed(taken):
-            cache.set_pod(pod)
+        for uid, counted in reversed(were):
+            _count(cache, uid, counted)
+
+
+def _count(cache: Cache, uid: str, pod: PodInfo | None) -> None:
+    if pod is None:
+        cache.remove_pod(uid)
+    else:
+        cache.set_pod(pod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,18 @@ def test_a_binding_to_the_best_node_agrees(world: World) -> None:
     assert (outcome.phase, outcome.status, outcome.node, outcome.final) == ("Bind", Code.SUCCESS, "large", True)
 
 
+def test_the_time_of_a_record_is_when_its_outcome_was_seen(world: World) -> None:
+    world.start(SMALL, LARGE)
+    world.pod("ADDED", waiting())
+    world.pod("MODIFIED", waiting().node("large"))
+    world.now += 3600.0  # an observer that is far behind
+    before_us = time.time_ns() // 1000
+    world.observer.step(0.0)
+    after_us = time.time_ns() // 1000
+    (decision,) = spools.of(Decision, world.spool)
+    assert before_us <= decision.times.started_us + 3_600_000_000 <= after_us
+
+
 def test_a_pod_that_waited_before_we_came_is_known(world: World) -> None:
     world.start(SMALL, LARGE, pods=(waiting(),))
     world.pod("MODIFIED", waiting().node("large"))
@@ -194,28 +207,65 @@ class TestInFlight:
         world.pause()
         assert world.found[-1] == ("p", "b", Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED))
 
+    def test_a_pod_that_went_before_the_binding_was_seen_was_there_when_it_was_decided(self, world: World) -> None:
+        """b was full until q went; so p went to a."""
+        world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("q", "2").node("b"), waiting("p")))
+        world.pod("DELETED", waiting("q", "2").node("b"))
+        world.pod("MODIFIED", waiting("p").node("a"))
+        world.pause()
+        assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, -1))]
+
+    def test_a_pod_that_finished_counts_as_one_that_went(self, world: World) -> None:
+        world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("q", "2").node("b"), waiting("p")))
+        world.pod("MODIFIED", waiting("q", "2").node("b").phase("Succeeded"))
+        world.pod("MODIFIED", waiting("p").node("a"))
+        world.pause()
+        assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, -1))]
+
+    def test_a_pod_that_goes_later_may_have_been_known_to_go(self, world: World) -> None:
+        world.start(self.A, self.B, pods=(waiting("old", "2").node("a"), waiting("q", "1").node("b"), waiting("p")))
+        world.pod("MODIFIED", waiting("p").node("a"))
+        world.pod("DELETED", waiting("old", "2").node("a"))
+        world.pause()
+        assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, 1))]
+
+    def test_a_binding_and_a_deletion_may_both_be_out_of_order(self, world: World) -> None:
+        """q's binding to a was decided after p's, and r was still on b."""
+        pods = (waiting("r", "2").node("b"), waiting("old", "1").node("a"), waiting("p"), waiting("q", "2"))
+        world.start(self.A, self.B, pods=pods)
+        world.pod("MODIFIED", waiting("q", "2").node("a"))
+        world.pod("DELETED", waiting("r", "2").node("b"))
+        world.pod("MODIFIED", waiting("p").node("a"))
+        world.pause()
+        assert world.found[-1] == ("p", "a", Reconstruction(Agreement.IN_WINDOW, None, -1, -1))
+
     def test_the_cache_is_as_it_was_afterwards(self, world: World) -> None:
         self.started(world)
+        world.pod("ADDED", waiting("r", "1").node("a"))
         world.pod("MODIFIED", waiting("q", "2").node("a"))
-        world.pod("MODIFIED", waiting("p").node("a"))  # neither order explains it
+        world.pod("DELETED", waiting("r", "1").node("a"))
+        world.pod("MODIFIED", waiting("p").node("a"))  # no order explains it
         world.pause()
         assert [r.agreement for _, _, r in world.found if r] == [Agreement.DISAGREE, Agreement.DISAGREE]
         columns = world.observer._cache.columns
         assert {n: int(columns.requested("cpu")[columns.index[n]]) for n in "ab"} == {"a": 4000, "b": 0}
 
 
+SELECTED = {"volume.kubernetes.io/selected-node": "large"}
+
+
 class TestVolumes:
     """A claim that waits for its first consumer: the scheduler selects a node on it, and later binds the pod."""
 
-    def claiming(self) -> PodBuilder:
+    def claiming(self, cpu: str = "1") -> PodBuilder:
         claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-        return waiting().with_spec(volumes=claims)
+        return waiting(cpu=cpu).with_spec(volumes=claims)
 
-    def started(self, world: World) -> None:
+    def started(self, world: World, cpu: str = "1") -> None:
         sizes = {"small": "2", "large": "8"}
         world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
         world.set(storage.storage_class(), storage.claim("data"))
-        world.pod("ADDED", self.claiming())
+        world.pod("ADDED", self.claiming(cpu))
         world.pause()
 
     def provisioned(self, world: World, node: str) -> None:
@@ -241,7 +291,7 @@ class TestVolumes:
     def test_the_decision_was_taken_when_the_claim_was_written(self, world: World) -> None:
         """What was bound while the volume was made was not there yet, however long that took."""
         self.started(world)
-        world.set(storage.claim("data", annotations={"volume.kubernetes.io/selected-node": "large"}, version="2"))
+        world.set(storage.claim("data", annotations=SELECTED, version="2"))
         world.pod("ADDED", waiting("q", "7"))
         world.pod("MODIFIED", waiting("q", "7").node("large"))
         world.pause()
@@ -249,6 +299,35 @@ class TestVolumes:
         world.pod("MODIFIED", self.claiming().node("large"))
         world.pause()
         assert world.found[-1] == ("p", "large", Reconstruction(Agreement.AGREE, None, -1))
+
+    def test_a_pod_whose_volume_is_being_made_counts_where_its_claim_says(self, world: World) -> None:
+        """large was taken by p long before its binding is seen, so q had to go to small."""
+        self.started(world, cpu="7")
+        world.set(storage.claim("data", annotations=SELECTED, version="2"))
+        world.pause()
+        world.pod("ADDED", waiting("q", "2"))
+        world.pod("MODIFIED", waiting("q", "2").node("small"))
+        world.pause()
+        world.pod("MODIFIED", self.claiming("7").node("large"))
+        world.pause()
+        assert world.found == [("q", "small", AGREE), ("p", "large", Reconstruction(Agreement.AGREE, None, -1))]
+        assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [2000, 7000]
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            pytest.param(lambda world, p: world.set(storage.claim("data", version="3")), id="the node is taken back"),
+            pytest.param(lambda world, p: world.pod("MODIFIED", rejected(p, "no room")), id="the pod is rejected"),
+            pytest.param(lambda world, p: world.pod("DELETED", p), id="the pod goes"),
+        ],
+    )
+    def test_it_counts_there_no_longer_than_that(self, world: World, how: Callable[[World, PodBuilder], None]) -> None:
+        self.started(world, cpu="7")
+        world.set(storage.claim("data", annotations=SELECTED, version="2"))
+        world.pause()
+        how(world, self.claiming("7"))
+        world.pause()
+        assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [0, 0]
 
     def test_the_next_pod_finds_the_claim_as_it_is(self, world: World) -> None:
         self.started(world)
