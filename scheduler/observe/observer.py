@@ -36,7 +36,7 @@ from scheduler.objects.types import Object, Pod
 from scheduler.observe.agreement import Theirs, cause, follows, with_outcome
 from scheduler.observe.metrics import ObserverMetrics
 from scheduler.observe.own_writes import OwnWrites
-from scheduler.observe.window import Message, Shift, Window
+from scheduler.observe.window import Counted, Message, Shift, Window
 from scheduler.queue import QueuedPod, SchedulingQueue
 from scheduler.recorder.build import microseconds
 from scheduler.recorder.recorder import Recorder
@@ -152,22 +152,36 @@ class Observer:
         uid = message.object.metadata.uid if isinstance(message, Changed) and message.kind == PODS else ""
         with self._window.noted(uid, self._cache, self._clock()):
             self._handlers.apply(message)
-        if isinstance(message, Changed) and isinstance(message.object, PersistentVolumeClaim):
-            self._count_consumer(message.object)
+        if message.kind != PODS:
+            for consumer in self._counting(message):
+                self._count(*consumer)
 
-    def _count_consumer(self, claim: PersistentVolumeClaim) -> None:
-        """The pod that waits for a claim counts on the node selected there: for its scheduler it does so already.
+    def _count(self, uid: str, pod: PodInfo | None) -> None:
+        """A pod counts on a node, or on none, before its own binding says so."""
+        with self._window.noted(uid, self._cache, self._clock()):
+            self._cache.remove_pod(uid)
+            if pod is not None:
+                self._cache.set_pod(pod)
 
-        That may be seconds before its binding. Of several pods that share a claim it is not known whose choice it was.
+    def _counting(self, message: Message) -> list[Counted]:
+        """What a change says of pods on nodes.
+
+        The pod that waits for a claim counts on the node that is selected there: for its scheduler it does so already,
+        which may be seconds before its binding. Of several that share a claim it is not known whose choice it was.
         """
-        consumers = [queued.pod for queued in self._queue if claim.full_name in queued.pod.claims]
-        if len(consumers) != 1:
-            return
-        (pod,), node = consumers, self._own_writes.node_of(claim)
-        with self._window.noted(pod.uid, self._cache, self._clock()):
-            self._cache.remove_pod(pod.uid)
-            if node:
-                self._cache.set_pod(_on_node(pod, node))
+        if not isinstance(message, Changed):
+            return []
+        if isinstance(message.object, PersistentVolumeClaim):
+            claim = message.object
+            consumers = [queued.pod for queued in self._queue if claim.full_name in queued.pod.claims]
+            node = self._own_writes.node_of(claim)
+            return [(pod.uid, _on_node(pod, node) if node else None) for pod in consumers if len(consumers) == 1]
+        if message.kind != PODS:
+            return []
+        pod: Pod = message.object
+        if message.type == "DELETED" or pod.status.phase in FINISHED:
+            return [(pod.metadata.uid, None)]
+        return [(pod.metadata.uid, PodInfo(pod, running=True))] if pod.spec.node_name else []
 
     # --- what other schedulers did --------------------------------------------------------------------------------
 
@@ -190,9 +204,9 @@ class Observer:
 
     def _reconstruct(self, queued: QueuedPod, outcome: Outcome, seen: float) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
-        since = self._own_writes.since(queued.pod)
+        since = self._own_writes.since(queued.pod, outcome.node)
         with (
-            self._own_writes.taken_back(queued.pod),
+            self._own_writes.taken_back(queued.pod, outcome.node),
             self._window.before(self._cache, since, queued.uid) as since_then,
             self._compared(queued.pod, outcome, since_then) as compared,
         ):
@@ -202,7 +216,7 @@ class Observer:
             self._forget(queued.uid)
             self._own_writes.forget(queued.pod)
         else:
-            self._cache.remove_pod(queued.uid)  # its binding failed, if there was one under way
+            self._count(queued.uid, None)  # its binding failed, if there was one under way
 
     @contextmanager
     def _compared(self, pod: PodInfo, outcome: Outcome, shift: Shift) -> Iterator[_Compared]:
@@ -219,7 +233,7 @@ class Observer:
             if tried.reconstruction.agreement is Agreement.IN_WINDOW:
                 yield tried
                 return
-        with closing(self._window.snapshots(self._cache, pod.uid, self._clock())) as shifts:
+        with closing(self._window.snapshots(self._cache, self._counting, pod.uid, self._clock())) as shifts:
             for further in shifts:
                 tried = self._evaluate(pod, outcome, shift + further, exact=False)
                 if tried.reconstruction.agreement is Agreement.IN_WINDOW:

@@ -37,14 +37,15 @@ class OwnWrites:
         elif isinstance(message.object, PersistentVolume) and message.type != "DELETED":
             self._volume(message.object, now)
 
-    def since(self, pod: PodInfo) -> float | None:
+    def since(self, pod: PodInfo, node: str) -> float | None:
         """When the first of them was seen, which is just after the decision; None where there are none."""
-        return min((self._since[claim] for claim in pod.claims if claim in self._claims), default=None)
+        return min((self._since[claim] for claim in self._for(pod, node)), default=None)
 
     def node_of(self, claim: PersistentVolumeClaim) -> str:
-        """The node that a scheduler selected on the claim, whose pod is not bound yet; "" where it did not."""
-        now = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
-        return (now.annotations.selected_node or "") if now and claim.full_name in self._claims else ""
+        """The node that a claim which is seen now, or next, selects for a pod that is not bound yet; "" for none."""
+        old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+        new = claim.full_name in self._claims or (old is not None and _free(old))
+        return (claim.annotations.selected_node or "") if new else ""
 
     def forget(self, pod: PodInfo) -> None:
         """The pod is bound: whoever comes now finds its claims as they are."""
@@ -52,9 +53,9 @@ class OwnWrites:
             self._forget(claim)
 
     @contextmanager
-    def taken_back(self, pod: PodInfo) -> Iterator[None]:
+    def taken_back(self, pod: PodInfo, node: str) -> Iterator[None]:
         """The pod's claims and their volumes as they were; in the end, as they are."""
-        hidden = [found for claim in pod.claims if claim in self._claims for found in self._take_back(claim)]
+        hidden = [found for claim in self._for(pod, node) for found in self._take_back(claim)]
         try:
             yield
         finally:
@@ -62,11 +63,18 @@ class OwnWrites:
                 self._objects.restore(now)
                 self._objects.set(now)
 
+    def _for(self, pod: PodInfo, node: str) -> Iterator[str]:
+        """The claims that may have been written for this pod: one with another node was for a pod that shares it."""
+        for claim in pod.claims:
+            if claim in self._claims:
+                now = self._objects.get(PersistentVolumeClaim, *reversed(claim.split("/")))
+                if now is not None and now.annotations.selected_node in (None, node):
+                    yield claim
+
     def _take_back(self, claim: str) -> Iterator[PersistentVolumeClaim | PersistentVolume]:
         before = self._claims[claim]
         now = self._objects.get(PersistentVolumeClaim, before.metadata.name, before.metadata.namespace)
-        if now is None:
-            return
+        assert now is not None  # `_for` has looked
         self._objects.assume(before)
         yield now
         for name, old in self._volumes.get(claim, {}).items():

@@ -11,14 +11,13 @@ snapshots in between. Does not own: what a snapshot is evaluated for. For one th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from scheduler.cache import Cache
-from scheduler.eventhandlers import FINISHED, PODS
 from scheduler.kube.watch import Changed, Listed
 from scheduler.objects.pod import PodInfo
 
@@ -27,6 +26,8 @@ MOST_SNAPSHOTS: Final = 96  # of one outcome: half a second of work at 100 nodes
 REMEMBERED: Final = 1024  # changes: a pod whose volumes are made takes seconds from its decision to its binding
 
 Message = Listed[Any] | Changed[Any]
+Counted = tuple[str, PodInfo | None]  # a pod's UID, and how it counts on its node; None where it counts on none
+Counting = Callable[[Message], Iterable[Counted]]
 
 
 @dataclass(frozen=True)
@@ -92,15 +93,15 @@ class Window:
             came = sum(counted is not None for _, counted in were)
             yield Shift(-came, came - len(were))
 
-    def snapshots(self, cache: Cache, but: str, now: float) -> Generator[Shift]:
+    def snapshots(self, cache: Cache, counting: Counting, but: str, now: float) -> Generator[Shift]:
         """Change the cache to what the scheduler may have seen instead, the nearest first.
 
         Without the last binding, with the next, without the last two, ...; likewise for deletions; then with some of
         both. Yields how far the cache is from what it was; it is that again when the iterator is closed or has
-        ended. `but`: the pod in question.
+        ended. `counting`: what a message says of pods on nodes. `but`: the pod in question.
         """
         last = list(self._since(now - self._length_s))
-        coming = list(self._coming(cache, but))
+        coming = list(self._coming(cache, counting, but))
         bindings = _Line([c for c in last if c.before is None], [c for c in coming if c.before is None])
         deletions = _Line([c for c in last if c.after is None], [c for c in coming if c.after is None])
         shifts = (Shift(b, d) for b in bindings.shifts for d in deletions.shifts)
@@ -115,18 +116,15 @@ class Window:
                 return
             yield change
 
-    def _coming(self, cache: Cache, but: str) -> Iterator[_Change]:
+    def _coming(self, cache: Cache, counting: Counting, but: str) -> Iterator[_Change]:
         """The changes that are held back, the next first; of a pod the first of each kind."""
         told = {(but, True)}
         for _, message in self._held:
-            if not isinstance(message, Changed) or message.kind != PODS:
-                continue
-            uid, counted = message.object.metadata.uid, cache.pod(message.object.metadata.uid)
-            after = _counting(message)
-            came = after is not None
-            if (uid, came) not in told and (after is None) != (counted is None):
-                told.add((uid, came))
-                yield _Change(uid, counted, after)
+            for uid, after in counting(message):
+                before, came = cache.pod(uid), after is not None
+                if (uid, came) not in told and came is (before is None):
+                    told.add((uid, came))
+                    yield _Change(uid, before, after)
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class _Line:
         """How many may be taken back (negative), or be there already."""
         return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
 
-    def pods(self, shift: int) -> Iterator[tuple[str, PodInfo | None]]:
+    def pods(self, shift: int) -> Iterator[Counted]:
         """How the pods of the shifted changes count then, by UID."""
         for change in self.last[: max(0, -shift)]:
             yield change.uid, change.before
@@ -155,17 +153,10 @@ def _far(shift: Shift) -> tuple[bool, int, int]:
     return bool(b and d), b + d, d
 
 
-def _counting(message: Changed[Any]) -> PodInfo | None:
-    """The pod as it counts on its node after a change; None where it does not."""
-    pod = message.object
-    gone = message.type == "DELETED" or pod.status.phase in FINISHED or not pod.spec.node_name
-    return None if gone else PodInfo(pod, running=True)
-
-
 @contextmanager
-def _changed(cache: Cache, pods: Iterable[tuple[str, PodInfo | None]]) -> Iterator[list[tuple[str, PodInfo | None]]]:
+def _changed(cache: Cache, pods: Iterable[Counted]) -> Iterator[list[Counted]]:
     """The cache with these pods counting so, or not at all; how those that did otherwise did, and do in the end."""
-    were: list[tuple[str, PodInfo | None]] = []
+    were: list[Counted] = []
     try:
         for uid, pod in pods:
             counted = cache.pod(uid)

@@ -313,6 +313,30 @@ class TestVolumes:
         assert world.found == [("q", "small", AGREE), ("p", "large", Reconstruction(Agreement.AGREE, None, -1))]
         assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [2000, 7000]
 
+    def test_its_claim_may_be_seen_after_a_binding_that_was_decided_later(self, world: World) -> None:
+        """p's volume takes longer than the window, so its binding tells nothing of q's choice; its claim does."""
+        self.started(world, cpu="7")
+        world.pod("ADDED", waiting("q", "2"))
+        world.pod("MODIFIED", waiting("q", "2").node("small"))
+        world.set(storage.claim("data", annotations=SELECTED, version="2"))
+        world.pause()
+        assert world.found == [("q", "small", Reconstruction(Agreement.IN_WINDOW, None, 1))]
+
+    def test_what_was_written_for_a_pod_that_shares_the_claim_is_not_taken_back(self, world: World) -> None:
+        """p's claim went to large. q came later, when large was full: nothing from before that matters to it."""
+        self.started(world)
+        world.set(storage.claim("data", annotations=SELECTED, version="2"))
+        world.pause()
+        other = waiting("q", "2").with_spec(volumes=self.claiming().spec["volumes"])
+        for pod in (waiting("r", "7"), other):
+            world.pod("ADDED", pod)
+        world.pod("MODIFIED", waiting("r", "7").node("large"))
+        world.pause()
+        world.pod("MODIFIED", other.node("small"))
+        world.pause()
+        name, node, found = world.found[-1]
+        assert (name, node, found and found.in_flight) == ("q", "small", 0)
+
     @pytest.mark.parametrize(
         "how",
         [
