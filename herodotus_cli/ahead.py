@@ -6,19 +6,24 @@ a guess at what the words mean.
 Owns: the guess. Does not own: what the words mean (`commands`, `options`). Whoever comes to the same question finds
 kubectl at work; a question that nobody comes to is ended (`transport.begun`).
 
-Invariant: a guess that is wrong costs a process, never an answer; what is not plain is not guessed at.
+Invariant: a guess that is wrong costs a process, never an answer; what is not plain is not guessed at. Nothing that is
+imported here, or by what is, imports anything that Python has not loaded by itself: kubectl would wait for it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 from herodotus_cli import kubeconfig
 from herodotus_cli.connection import Connection
 from herodotus_cli.errors import CliError
 from herodotus_cli.transport import questions
-from herodotus_cli.transport.begun import Begun
-from herodotus_cli.transport.kubectl import KubectlTransport
+from herodotus_cli.transport.kubectl_command import KubectlCommand
+from herodotus_cli.transport.live import comes_again
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from herodotus_cli.transport.begun import Begun
 
 _ELSEWHERE = ("HERODOTUS_ENDPOINT", "HERODOTUS_SERVICE")
 _VALUES = {"-n": "-n", "--namespace": "-n", "--context": "--context", "--kubeconfig": "--kubeconfig"}
@@ -41,7 +46,15 @@ def begin(arguments: Sequence[str], environ: Mapping[str, str], begun: Begun) ->
         path = questions.pod_explanation(
             namespace, given["pod"], every_node="--all" in given, node=given.get("--node", "")
         )
-        KubectlTransport(connection, environ, begun).begin(path, namespace=namespace, pod=given["pod"])
+        _begin(KubectlCommand(connection, environ), path, namespace, given["pod"], begun)
+
+
+def _begin(kubectl: KubectlCommand, path: str, namespace: str, pod: str, begun: Begun) -> None:
+    """Sends the question, and beside it the one for the pod that exists."""
+    if kubectl.program:
+        begun.begin(kubectl.raw("get", kubectl.on_the_way(path)))
+    if kubectl.program and comes_again(pod):
+        begun.begin(kubectl.raw("get", questions.live_pod(namespace, pod)), alone=False)
 
 
 def _read(arguments: Sequence[str]) -> dict[str, str] | None:

@@ -20,11 +20,10 @@ import click
 from herodotus_cli import options
 from herodotus_cli.commands import COMMANDS, command
 from herodotus_cli.context import Given, Surroundings, surroundings
-from herodotus_cli.errors import CliError, printable
+from herodotus_cli.errors import INTERRUPTED, CliError, printable
 from herodotus_cli.transport.begun import Begun
 
 PROG = "kubectl herodotus"
-INTERRUPTED = 130
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 

@@ -8,12 +8,15 @@ Invariant: every failure that a user can cause ends here, never in a traceback.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any, Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-Json = dict[str, Any]
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+    Json = dict[str, Any]
+
+INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
+_UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 class CliError(Exception):
@@ -45,7 +48,9 @@ class ServerError(CliError):
 
 def printable(text: str) -> str:
     """A text that cannot move a terminal's cursor and that every stream can encode, line by line."""
-    return _UNPRINTABLE.sub("?", text)
+    import re  # here, because only failures need it
+
+    return re.sub(_UNPRINTABLE, "?", text)
 
 
 def is_status(document: Json) -> bool:

@@ -18,7 +18,8 @@ from contextlib import closing
 from typing import Any
 
 from herodotus_cli.errors import CliError, ServerError, from_status, is_status
-from herodotus_cli.transport import Transport, questions
+from herodotus_cli.transport import questions
+from herodotus_cli.transport.interface import Transport
 
 Json = dict[str, Any]
 LISTED = 500  # decisions looked at for those that still bind

@@ -9,11 +9,14 @@ Invariant: reads, never writes; the first file that says something wins.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from herodotus_cli import plain_kubeconfig
 from herodotus_cli.errors import CliError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 DEFAULT_NAMESPACE = "default"
 

@@ -93,7 +93,8 @@ def _asked(ctx: click.Context, ask: Callable[[Connection, Callable[[str], Json]]
 
     environ = given(ctx).around.environ
     try:
-        connection = options.connection(ctx, environ)._replace(request_timeout_s=PATIENCE_S)
+        connection = options.connection(ctx, environ)
+        connection.request_timeout_s = PATIENCE_S
         return ask(connection, connect(connection, environ).get)
     except (CliError, click.ClickException, KeyError, TypeError):
         return []

@@ -1,29 +1,49 @@
 """`kubectl herodotus`: the entry.
 
-Owns: the order in which things begin, which is what makes an answer quick. Does not own: commands and exit codes
-(`command_line`), the question that is sent ahead (`ahead`).
+Owns: the order in which things begin and end, which is what makes an answer quick. Does not own: commands and exit
+codes (`command_line`), the question that is sent ahead (`ahead`).
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Sequence
 
 from herodotus_cli import ahead
+from herodotus_cli.errors import INTERRUPTED
 from herodotus_cli.transport.begun import Begun
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
-def main(arguments: Sequence[str] | None = None) -> None:
+_SELDOM = 50_000  # new objects until garbage is looked for, instead of 700: what is imported is none
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
     words = sys.argv[1:] if arguments is None else arguments
+    gc.set_threshold(_SELDOM)
     begun = Begun()
     try:
         ahead.begin(words, os.environ, begun)
         from herodotus_cli.command_line import run_process  # here, while kubectl works
 
-        sys.exit(run_process(words, begun))
+        code = run_process(words, begun)
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = INTERRUPTED
     finally:
         begun.close()
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends without taking every module apart, which would be a tenth of the time of an answer."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # closed, or nobody reads it: that was told before
+            continue
+    os._exit(code)

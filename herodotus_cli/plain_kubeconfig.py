@@ -5,22 +5,24 @@ Importing one costs 15 ms, half of what kubectl needs for an answer, and all tha
 Owns: that form. Does not own: every other form (YAML, `kubeconfig`), files.
 
 Invariant: what is returned is what a YAML parser would find, if it can read the file at all; where that is not certain,
-nothing is returned.
+nothing is returned. Imports nothing: it is asked before kubectl is started.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-_WORD: Final = r"[A-Za-z](?:[\w.@:/-]*[\w/])?"  # YAML takes it for a text, unless it is one of these:
-_NO_TEXT: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
-_TOP: Final = re.compile(r"([A-Za-z-]+):(?: +(\S.*))?")
-_NAME: Final = re.compile(rf"(?:- |  )name: ({_WORD})")
-_CONTEXT: Final = re.compile(r"(?:- |  )context:")
-_SETTING: Final = re.compile(rf"    ([a-z]+): ({_WORD})")
-_EXTENSIONS: Final = "    extensions:"  # minikube's: nobody's business, and always deeper than the settings
-_PAIRS: Final = ("{}", "[]")
+_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
+_LETTERS = _LOWER | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_ENDS = _LETTERS | frozenset("0123456789_/")  # a word's last character
+_WITHIN = _ENDS | frozenset(".@:-")
+_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null"})  # words that YAML takes for something else
+_KEY = _LETTERS | {"-"}
+_ITEM = ("- ", "  ")  # what stands before a key of an entry: the first one, or another
+_EXTENSIONS = "    extensions:"  # minikube's: nobody's business, and always deeper than the settings
+_PAIRS = (("{", "}"), ("[", "]"))
 
 
 def read(text: str) -> dict[str, Any] | None:
@@ -47,16 +49,25 @@ def _blocks(text: str) -> dict[str, list[str]] | None:
     blocks: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
-        if top := _TOP.fullmatch(line):
-            lines = [top[2] or ""]
-            if top[1] in blocks:
+        key, value = _top(line)
+        if key:
+            lines = [value]
+            if key in blocks:
                 return None
-            blocks[top[1]] = lines
+            blocks[key] = lines
         elif line.startswith((" ", "- ")) and lines:
             lines.append(line)
         elif line:
             return None
     return blocks
+
+
+def _top(line: str) -> tuple[str, str]:
+    """`key:` or `key: value` at the left margin; two empty texts where it is neither."""
+    key, colon, rest = line.partition(":")
+    value = rest.lstrip(" ")
+    separated = not rest or (rest != value and value and not value[0].isspace())
+    return (key, value) if key and colon and separated and _KEY.issuperset(key) else ("", "")
 
 
 def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
@@ -67,12 +78,14 @@ def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
             entries.append({})
         if not entries:
             return None
-        if (name := _NAME.fullmatch(line)) and _is_text(name[1]) and "name" not in entries[-1]:
-            entries[-1]["name"], inside = name[1], ""
-        elif _CONTEXT.fullmatch(line) and "context" not in entries[-1]:
+        name = _name(line)
+        key, value = _setting(line)
+        if name and "name" not in entries[-1]:
+            entries[-1]["name"], inside = name, ""
+        elif line in ("- context:", "  context:") and "context" not in entries[-1]:
             entries[-1]["context"], inside = {}, "context"
-        elif inside and (setting := _SETTING.fullmatch(line)) and _is_text(setting[2]):
-            entries[-1]["context"][setting[1]], inside = setting[2], "context"
+        elif inside and key:
+            entries[-1]["context"][key], inside = value, "context"
         elif inside and line == _EXTENSIONS:
             inside = "extensions"
         elif not (inside == "extensions" and line.startswith(("     ", "    - "))):
@@ -80,5 +93,19 @@ def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
     return entries
 
 
+def _name(line: str) -> str:
+    """An entry's name; empty on another line."""
+    key, word = line[2:8], line[8:]
+    return word if line.startswith(_ITEM) and key == "name: " and _is_text(word) else ""
+
+
+def _setting(line: str) -> tuple[str, str]:
+    """A key of a context and its value; two empty texts on another line."""
+    key, _, word = line[4:].partition(": ")
+    found = line.startswith("    ") and key and _LOWER.issuperset(key) and _is_text(word)
+    return (key, word) if found else ("", "")
+
+
 def _is_text(word: str) -> bool:
-    return bool(re.fullmatch(_WORD, word)) and word.lower() not in _NO_TEXT
+    plain = word[:1] in _LETTERS and word[-1:] in _ENDS and _WITHIN.issuperset(word)
+    return plain and word.lower() not in _NO_TEXT

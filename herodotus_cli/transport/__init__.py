@@ -1,32 +1,17 @@
 """How a question reaches the decisions service: through kubectl and the API server, or straight to a URL.
 
-Owns: the interface and the choice. Does not own: either way (`kubectl`, `http`), or what is asked (`questions`).
+Owns: the choice. Does not own: either way (`kubectl`, `http`), what is asked (`questions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from herodotus_cli.connection import Connection
     from herodotus_cli.transport.begun import Begun
-
-
-class Transport(Protocol):
-    """Asks the decisions service."""
-
-    def get(self, path: str) -> dict[str, Any]:
-        """The document at a path with its query. `CliError` for everything else."""
-        ...
-
-    def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a document that is sent to a path. `CliError` for everything else."""
-        ...
-
-    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """The documents that come, one a line, until the service ends the answer. Close it to end it before."""
-        ...
+    from herodotus_cli.transport.interface import Transport
 
 
 def connect(connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> Transport:

@@ -1,13 +1,10 @@
 """Through the API server, with kubectl as the client: it knows every kind of credential.
 
-Owns: kubectl's command line, the way behind the API server, and the meaning of what kubectl prints when it fails. Does
-not own: what is asked, what is known of the way between runs (`remembered`).
+Owns: what is done when the way behind the API server is another one, and the meaning of what kubectl prints when it
+fails. Does not own: kubectl's command line and the ways (`kubectl_command`), what is asked.
 
-There are two ways behind the API server: its service proxy, which tells the service nothing of who asks, and an
-APIService, through which every reader has rights of their own. The path within is the same. A question takes the way
-that is remembered, at first the service proxy. Only where the API server refuses it is the APIService looked for (every
-user of a cluster may), and if the way is the other one, the question is asked again. So an answer costs one request. A
-Service that the user names is meant, and asked through the proxy.
+Only where the API server refuses a question is the APIService looked for (every user of a cluster may), and if the way
+is the other one, the question is asked again. So an answer costs one request.
 
 kubectl prints a Status as `Error from server (Reason): message` and drops what else it holds. Its `details` name
 similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
@@ -15,27 +12,29 @@ bodies. A kubectl that logs in another form costs those hints, nothing else.
 
 The time limit is kept here: kubectl's own --request-timeout becomes a query parameter, which the proxy would forward.
 
-Invariant: kubectl gets its arguments as a list, never through a shell; its log is read, never shown.
+Invariant: kubectl's log is read, never shown.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from herodotus_cli.connection import SERVICE, Connection
-from herodotus_cli.errors import CliError, Json, ServerError, unreachable
+from herodotus_cli.connection import Connection
+from herodotus_cli.errors import CliError, ServerError, unreachable
 from herodotus_cli.transport import questions
-from herodotus_cli.transport.begun import Begun, end
+from herodotus_cli.transport.begun import Begun, start
 from herodotus_cli.transport.body import document
+from herodotus_cli.transport.kubectl_command import KubectlCommand
 from herodotus_cli.transport.live import LivePod, comes_again
-from herodotus_cli.transport.remembered import Remembered
 
+if TYPE_CHECKING:
+    from herodotus_cli.transport.begun import Process
+
+Json = dict[str, Any]
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 # as kubectl 1.32 logs a body, and as those before did
 _LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
@@ -49,6 +48,14 @@ _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl word
 _NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  # beside what is NotFound on the way
 
 
+class Ran(NamedTuple):
+    """A kubectl that has ended."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
 class KubectlTransport:
     """`kubectl get --raw` per question; `create --raw` where a document is sent."""
 
@@ -57,35 +64,25 @@ class KubectlTransport:
         self._connection = connection
         self._begun = begun or Begun()
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
-        self._kubectl = environ.get("KUBECTL_PATH") or _on_path(environ, "kubectl")
-        self._remembered = Remembered(connection, environ)
-        self._named = connection.service != SERVICE
-        self._api_service = not self._named and self._remembered.api_service
-
-    def begin(self, path: str, *, namespace: str, pod: str) -> None:
-        """Sends a question ahead of `get`, and the one for a pod ahead of `live_pod`."""
-        if self._kubectl:
-            self._begun.begin(self._command("get", self._on_the_way(path)))
-        if self._kubectl and comes_again(pod):
-            self._begun.begin(self._command("get", questions.live_pod(namespace, pod)), alone=False)
+        self._kubectl = KubectlCommand(connection, environ)
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path."""
-        run = self._run(self._on_the_way(path))
+        run = self._run(self._kubectl.on_the_way(path))
         if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
-            run = self._run(self._on_the_way(path))
+            run = self._run(self._kubectl.on_the_way(path))
         if not run.returncode:
             return document(run.stdout, "the decisions service")
         failure = self._failure(_said(run))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
-            failure.details = _logged_details(_said(self._run(self._on_the_way(path), _LOG_BODIES)))
+            failure.details = _logged_details(_said(self._run(self._kubectl.on_the_way(path), _LOG_BODIES)))
         raise failure
 
     def post(self, path: str, document_: Json) -> dict[str, Any]:
         """The answer to a document, by `kubectl create --raw`."""
-        run = self._send(self._on_the_way(path), document_)
+        run = self._send(self._kubectl.on_the_way(path), document_)
         if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
-            run = self._send(self._on_the_way(path), document_)
+            run = self._send(self._kubectl.on_the_way(path), document_)
         if run.returncode:
             raise self._failure(_said(run), "create")
         return document(run.stdout, "the decisions service")
@@ -102,8 +99,10 @@ class KubectlTransport:
 
         What a stream goes on from was got before it, and with it the way was found.
         """
+        import subprocess  # here, because an answer needs less
+
         self._require_kubectl()
-        command = self._command("get", self._on_the_way(path))
+        command = self._kubectl.raw("get", self._kubectl.on_the_way(path))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout
             assert process.stderr
@@ -122,28 +121,27 @@ class KubectlTransport:
         What a proxy passes on was asked for before, and with it the way was found.
         """
         self._require_kubectl()
-        within = self._on_the_way(f"{questions.group()}/")
+        within = self._kubectl.on_the_way(f"{questions.group()}/")
         limits = [
             f"--accept-paths=^{re.escape(within)}",
             "--reject-paths=^$",
             "--reject-methods=^(POST|PUT|PATCH|DELETE)$",
         ]
-        return self._complete([self._kubectl, "proxy", f"--unix-socket={socket}", *limits]), self._on_the_way("")
+        command = self._kubectl.complete("proxy", f"--unix-socket={socket}", *limits)
+        return command, self._kubectl.on_the_way("")
 
     def live_pod(self, namespace: str, pod: str) -> LivePod:
         """The question whether that pod is another one by now, under way; none for a name that is given once."""
-        if not comes_again(pod):
+        if not (self._kubectl.program and comes_again(pod)):
             return LivePod()
         with suppress(OSError):  # the question itself says what is wrong with kubectl
-            return LivePod(self._begun.take(self._command("get", questions.live_pod(namespace, pod)), alone=False))
+            command = self._kubectl.raw("get", questions.live_pod(namespace, pod))
+            return LivePod(self._begun.take(command, alone=False))
         return LivePod()
-
-    def _on_the_way(self, path: str) -> str:
-        return path if self._api_service else self._connection.service.proxy_path + path
 
     def _way_is_another(self) -> bool:
         """Looks for the APIService; whether that shows that the way is not the one that was taken."""
-        if self._named:
+        if self._kubectl.named:
             return False
         run = self._run(questions.group())
         reason, words = _refusal(_said(run))
@@ -153,59 +151,40 @@ class KubectlTransport:
             there = False
         else:
             return False
-        if there == self._api_service:
+        if there == self._kubectl.api_service:
             return False
-        self._api_service = self._remembered.api_service = there
+        self._kubectl.api_service = there
         return True
 
-    def _send(self, path: str, document_: Json) -> subprocess.CompletedProcess[bytes]:
+    def _send(self, path: str, document_: Json) -> Ran:
+        command = self._kubectl.raw("create", path, "-f", "-")
+        return self._done(lambda: start(command, sent=json.dumps(document_).encode()))
+
+    def _run(self, path: str, *more: str) -> Ran:
+        command = self._kubectl.raw("get", path, *more)
+        return self._done(lambda: self._begun.take(command))
+
+    def _done(self, process_of: Callable[[], Process]) -> Ran:
+        """kubectl's end."""
         self._require_kubectl()
-        command = self._command("create", path, "-f", "-")
-
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-        return self._done(start, command, json.dumps(document_).encode())
-
-    def _run(self, path: str, *more: str) -> subprocess.CompletedProcess[bytes]:
-        self._require_kubectl()
-        command = self._command("get", path, *more)
-        return self._done(lambda: self._begun.take(command), command)
-
-    def _done(
-        self, start: Callable[[], subprocess.Popen[bytes]], command: Sequence[str], sent: bytes | None = None
-    ) -> subprocess.CompletedProcess[bytes]:
-        """kubectl's end. `sent`: to its standard input."""
         timeout_s = self._connection.request_timeout_s
         try:
-            process = start()
+            process = process_of()
             try:
-                out, err = process.communicate(sent, timeout=timeout_s or None)
+                return Ran(*process.output(timeout_s))
             finally:
-                end(process)
-            return subprocess.CompletedProcess(command, process.returncode, out, err)
-        except subprocess.TimeoutExpired:
+                process.end()
+        except TimeoutError:
             raise unreachable(
                 f"kubectl: nothing within {timeout_s:g}s",
                 [self._is_it_running, "wait longer: --request-timeout"],
             ) from None
         except OSError as e:
-            raise CliError(f"error: cannot run kubectl ({self._kubectl}): {e.strerror}") from None
+            raise CliError(f"error: cannot run kubectl ({self._kubectl.program}): {e.strerror}") from None
 
     def _require_kubectl(self) -> None:
-        if not self._kubectl:
+        if not self._kubectl.program:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
-
-    def _command(self, verb: str, path: str, *more: str) -> list[str]:
-        return self._complete([self._kubectl or "", verb, "--raw", path, *more])
-
-    def _complete(self, command: list[str]) -> list[str]:
-        """The command with whose credentials it is to be done."""
-        c = self._connection
-        command += [f"--context={c.context}"] * bool(c.context)
-        command += [f"--as={c.as_user}"] * bool(c.as_user)
-        command += [f"--as-group={group}" for group in c.as_groups]
-        return command + [f"--kubeconfig={c.kubeconfig}"] * bool(c.kubeconfig)
 
     def _failure(self, said: str, verb: str = "get") -> CliError:
         """What kubectl's words mean, after a request that needs that verb."""
@@ -228,27 +207,20 @@ class KubectlTransport:
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
-        if reason == "Forbidden" and self._api_service:
+        if reason == "Forbidden" and self._kubectl.api_service:
             return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)
 
     def _not_from_a_server(self, said: str) -> CliError:
         last = said.splitlines()[-1] if said else "it failed without a word"
-        if last.startswith(_UNAUTHORIZED) and self._named:
+        if last.startswith(_UNAUTHORIZED) and self._kubectl.named:
             return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
         return CliError(f"error: the API server did not answer (kubectl: {last})")
 
 
-def _on_path(environ: Mapping[str, str], program: str) -> str:
-    """Where a program is; empty where it is not. As `shutil.which`, which takes longer to import than to ask."""
-    folders = os.get_exec_path(environ)
-    found = (os.path.join(folder, program) for folder in folders)
-    return next((path for path in found if os.access(path, os.X_OK) and os.path.isfile(path)), "")
-
-
-def _said(run: subprocess.CompletedProcess[bytes]) -> str:
+def _said(run: Ran) -> str:
     return run.stderr.decode("utf-8", "replace").strip()
 
 

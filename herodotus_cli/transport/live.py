@@ -9,21 +9,22 @@ Invariant: every failure means "not known"; nothing waits for this longer than `
 
 from __future__ import annotations
 
-import json
-import re
-from subprocess import TimeoutExpired
-from types import TracebackType
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
 
-from herodotus_cli.transport.begun import Process, end
+    from herodotus_cli.transport.begun import Process
 
-_GENERATED = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")  # the API server's letters for generateName
+_GENERATED = frozenset("bcdfghjklmnpqrstvwxz2456789")  # the API server's letters for generateName,
+_LETTERS = 5  # and how many it takes
 _PATIENCE_S = 0.25  # both start together and this one is answered by the API server alone
 
 
 def comes_again(pod: str) -> bool:
     """Whether another pod may get this name: a StatefulSet's or a user's own; one with a random end is given once."""
-    return not _GENERATED.fullmatch(pod)
+    stem, _, end = pod.rpartition("-")
+    return not (stem and len(end) == _LETTERS and _GENERATED.issuperset(end))
 
 
 class LivePod:
@@ -44,10 +45,12 @@ class LivePod:
     def _uid(self) -> str:
         if not self._process:
             return ""
+        import json  # here, because the question is put together before anything else
+
         try:
-            body, _ = self._process.communicate(timeout=_PATIENCE_S)
-            return str(json.loads(body)["metadata"]["uid"]) if not self._process.returncode else ""
-        except (TimeoutExpired, OSError, ValueError, KeyError, TypeError):
+            code, body, _ = self._process.output(_PATIENCE_S)
+            return "" if code else str(json.loads(body)["metadata"]["uid"])
+        except (OSError, ValueError, KeyError, TypeError):
             return ""
 
     def __enter__(self) -> LivePod:
@@ -55,4 +58,4 @@ class LivePod:
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         if self._process:
-            end(self._process)
+            self._process.end()

@@ -5,9 +5,11 @@ Owns: paths and their escaping. Does not own: sending them, or the documents tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import quote, urlencode
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")  # stand for themselves
 _API = "/apis/herodotus.dev/v1alpha1"
 
 
@@ -125,9 +127,13 @@ def _within(namespace: str) -> str:
 
 
 def _part(name: str) -> str:
+    if _PLAIN.issuperset(name):
+        return name
+    from urllib.parse import quote  # here, because hardly a name needs it, and it takes 6 ms
+
     return quote(name, safe="")
 
 
 def _query(parameters: Mapping[str, object]) -> str:
-    given = {name: value for name, value in parameters.items() if value is not None}
-    return f"?{urlencode(given)}" if given else ""
+    given = "&".join(f"{name}={_part(str(value))}" for name, value in parameters.items() if value is not None)
+    return f"?{given}" if given else ""

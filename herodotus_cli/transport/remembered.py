@@ -9,12 +9,14 @@ Invariant: what is remembered saves a question and decides nothing: it may be wr
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Mapping
-from contextlib import suppress
 
 from herodotus_cli import kubeconfig
-from herodotus_cli.connection import Connection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from herodotus_cli.connection import Connection
 
 _MOST = 64  # kubeconfigs; one whose content changes is another one
 
@@ -31,29 +33,34 @@ class Remembered:
     @property
     def api_service(self) -> bool:
         """Whether there was an APIService when it was last looked for."""
-        with suppress(OSError):
-            return bool(self._folder) and os.path.exists(self._file())
-        return False
+        return os.path.isdir(self._folder) and os.path.exists(self._file())
 
     @api_service.setter
     def api_service(self, there: bool) -> None:
         if not self._folder:
             return
-        with suppress(OSError):
-            if not there:
-                os.unlink(self._file())
-                return
-            os.makedirs(self._folder, exist_ok=True, mode=0o750)
-            with open(self._file(), "a"):
-                os.utime(self._file())
-            remembered = sorted(os.scandir(self._folder), key=lambda f: f.stat().st_mtime, reverse=True)
-            for old in remembered[_MOST:]:
-                os.unlink(old)
+        try:
+            self._remember() if there else os.unlink(self._file())
+        except OSError:
+            return
+
+    def _remember(self) -> None:
+        os.makedirs(self._folder, exist_ok=True, mode=0o750)
+        with open(self._file(), "a"):
+            os.utime(self._file())
+        remembered = sorted(os.scandir(self._folder), key=lambda f: f.stat().st_mtime, reverse=True)
+        for old in remembered[_MOST:]:
+            os.unlink(old)
 
     def _file(self) -> str:
         """Named by what the files of the kubeconfig say now, the current context among it, and by the context given."""
+        import zlib  # here, because it is needed only where something is remembered
+
         said = [self._connection.context.encode()]
         for path in kubeconfig.files(self._environ, self._connection.kubeconfig):
-            with suppress(OSError), open(path, "rb") as file:
-                said.append(file.read())
+            try:
+                with open(path, "rb") as file:
+                    said.append(file.read())
+            except OSError:
+                continue
         return os.path.join(self._folder, f"api-service-{zlib.crc32(bytes(1).join(said)):08x}")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli.transport.begun import Begun, end
+from herodotus_cli.transport.begun import Begun, start
+from herodotus_cli.transport.spawned import Spawned
 from tests.cli.scenes import explained, large, placed
 from tests.cli.service import API, Service
 
@@ -29,9 +30,12 @@ BUDGET_S = 1.0  # of processor time; measured 0.15 s on a quiet machine, and a l
 def imported(*arguments: str, environ: Mapping[str, str] = os.environ) -> set[str]:
     """The top-level modules that a run imported."""
     code = (
-        "import sys, json, atexit\n"
+        "import sys, json, os\n"
         "from herodotus_cli.main import main\n"
-        "atexit.register(lambda: print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})), file=sys.stderr))\n"
+        "def end(code):\n"
+        "    print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})), file=sys.stderr)\n"
+        "    sys.exit(code)\n"
+        "os._exit = end\n"
         "main(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", code, *arguments]
@@ -54,6 +58,13 @@ def test_an_answer_through_kubectl_imports_what_it_is_drawn_with(
 ) -> None:
     environ = {**os.environ, "KUBECTL_PATH": str(answering(tmp_path, placed())), "COLUMNS": "80"}
     assert imported("pod", "p", "-n", "shop", *more, environ=environ) & HEAVY == needed
+
+
+def test_kubectl_waits_for_no_import() -> None:
+    """What is loaded before the first question is sent is loaded by Python itself, or ours."""
+    code = "import sys; before = {*sys.modules}; import herodotus_cli.main; print(*{*sys.modules} - before)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name for name in run.stdout.split() if not name.startswith("herodotus_cli")} <= {"__future__", "gc"}
 
 
 def answering(folder: Path, answer: object) -> Path:
@@ -186,5 +197,27 @@ def test_a_question_that_nobody_comes_to_is_ended() -> None:
     begun.begin(["sleep", "61"])
     (left,) = begun._waiting.values()
     begun.close()
-    assert (taken.poll(), left.poll()) == (None, -signal.SIGKILL)
-    end(taken)
+    with pytest.raises(TimeoutError):
+        taken.output(0.01)
+    assert isinstance(left, Spawned)
+    assert left.ended
+    taken.end()
+
+
+@pytest.mark.parametrize("possible", [True, False], ids=["spawned", "by-subprocess"])
+def test_what_a_process_writes_is_read_to_its_end(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a pipe holds on both of its outputs, and how it ended; whichever way it was started."""
+    monkeypatch.setattr("herodotus_cli.transport.begun.POSSIBLE", possible)
+    code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000); sys.exit(3)"
+    process = start([sys.executable, "-c", code], alone=False)
+    assert process.output(60) == (3, b"o" * 200_000, b"e" * 200_000)
+    process.end()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks the kernel, as Linux shows it")
+def test_what_is_spawned_may_die_of_a_pipe() -> None:
+    """Python ignores SIGPIPE; what kubectl starts must not inherit that."""
+    process = start(["grep", "SigIgn", "/proc/self/status"])
+    _, out, _ = process.output(60)
+    assert not int(out.split()[1], 16) & 1 << signal.SIGPIPE - 1
+    process.end()
