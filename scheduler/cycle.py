@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from herodotus_record import reasons
 from herodotus_record.model import Code, Evaluation, Path, Reason
 from scheduler.columns import NodeColumns, Snapshot
+from scheduler.framework.errors import PluginError
 from scheduler.framework.extender import ExtenderError
-from scheduler.framework.runtime import Framework, PluginError, PreFilterOutcome, message_of
+from scheduler.framework.runtime import Framework, PreFilterOutcome, message_of
 from scheduler.framework.sampling import nodes_to_find, visited
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
@@ -83,7 +84,7 @@ def _schedule(
     for run in framework.run_extender_filters(pod, nodes, trace.feasible, trace):
         trace.narrow(run)
     feasible = trace.feasible
-    count = int(feasible.sum())
+    count = np.count_nonzero(feasible)
     if count == 0:
         return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip)
     if count == 1:
@@ -132,9 +133,12 @@ def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], tr
         turned = order  # every node, so the turn does not matter
     else:
         turned = visited(order, start % len(order), trace.codes == 0, enough)
-    trace.evaluation[order] = Evaluation.NOT_SAMPLED
-    trace.evaluation[turned] = Evaluation.EVALUATED
-    return (start + len(turned)) % int(nodes.live.sum())
+    if turned is order:  # nobody else is left to be reached
+        trace.evaluation[trace.evaluation == Evaluation.NOT_REACHED] = Evaluation.EVALUATED
+    else:
+        trace.evaluation[order] = Evaluation.NOT_SAMPLED
+        trace.evaluation[turned] = Evaluation.EVALUATED
+    return (start + len(turned)) % int(np.count_nonzero(nodes.live))
 
 
 def _unplaced(
@@ -147,7 +151,7 @@ def _unplaced(
     skip: Set[str],
     pre_filter_message: str = "",
 ) -> CycleResult:
-    total = int(nodes.live.sum())
+    total = int(np.count_nonzero(nodes.live))
     post_filter_message = framework.run_post_filter(state, pod, nodes, skip, trace)
     message = reasons.fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
     first = np.where(trace.evaluated, trace.first, -1)
@@ -187,4 +191,4 @@ def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> int:
     assert trace.totals is not None
     best = np.where(feasible, trace.totals, np.iinfo(np.int64).min)
     equals = np.flatnonzero(best == best.max())
-    return int(equals[random.Random(seed).randrange(len(equals))])
+    return int(equals[random.Random(seed).randrange(len(equals)) if len(equals) > 1 else 0])

@@ -11,9 +11,11 @@ A slot without a node (`live` False) holds zeros; pods may sit in it before thei
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from scheduler.columns.order import VisitOrder
 from scheduler.columns.pods import PodRows
 from scheduler.columns.volumes import Volumes
 from scheduler.objects import requests
+from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import HostPort, PodInfo
 from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
 from scheduler.objects.types import Node, Taint
@@ -31,7 +34,11 @@ from scheduler.objects.types import Node, Taint
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+T = TypeVar("T")
+
 _FIRST_CAPACITY: Final = 64  # slots; doubles when full
+_LATEST: Final = 1024  # changes of rows that are told one by one; whoever is further behind compares generations
+_KEPT: Final = 512  # values that follow from the Node objects, a few bytes a slot each: some megabytes at 5,000 nodes
 
 
 class StaleSnapshotError(RuntimeError):
@@ -70,6 +77,9 @@ class NodeColumns:
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._pod_rows: PodRows | None = None
         self._touched: set[int] = set()
+        self._latest: deque[int] = deque(maxlen=_LATEST)  # slots that changed, one for each generation
+        self._kept: dict[Hashable, Any] = {}
+        self._kept_of = (0, 0)  # the node generation and the number of slots of these
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -148,6 +158,24 @@ class NodeColumns:
     def since(self) -> Amounts:
         """The generation at which each slot last changed."""
         return self._since[: self.slots]
+
+    def changed_since(self, generation: int) -> NDArray[np.intp]:
+        """The slots that changed after a generation, ascending."""
+        behind = self.generation - generation
+        if behind > len(self._latest):
+            return np.flatnonzero(self.since > generation)
+        latest = islice(self._latest, len(self._latest) - behind, None)
+        return np.array(sorted(set(latest)), np.intp)
+
+    def kept(self, what: Hashable, compute: Callable[[], T]) -> T:
+        """What follows from the Node objects alone: computed when first asked for, kept until one of them changes."""
+        of = (self.node_generation, self.slots)
+        if self._kept_of != of or len(self._kept) > _KEPT:
+            self._kept, self._kept_of = {}, of
+        if what not in self._kept:
+            self._kept[what] = compute()
+        value: T = self._kept[what]
+        return value
 
     def copy_of(self, *slots: int) -> NodeColumns:
         """These nodes and their pods on their own, to try something on."""
@@ -343,29 +371,70 @@ class NodeColumns:
         self.revision += 1
         self._since[slot] = self.generation
         self._touched.add(slot)
+        self._latest.append(slot)
 
 
 class _Rows(NodeColumns):
     """See `NodeColumns.rows`. What is known of the cluster as a whole is not here."""
 
     def __init__(self, whole: NodeColumns, chosen: NDArray[np.intp]) -> None:
-        slots = chosen.tolist()
-        self.generation, self.revision = whole.generation, whole.revision
-        self.slots = len(slots)
-        self.names = [whole.names[slot] for slot in slots]
-        self.uids = [whole.uids[slot] for slot in slots]
-        self.nodes = [whole.nodes[slot] for slot in slots]
-        self.pods = [whole.pods[slot] for slot in slots]
-        self.index = {name: i for i, name in enumerate(self.names)}
-        self._resource_rows = whole._resource_rows
-        self._allocatable = whole._allocatable[:, chosen]
-        self._requested = whole._requested[:, chosen]
-        self._scoring = whole._scoring[:, chosen]
-        self._since = whole._since[chosen]
-        self._live = whole._live[chosen]
-        self._unschedulable = whole._unschedulable[chosen]
+        self.generation, self.revision, self.node_generation = whole.generation, whole.revision, whole.node_generation
+        self.slots = len(chosen)
         self._whole = whole
         self._chosen = chosen
+        self._kept, self._kept_of = {}, (self.node_generation, self.slots)
+
+    # worked out when they are asked for: a plugin reads a few of them, of a few rows
+
+    @lazy
+    def names(self) -> list[str]:
+        """As of the whole."""
+        return [self._whole.names[slot] for slot in self._chosen.tolist()]
+
+    @lazy
+    def uids(self) -> list[str]:
+        """As of the whole."""
+        return [self._whole.uids[slot] for slot in self._chosen.tolist()]
+
+    @lazy
+    def nodes(self) -> list[Node | None]:
+        """As of the whole."""
+        return [self._whole.nodes[slot] for slot in self._chosen.tolist()]
+
+    @lazy
+    def pods(self) -> list[dict[str, PodInfo]]:
+        """As of the whole."""
+        return [self._whole.pods[slot] for slot in self._chosen.tolist()]
+
+    @lazy
+    def index(self) -> dict[str, int]:
+        """Of the names that are here."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @property
+    def live(self) -> Mask:
+        return self._whole._live[self._chosen]
+
+    @property
+    def unschedulable(self) -> Mask:
+        return self._whole._unschedulable[self._chosen]
+
+    @property
+    def since(self) -> Amounts:
+        return self._whole._since[self._chosen]
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return self._whole.resources
+
+    def allocatable(self, resource: str) -> Amounts:
+        return self._whole.allocatable(resource)[self._chosen]
+
+    def requested(self, resource: str) -> Amounts:
+        return self._whole.requested(resource)[self._chosen]
+
+    def scoring_requested(self, resource: str) -> Amounts:
+        return self._whole.scoring_requested(resource)[self._chosen]
 
     @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:

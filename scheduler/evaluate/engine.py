@@ -21,7 +21,8 @@ from scheduler.config import Configuration, Registry, build_profile
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate.cluster import Cluster
 from scheduler.evaluate.outcome import outcome_of
-from scheduler.framework.runtime import Framework, PluginError
+from scheduler.framework.errors import PluginError
+from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting import WaitingPods
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo

@@ -48,8 +48,8 @@ def broken_linear(shape: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
 def weighted_mean(scores: Amounts, counts: NDArray[np.bool_], weights: Sequence[int]) -> Amounts:
     """Integer mean over the resources that count on a slot; 0 where none does."""
     w = np.asarray(weights, np.int64)[:, None] * counts
-    total = w.sum(axis=0)
-    return np.where(total > 0, (scores * w).sum(axis=0) // np.maximum(total, 1), 0)
+    mean: Amounts = (scores * w).sum(axis=0) // np.maximum(w.sum(axis=0), 1)
+    return mean
 
 
 def rounded_mean_of_positive(scores: Amounts, counts: NDArray[np.bool_], weights: Sequence[int]) -> Amounts:
@@ -66,29 +66,25 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
     Resources that a node does not have are left out there. Two resources: half their distance, as upstream computes it.
     """
     has = allocatable > 0
-    share = np.minimum(np.where(has, requested, 0) / np.where(has, allocatable, 1), 1.0)
-    deviation = np.zeros(allocatable.shape[1])
-    # slots that have the same resources are computed together: nearly always all of them
-    pattern_of = np.left_shift(1, np.arange(len(has)))[:, None] * has
-    numbers = pattern_of.sum(axis=0)
-    # counting is the faster way, but takes room for every pattern that there could be
-    for number in np.flatnonzero(np.bincount(numbers)) if len(has) <= 16 else np.unique(numbers):
-        slots = numbers == number
-        resources = [i for i in range(len(has)) if number >> i & 1]
-        deviation[slots] = _deviation(share[resources][:, slots])
+    if has.all():
+        deviation = _deviation(np.minimum(requested / allocatable, 1.0))
+    else:
+        deviation = _deviation_of_some(
+            has, np.minimum(np.where(has, requested, 0) / np.where(has, allocatable, 1), 1.0)
+        )
     return ((1 - deviation) * 100.0).astype(np.int64)
 
 
 def balance_gain(allocatable: Amounts, before: Amounts, after: Amounts) -> Amounts:
     """NodeResourcesBalancedAllocation since v1.36: 50 plus half of what the pod adds to the balance."""
     slots = allocatable.shape[1]
-    both = balance(np.hstack([allocatable, allocatable]), np.hstack([before, after]))
+    both = balance(np.concatenate([allocatable, allocatable], axis=1), np.concatenate([before, after], axis=1))
     return 50 + truncated_division(50 + both[slots:] - both[:slots], 2)
 
 
 def truncated_division(a: Amounts, b: int) -> Amounts:
     """Go's integer division by a positive constant: towards zero."""
-    quotient: Amounts = np.where(a >= 0, a // b, -(-a // b))
+    quotient: Amounts = (a + (a < 0) * (b - 1)) // b
     return quotient
 
 
@@ -104,6 +100,18 @@ def default_normalize(raw: Amounts, feasible: NDArray[np.bool_], *, reverse: boo
 def _share(part: Amounts, whole: Amounts, where: NDArray[np.bool_] | np.bool_) -> Amounts:
     counts = where & (whole > 0)
     return np.where(counts, part * MAX_SCORE // np.maximum(whole, 1), 0)
+
+
+def _deviation_of_some(has: NDArray[np.bool_], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The deviation over the resources that each slot has; slots that have the same ones are computed together."""
+    deviation = np.zeros(shares.shape[1])
+    numbers = (np.left_shift(1, np.arange(len(has)))[:, None] * has).sum(axis=0)
+    # counting is the faster way, but takes room for every pattern that there could be
+    for number in np.flatnonzero(np.bincount(numbers)) if len(has) <= 16 else np.unique(numbers):
+        slots = numbers == number
+        resources = [i for i in range(len(has)) if number >> i & 1]
+        deviation[slots] = _deviation(shares[resources][:, slots])
+    return deviation
 
 
 def _deviation(shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -32,6 +32,8 @@ def tellers(profile: Profile) -> tuple[TellsInputs, ...]:
 
 def gather(plugins: Sequence[TellsInputs], state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
     """What those of the plugins went by that were asked in this cycle. One that fails costs its own inputs alone."""
+    if not plugins:
+        return
     asked = {run.plugin for run in trace.filters if not run.skipped}
     asked |= {run.plugin for run in trace.scores if run.raw is not None}
     for plugin in plugins:

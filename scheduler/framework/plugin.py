@@ -11,7 +11,10 @@ from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from scheduler.columns import NodeColumns
 from scheduler.framework.waiting import WaitingPods
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -76,16 +79,26 @@ class Handle(Protocol):
         """Have a volume made for a claim so that this node reaches it; the claim's new version."""
 
 
+class Note(Protocol):
+    """What a plugin noted in PreFilter for Filter, or in PreScore for Score, where its columns follow from it."""
+
+    def differs(self, before: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
+        """The slots of which it says something else than a note of an earlier pod, of the same spec but perhaps with
+        other labels or in another namespace; None where these may be any. Changes of the slots' own rows need not be
+        among them. A note that is to be compared later holds nothing that changes meanwhile.
+        """
+
+
 class Follows(Enum):
     """What, beside the pod's spec, decides what a plugin's Filter and Score say of a node.
 
     A plugin that follows less than ANYTHING is asked only about rows that changed, when a pod of the same spec comes:
-    it must not look at `feasible`, and keep no notes but those that follow from the spec.
+    it must not look at `feasible`, and at no other notes than those that it names.
     """
 
     ANYTHING = "anything"
     NODES = "nodes"  # the Node objects
-    ROW = "row"  # that node's row: the object, and what its pods add up to
+    ROW = "row"  # that node's row: the object, and what its pods add up to; and what `filter_note`, `score_note` say
 
 
 class BasePlugin:
@@ -94,6 +107,8 @@ class BasePlugin:
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
     follows: ClassVar[Follows] = Follows.ANYTHING
+    filter_note: ClassVar[type[Note] | None] = None
+    score_note: ClassVar[type[Note] | None] = None
     # points that kube-scheduler's plugin of this name extends and ours needs not: a file may name it there
     idle_at: ClassVar[frozenset[str]] = frozenset()
 

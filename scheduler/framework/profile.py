@@ -6,10 +6,10 @@ Invariant: plugins are constructed once a profile; one that extends several poin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from scheduler.framework import interface
 from scheduler.framework.hints import QueueingHints
+from scheduler.objects.lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Profile:
     bind: tuple[interface.Bind, ...] = ()
     post_bind: tuple[interface.PostBind, ...] = ()
 
-    @cached_property
+    @lazy
     def annotations(self) -> frozenset[str]:
         """Keys of the node annotations that some plugin reads."""
         points = (self.pre_filter, self.filter, self.pre_score, self.score)
         return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
 
-    @cached_property
+    @lazy
     def hints(self) -> QueueingHints:
         """What may change the minds of the plugins that can reject a pod."""
         rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)

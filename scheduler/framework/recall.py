@@ -1,137 +1,171 @@
-"""What plugins said of a pod's spec before, brought up to date row by row instead of asked for anew.
+"""What was worked out of a pod's spec before, brought up to date row by row instead of worked out anew.
 
-Pods come in herds: the next one mostly has the spec of the last, and between two cycles one node changed. A plugin that
-says what its columns follow from (`plugin.Follows`) is asked about that node alone.
+Pods come in herds: the next one mostly has the spec of the last, and between two cycles one node changed. Each column
+of a cycle (a filter's verdicts, a plugin's points, what they are normalised to, totals) has a `Place`, which knows what
+the column followed from, and in which rows it differs from what it was before. So whatever follows from a column can
+ask which rows to work out again. A plugin takes part by saying what its columns follow from (`plugin.Follows`, and
+notes that can tell how they differ); what others say is compared with what they said before.
 
-Owns: columns kept from cycle to cycle, and which of their rows are asked for again. Does not own: what a column follows
-from, order and meaning of the phases (`runtime`).
+Owns: columns kept from cycle to cycle, and which of their rows are worked out again. Does not own: what a column
+follows from, order and meaning of the phases (`runtime`, `scoring`).
 
-Invariant: a recalled column equals what the plugin would say now. Columns are never changed in place, and one in which
-nothing changed is the same object as before, so that what was computed from it may be kept too (`Kept.of`).
+Invariant: a recalled column equals what would be worked out now. Columns are never changed in place, and one in which
+nothing changed is the same object as before: whoever holds one may keep what it made of it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.columns import NodeColumns
-from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Follows
+from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts
 from scheduler.objects.pod import PodInfo
 
-KEPT_SLOTS: Final = 400_000  # of all specs together: 80 of them at 5,000 nodes; some 100 bytes a slot, so 40 MB
-MOST_CHANGED: Final = 1 / 8  # share of the rows beyond which a whole column is the faster way
+KEPT_SLOTS: Final = 400_000  # of all specs together: 80 of them at 5,000 nodes; some 200 bytes a slot, so 80 MB
+MOST_CHANGED: Final = 8  # a whole column is the faster way where more than one row in so many changed
 MOST_VERDICTS: Final = 64  # in a patched column's table, before it is asked for anew without those that nobody has
 
 Slots = NDArray[np.intp]
-Column = TypeVar("Column", Verdicts, Scores)
-T = TypeVar("T")
+Column = TypeVar("Column")
+P = TypeVar("P")
+
+NO_ROWS: Final[Slots] = np.zeros(0, np.intp)
 
 
-class Kept(Generic[T]):
-    """One value and the objects it was computed from."""
+class Place(Generic[Column]):
+    """One column, and in which rows it differs from the one before. Version 0: there is none yet."""
+
+    __slots__ = ("_rows", "column", "follows", "version")
 
     def __init__(self) -> None:
-        self._sources: tuple[object, ...] | None = None
-        self._value: T | None = None
+        self.version = 0  # goes up when the column changes
+        self.follows: Any = None  # of a plugin's column: the state of what it was asked about
+        self.column: Column = None  # type: ignore[assignment]
+        self._rows: Slots | None = None
 
-    def of(self, sources: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """What was computed from these very objects, or is now."""
-        known = self._sources
-        if known is None or len(known) != len(sources) or any(a is not b for a, b in zip(known, sources, strict=True)):
-            self._value, self._sources = compute(), sources
-        return self._value  # type: ignore[return-value]
+    def since(self, version: int) -> Slots | None:
+        """The rows that changed after a version; None where that is too long ago to say."""
+        if version == self.version:
+            return NO_ROWS
+        return self._rows if version == self.version - 1 else None
+
+    def settle(self, column: Column) -> None:
+        """The column was worked out as a whole."""
+        if self.version == 0:
+            self._become(column, None)
+        elif column is not self.column:
+            rows = _differing(self.column, column)
+            if rows is None or len(rows):
+                self._become(column, rows)
+
+    def patch(self, rows: Slots, part: Column, slots: int) -> None:
+        """Only these rows, of so many, were worked out again."""
+        column = _patched(self.column, rows, part, slots)
+        if column is not self.column:
+            self._become(column, rows)
+
+    def _become(self, column: Column, rows: Slots | None) -> None:
+        self.column, self._rows = column, rows
+        self.version += 1
 
 
-class _Seen:
-    """A column, and the state of the cluster that it is of."""
+@dataclass(frozen=True)
+class Asked:
+    """A plugin at Filter or Score, and what its column follows from. `note`: of which type, beside the row."""
 
-    def __init__(self, column: Any, nodes: NodeColumns) -> None:
-        self.column = column
-        self.generation, self.node_generation = nodes.generation, nodes.node_generation
+    plugin: Any
+    name: str
+    follows: Follows
+    note: type[Any] | None
+
+    @property
+    def recalls(self) -> bool:
+        """Whether what it said before may count."""
+        return self.follows is not Follows.ANYTHING
+
+    @classmethod
+    def at(cls, point: str, plugin: Any) -> Asked:
+        """`point`: filter or score."""
+        note = getattr(plugin, f"{point}_note", None)
+        return cls(plugin, plugin.name, getattr(plugin, "follows", Follows.ANYTHING), note)
 
 
 class Recall:
-    """What was said of one spec."""
+    """What was worked out of one spec."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self._feasible: Mask | None = None
-        self._seen: dict[tuple[str, str], _Seen] = {}
-        self._kept: dict[str, Kept[Any]] = {}
-        self._changed: tuple[int, int, Slots, NodeColumns | None] | None = None  # since, as of, rows, and as columns
+        self._places: dict[Hashable, Any] = {}
+        self._since: tuple[int, int, Slots] | None = None  # rows that changed since a generation, as of another
+        self._part: tuple[Slots, int, NodeColumns] | None = None  # rows, as of a generation, as columns
 
-    def verdicts(self, plugin: Any, nodes: NodeColumns, ask: Callable[[NodeColumns], Verdicts]) -> Verdicts:
-        """The plugin's filter column. `ask`: asks it about these nodes."""
-        return self._column("filter", plugin, nodes, ask, _patched_verdicts)
+    def place(self, what: Hashable, new: Callable[[], P]) -> P:
+        """The place of something, or of several things together."""
+        found: P | None = self._places.get(what)
+        if found is None:
+            found = self._places[what] = new()
+        return found
 
-    def points(self, plugin: Any, nodes: NodeColumns, ask: Callable[[NodeColumns], Scores]) -> Scores:
-        """The plugin's raw points, of nodes that are not feasible too."""
-        return self._column("score", plugin, nodes, ask, _patched_points)
+    def bring(
+        self, place: Place[Column], asked: Asked, state: CycleState, nodes: NodeColumns, ask: Callable[[Any], Column]
+    ) -> None:
+        """Bring a plugin's column up to date. `ask`: asks it about these nodes."""
+        if asked.follows is Follows.NODES:
+            if place.follows != nodes.node_generation:
+                place.settle(ask(nodes))
+                place.follows = nodes.node_generation
+        elif asked.follows is Follows.ANYTHING:
+            place.settle(ask(nodes))
+        else:
+            note = None if asked.note is None else state.find(asked.note)
+            rows = self._changed(place, note, nodes)
+            if rows is None:
+                place.settle(ask(nodes))
+            elif len(rows):
+                place.patch(rows, ask(self._part_of(nodes, rows)), self.slots)
+            place.follows = (nodes.generation, note)
 
-    def same(self, feasible: Mask) -> Mask:
-        """The mask of last time where it is equal, so that what follows from it may be kept."""
-        if self._feasible is None or not np.array_equal(self._feasible, feasible):
-            self._feasible = feasible
-        return self._feasible
+    def few(self, *changed: Slots | None) -> Slots | None:
+        """All these rows, where they are known and not too many."""
+        rows: Slots = NO_ROWS
+        for more in changed:
+            if more is None:
+                return None
+            if more is not rows and len(more):
+                rows = np.union1d(rows, more) if len(rows) else more
+        return rows if len(rows) * MOST_CHANGED <= self.slots else None
 
-    def kept(self, what: str) -> Kept[Any]:
-        """A place for what is computed from columns."""
-        return self._kept.setdefault(what, Kept())
-
-    def _column(
-        self,
-        point: str,
-        plugin: Any,
-        nodes: NodeColumns,
-        ask: Callable[[NodeColumns], Column],
-        patched: Callable[[Column, Slots, Column, int], Column | None],
-    ) -> Column:
-        follows = getattr(plugin, "follows", Follows.ANYTHING)
-        if follows is Follows.ANYTHING:
-            return ask(nodes)
-        seen = self._seen.get((point, plugin.name))
-        if seen is not None and follows is Follows.NODES and seen.node_generation == nodes.node_generation:
-            kept: Column = seen.column
-            return kept
-        if seen is not None and follows is Follows.ROW:
-            column = self._updated(seen, nodes, ask, patched)
-            if column is not None:
-                self._seen[point, plugin.name] = _Seen(column, nodes)
-                return column
-        column = ask(nodes)
-        self._seen[point, plugin.name] = _Seen(column, nodes)
-        return column
-
-    def _updated(
-        self,
-        seen: _Seen,
-        nodes: NodeColumns,
-        ask: Callable[[NodeColumns], Column],
-        patched: Callable[[Column, Slots, Column, int], Column | None],
-    ) -> Column | None:
-        """The column with the rows that changed since; None where a whole one is the better way."""
-        rows = self._rows_since(seen.generation, nodes)
-        if rows is None:
+    def _changed(self, place: Place[Any], note: Any, nodes: NodeColumns) -> Slots | None:
+        """The rows that changed since the place was brought up to date, and those of which a note says otherwise."""
+        if place.follows is None or _motley(place.column):
             return None
-        column: Column = seen.column
-        chosen, part = rows
-        return patched(column, chosen, ask(part), nodes.slots) if len(chosen) else column
+        generation, before = place.follows
+        if (before is None) != (note is None):
+            return None
+        rows = self._rows_since(generation, nodes)
+        return self.few(rows) if note is before else self.few(rows, note.differs(before, nodes))
 
-    def _rows_since(self, generation: int, nodes: NodeColumns) -> tuple[Slots, NodeColumns] | None:
-        """The rows that changed since; None where they are too many."""
-        if self._changed is None or self._changed[:2] != (generation, nodes.generation):
-            slots = np.flatnonzero(nodes.since > generation)
-            few = len(slots) <= nodes.slots * MOST_CHANGED
-            self._changed = (generation, nodes.generation, slots, nodes.rows(slots) if few else None)
-        _, _, slots, part = self._changed
-        return None if part is None else (slots, part)
+    def _rows_since(self, generation: int, nodes: NodeColumns) -> Slots:
+        """The same array for all plugins that ask alike."""
+        known = self._since
+        if known is None or known[:2] != (generation, nodes.generation):
+            known = self._since = (generation, nodes.generation, nodes.changed_since(generation))
+        return known[2]
+
+    def _part_of(self, nodes: NodeColumns, rows: Slots) -> NodeColumns:
+        """These rows as columns, the same for all plugins that ask alike."""
+        known = self._part
+        if known is None or known[0] is not rows or known[1] != nodes.generation:
+            known = self._part = (rows, nodes.generation, nodes.rows(rows))
+        return known[2]
 
 
 class Recollection:
@@ -149,18 +183,30 @@ class Recollection:
             found = self._specs[key] = Recall(nodes.slots)
             while len(self._specs) > 1 and len(self._specs) * nodes.slots > self._kept_slots:
                 self._specs.popitem(last=False)
-        else:
-            self._specs.move_to_end(key)
+        self._specs.move_to_end(key)
         return found
 
 
-def _patched_verdicts(column: Verdicts, chosen: Slots, part: Verdicts, slots: int) -> Verdicts | None:
-    return column.patched(chosen, part, slots) if len(column.table) <= MOST_VERDICTS else None
+def _motley(column: Any) -> bool:
+    """Whether a table of verdicts has grown with every patch."""
+    return isinstance(column, Verdicts) and len(column.table) > MOST_VERDICTS
 
 
-def _patched_points(column: Scores, chosen: Slots, part: Scores, slots: int) -> Scores:
-    if np.array_equal(column[chosen], part):
-        return column
-    points = column.copy()
-    points[chosen] = part
-    return points
+def _patched(before: Any, rows: Slots, part: Any, slots: int) -> Any:
+    """A column with other rows; itself where they are no other."""
+    if isinstance(before, Verdicts):
+        return before.patched(rows, part, slots)
+    if (before[rows] == part).all():
+        return before
+    column = before.copy()
+    column[rows] = part
+    return column
+
+
+def _differing(before: Any, now: Any) -> Slots | None:
+    """The rows in which two columns differ; None where that cannot be said."""
+    if isinstance(now, Verdicts):
+        return now.differing(before)
+    if len(before) != len(now):
+        return None
+    return np.flatnonzero(before != now)

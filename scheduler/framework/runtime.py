@@ -1,62 +1,49 @@
 """Runs a profile's plugins at each extension point and writes what they said into the trace.
 
-Owns: order, Skip, normalising and weighing, the rules of which verdict ends a phase. Does not own: sampling, choosing,
-assuming (`cycle`, `loop`). Source: pkg/scheduler/framework/runtime/framework.go v1.36.
+Owns: order, Skip, the rules of which verdict ends a phase. Does not own: columns and what follows from them
+(`filtering`, `scoring`), sampling, choosing, assuming (`cycle`, `loop`).
+Source: pkg/scheduler/framework/runtime/framework.go v1.36.
 
-Invariant: every filter is run on every node (the trace holds all verdicts), yet the outcome is that of stopping at each
-node's first failure: a later filter's Error on a node that an earlier one rejected has no effect.
+Invariant: a phase that a plugin ends leaves nothing of the phases after it in the trace.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, Evaluation, PluginVerdict, Reason, Verdict
+from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.columns import NodeColumns
 from scheduler.framework.dry_run import FilterDryRun
+from scheduler.framework.errors import PluginError
 from scheduler.framework.extender import Extender
 from scheduler.framework.extenders import Extenders
+from scheduler.framework.filtering import ERRORS, Filtered, Filterer, failures_of, first_failures
 from scheduler.framework.inputs import gather, tellers
 from scheduler.framework.interface import (
-    MAX_NODE_SCORE,
     BindAtOnce,
-    Filter,
     Mask,
-    NormalizeScore,
     PreBindPreFlight,
     Prepare,
-    Score,
-    Scores,
 )
 from scheduler.framework.nominated import NOBODY, Nominator
 from scheduler.framework.not_built import not_built
-from scheduler.framework.per_node import PartialFilter
 from scheduler.framework.profile import Profile
-from scheduler.framework.recall import Recollection
+from scheduler.framework.recall import Place, Recollection
+from scheduler.framework.scoring import Scorer, Weighed, totals
 from scheduler.framework.state import CycleState
-from scheduler.framework.trace import ABSENT_CODE, FilterRun, ScoreRun, Trace
-from scheduler.framework.verdicts import PASS, Deferred, Pending, Verdicts, Wait, error
+from scheduler.framework.trace import ABSENT_CODE, FilterRun, Trace
+from scheduler.framework.verdicts import Deferred, Pending, Wait, error
 from scheduler.objects.pod import PodInfo
 
 Said = TypeVar("Said")
 
 MARKED: Final = 10  # nodes that a mark names, so that it stays readable
-
-_FILTER_ERRORS = np.zeros(256, np.bool_)  # by code
-_FILTER_ERRORS[[Code.ERROR, Code.WAIT, Code.SKIP]] = True
-
-
-class PluginError(Exception):
-    """A plugin raised, or answered what its extension point does not allow: the attempt fails, the process goes on."""
 
 
 class Framework:
@@ -75,10 +62,10 @@ class Framework:
         self._nominator = nominator
         self._clock = clock
         # asked once: the check of a protocol costs as much as a small plugin
-        self._normalizers = {s.name: s for s in profile.score if isinstance(s, NormalizeScore)}
+        self._filterers = [Filterer(plugin) for plugin in profile.filter]
+        self._scorers = [Scorer(plugin, profile.weights[plugin.name]) for plugin in profile.score]
         self._recollection = Recollection()
         self._binds_at_once = all(isinstance(b, BindAtOnce) and b.binds_at_once for b in profile.bind)
-        self._partial = {f.name: f for f in profile.filter if isinstance(f, PartialFilter)}
         self._tellers = tellers(profile)
 
     def prepare(self, nodes: NodeColumns) -> None:
@@ -148,23 +135,24 @@ class Framework:
         recall = self._recollection.of(pod, nodes)
         with self._timed(trace, "Filter"):
             reserved = self._reserved(state, pod, nodes, skip, trace) if self._nominator.nodes() else {}
-            for plugin in self.profile.filter:
-                if plugin.name in skip:
-                    trace.filters.append(FilterRun(plugin.name, True, PASS))
+            filtered: list[Filtered | None] = []
+            for filterer in self._filterers:
+                if filterer.name in skip:
+                    trace.filters.append(filterer.skipped)
+                    filtered.append(None)
                     continue
-                with _Blaming(f'running "{plugin.name}" filter plugin'):
-                    partial = self._partial.get(plugin.name)
-                    if partial is None:
-                        verdicts = recall.verdicts(plugin, nodes, functools.partial(_filtered, plugin, state, pod))
-                    else:
-                        codes, _ = _first_failures(trace.filters, trace.slots)
-                        left = (codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
-                        verdicts = _checked(partial.filter_left(state, pod, nodes, left), trace.slots)
-                verdicts = verdicts.replaced({s: by[plugin.name] for s, by in reserved.items()}, trace.slots)
-                trace.filters.append(FilterRun(plugin.name, False, verdicts))
-            said = tuple(run.verdicts for run in trace.filters)
-            codes, first = recall.kept("first failures").of(said, lambda: _first_failures(trace.filters, trace.slots))
-        trace.codes, trace.first = codes.copy(), first.copy()  # extenders and the search write into them
+                try:
+                    kept = filterer.run(recall, state, pod, nodes, trace)
+                except (Exception, SystemExit) as e:
+                    raise PluginError(f'running "{filterer.name}" filter plugin: {e}') from e
+                run = kept.column
+                if reserved:
+                    told = {slot: by[filterer.name] for slot, by in reserved.items()}
+                    run = FilterRun(filterer.name, False, run.verdicts.replaced(told, trace.slots))
+                trace.filters.append(run)
+                filtered.append(kept)
+            failures = first_failures(trace.filters, trace.slots) if reserved else failures_of(recall, filtered, trace)
+        trace.codes, trace.first, trace.erroneous = failures.codes, failures.first, failures.erroneous
 
     def _reserved(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
@@ -184,7 +172,9 @@ class Framework:
 
         Wait and Skip mean nothing at Filter: they are errors too.
         """
-        failed = np.flatnonzero(trace.evaluated & _FILTER_ERRORS.take(trace.codes))
+        if not trace.erroneous:
+            return None
+        failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, ERRORS))
         if not len(failed):
             return None
         run = trace.filters[int(trace.first[failed[0]])]
@@ -201,62 +191,41 @@ class Framework:
 
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> None:
         """PreScore, Score, NormalizeScore, weights and extenders' points: fills `scores` and `totals`."""
+        skip = self._run_pre_score(state, pod, nodes, feasible, trace)
+        recall = self._recollection.of(pod, nodes)
+        mask = recall.place("feasible", Place[Mask])
+        mask.settle(feasible)
+        with self._timed(trace, "Score"):
+            weighed: list[Weighed] = []
+            for scorer in self._scorers:
+                if scorer.name in skip:
+                    trace.scores.append(scorer.skipped)
+                else:
+                    weighed.append(scorer.run(recall, state, pod, nodes, mask))
+                    trace.scores.append(weighed[-1].run)
+            trace.totals = totals(recall, weighed)
+        if self.extenders.prioritize:
+            with self._timed(trace, "ExtenderPrioritize"):
+                self.extenders.run_scores(pod, nodes, feasible, trace)
+
+    def _run_pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace
+    ) -> set[str]:
+        """The plugins that give no points."""
         skip = set()
         with self._timed(trace, "PreScore"):
             for plugin in self.profile.pre_score:
-                with _Blaming(f'running PreScore plugin "{plugin.name}"'):
+                try:
                     verdict = _answer(plugin.pre_score(state, pod, nodes, feasible))
+                except (Exception, SystemExit) as e:
+                    raise PluginError(f'running PreScore plugin "{plugin.name}": {e}') from e
                 if verdict.code is Code.SKIP:
                     skip.add(plugin.name)
                 elif verdict.code is not Code.SUCCESS:
                     raise PluginError(f'running PreScore plugin "{plugin.name}": {message_of(verdict)}')
                 if verdict.reasons:
                     trace.marks.append(f"{plugin.name}: {message_of(verdict)}")
-        recall = self._recollection.of(pod, nodes)
-        feasible = recall.same(feasible)
-        totals = np.zeros(trace.slots, np.int64)
-        with self._timed(trace, "Score"):
-            for scorer in self.profile.score:
-                weight = self.profile.weights[scorer.name]
-                if scorer.name in skip:
-                    trace.scores.append(ScoreRun(scorer.name, weight))
-                    continue
-                with _Blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
-                    given = recall.points(
-                        scorer, nodes, functools.partial(_scored, scorer, state, pod, nodes, feasible)
-                    )
-                compute = functools.partial(self._weighed, scorer, state, pod, given, feasible)
-                run, weighted = recall.kept(scorer.name).of((given, feasible), compute)
-                totals += weighted
-                trace.scores.append(run)
-        trace.totals = totals
-        if self.extenders.prioritize:
-            with self._timed(trace, "ExtenderPrioritize"):
-                self.extenders.run_scores(pod, nodes, feasible, trace)
-
-    def _weighed(
-        self, scorer: Score, state: CycleState, pod: PodInfo, given: Scores, feasible: Mask
-    ) -> tuple[ScoreRun, Scores]:
-        """A score plugin's columns, and what it adds to the totals."""
-        with _Blaming(f'running Score plugins: plugin "{scorer.name}" failed with'):
-            raw = _points(given, feasible)
-        with _Blaming("running Normalize on Score plugins"):
-            normalized = self._normalized(scorer.name, state, pod, raw, feasible)
-        weight = self.profile.weights[scorer.name]
-        return ScoreRun(scorer.name, weight, raw, normalized), normalized * weight if weight != 1 else normalized
-
-    def _normalized(self, name: str, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        normalizer, points = self._normalizers.get(name), raw
-        if normalizer is not None:
-            points = _points(normalizer.normalize(state, pod, raw, feasible), feasible)
-        if (points.view(np.uint64) > MAX_NODE_SCORE).any():  # seen as unsigned, what is negative is large
-            low, high = int(points.min()), int(points.max())
-            wrong = low if low < 0 else high
-            raise PluginError(
-                f'plugin "{name}" returns an invalid score {wrong},'
-                f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-            )
-        return points
+        return skip
 
     def gather_inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
         """By which numbers the plugins that were asked decided: fills `inputs`."""
@@ -366,13 +335,24 @@ class Framework:
                 return PluginVerdict(plugin.name, verdict)
         return None
 
-    @contextmanager
-    def _timed(self, trace: Trace, phase: str) -> Iterator[None]:
-        start = self._clock()
-        try:
-            yield
-        finally:
-            trace.phases_s[phase] = trace.phases_s.get(phase, 0.0) + self._clock() - start
+    def _timed(self, trace: Trace, phase: str) -> _Timed:
+        return _Timed(self._clock, trace.phases_s, phase)
+
+
+class _Timed:
+    """Adds to the duration of a phase."""
+
+    __slots__ = ("_clock", "_phase", "_phases_s", "_start")
+
+    def __init__(self, clock: Callable[[], float], phases_s: dict[str, float], phase: str) -> None:
+        self._clock, self._phases_s, self._phase = clock, phases_s, phase
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *raised: object) -> None:
+        phases_s = self._phases_s
+        phases_s[self._phase] = phases_s.get(self._phase, 0.0) + self._clock() - self._start
 
 
 @dataclass(frozen=True)
@@ -417,22 +397,6 @@ def message_of(verdict: Verdict) -> str:
     return ", ".join(reasons.sentence(reason) for reason in verdict.reasons)
 
 
-class _Blaming:
-    """Turns whatever a plugin raises into a PluginError that names it."""
-
-    __slots__ = ("_what",)
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, PluginError):
-            raise PluginError(f"{self._what}: {error}") from error
-
-
 def _safely(call: Callable[[], Said]) -> Said | Verdict:
     """What the plugin says, or the error that it raises."""
     try:
@@ -446,39 +410,3 @@ def _answer(said: Said) -> Said:
     if not isinstance(said, Verdict | Wait | Pending | Deferred):
         raise TypeError(f"answered {said!r}, which is no Verdict")
     return said
-
-
-def _filtered(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-    return _checked(plugin.filter(state, pod, nodes), nodes.slots)
-
-
-def _scored(
-    plugin: Score, state: CycleState, pod: PodInfo, all_nodes: NodeColumns, feasible: Mask, nodes: NodeColumns
-) -> Scores:
-    """`nodes`: all of them, or some rows, whose plugin does not look at `feasible`."""
-    return plugin.score(state, pod, nodes, feasible if nodes is all_nodes else nodes.live)
-
-
-def _first_failures(filters: Sequence[FilterRun], slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
-    """Of every slot, the first code that is not Success, and which filter gave it; 0 and -1 where none did."""
-    codes, first = np.zeros(slots, np.uint8), np.full(slots, -1, np.int16)
-    for i, run in enumerate(filters):
-        if run.verdicts.ids is not None:
-            said = run.verdicts.codes(slots)
-            newly = (codes == 0) & (said != 0)
-            codes[newly] = said[newly]
-            first[newly] = i
-    return codes, first
-
-
-def _checked(verdicts: Verdicts, slots: int) -> Verdicts:
-    """The column itself; raises where it is too short, or names a verdict that is not there."""
-    if verdicts.ids is not None and len(verdicts.ids) != slots:
-        raise ValueError(f"returned {len(verdicts.ids)} verdicts for {slots} slots")
-    verdicts.codes(slots)
-    return verdicts
-
-
-def _points(given: Scores, feasible: Mask) -> Scores:
-    """A plugin's points, 0 where the node is not feasible. TypeError when they are no integers."""
-    return np.where(feasible, given, 0).astype(np.int64, casting="same_kind", copy=False)

@@ -47,12 +47,16 @@ class InputRun:
 
 @dataclass
 class Trace:
-    """Filled phase by phase; what a phase did not reach stays as it is here."""
+    """Filled phase by phase; what a phase did not reach stays as it is here.
+
+    Arrays may be those of an earlier cycle too: they are replaced, never changed.
+    """
 
     slots: int
     evaluation: NDArray[np.uint8]
     codes: NDArray[np.uint8]  # the first code that is not Success of every slot; 0 passed them all
     first: NDArray[np.int16]  # index in `filters` of the filter that gave it; -1 where none did
+    erroneous: bool = False  # some slot's code is an error
     pre_filters: list[PluginVerdict] = field(default_factory=list)  # those that did not succeed, Skip left out
     narrowed_by: tuple[str, ...] = ()
     filters: list[FilterRun] = field(default_factory=list)
@@ -70,9 +74,11 @@ class Trace:
     def start(cls, live: NDArray[np.bool_]) -> Trace:
         """Before any phase: every node is still to be reached."""
         slots = len(live)
+        evaluation = np.full(slots, Evaluation.NOT_REACHED, np.uint8)
+        evaluation[~live] = Evaluation.ABSENT
         return cls(
             slots=slots,
-            evaluation=np.where(live, Evaluation.NOT_REACHED, Evaluation.ABSENT).astype(np.uint8),
+            evaluation=evaluation,
             codes=np.full(slots, ABSENT_CODE, np.uint8),
             first=np.full(slots, -1, np.int16),
         )
@@ -93,6 +99,6 @@ class Trace:
         """Keep a column that was asked about the feasible nodes alone: it can only take from them."""
         said = run.verdicts.codes(self.slots)
         newly = self.feasible & (said != 0)
-        self.codes[newly] = said[newly]
-        self.first[newly] = len(self.filters)
+        self.codes = np.where(newly, said, self.codes)
+        self.first = np.where(newly, np.int16(len(self.filters)), self.first)
         self.filters.append(run)

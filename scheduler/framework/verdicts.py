@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 from scheduler.framework.nominated import Nomination
+from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import PodInfo
 
 Mask = NDArray[np.bool_]
@@ -67,9 +68,11 @@ class Verdicts:
 
     def codes(self, slots: int) -> NDArray[np.uint8]:
         """The status code of every slot."""
-        if self.ids is None:
-            return np.zeros(slots, np.uint8)
-        return np.array([v.code for v in self.table], np.uint8).take(self.ids)
+        return np.zeros(slots, np.uint8) if self.ids is None else self._codes.take(self.ids)
+
+    @lazy
+    def _codes(self) -> NDArray[np.uint8]:
+        return np.array([v.code for v in self.table], np.uint8)
 
     def at(self, slot: int) -> Verdict:
         """The verdict of one slot."""
@@ -87,6 +90,15 @@ class Verdicts:
         ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
         ids[where] = fresh
         return Verdicts(tuple(table), ids)
+
+    def differing(self, other: Verdicts) -> NDArray[np.intp] | None:
+        """The slots of which another column says something else; None where the tables have to be compared too."""
+        if self.table != other.table:
+            return None
+        if self.ids is None or other.ids is None:
+            ids = self.ids if self.ids is not None else other.ids
+            return np.flatnonzero(np.zeros(0) if ids is None else ids)
+        return np.flatnonzero(self.ids != other.ids)
 
     def replaced(self, said: Mapping[int, Verdict], slots: int) -> Verdicts:
         """The same with other verdicts for some slots."""
@@ -157,3 +169,6 @@ class PreFilterResult:
 
     verdict: Verdict = SUCCESS
     node_names: frozenset[str] | None = field(default=None)
+
+
+SKIPPED = PreFilterResult(SKIP)

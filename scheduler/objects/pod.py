@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ import msgspec
 
 from scheduler.objects import requests
 from scheduler.objects.disks import Disk, disks_of
+from scheduler.objects.lazy import lazy
 from scheduler.objects.requests import Asked
 from scheduler.objects.types import Container, Pod
 
@@ -79,26 +79,26 @@ class PodInfo:
         """Whether deletion was asked for."""
         return self.pod.metadata.deletion_timestamp is not None
 
-    @cached_property
+    @lazy
     def requests(self) -> Mapping[str, int]:
         """Effective requests in base units."""
         return self._asked.requests if self._asked else requests.pod_requests(self.pod, running=self.running)
 
-    @cached_property
+    @lazy
     def scoring_requests(self) -> tuple[int, int]:
         """(cpu, memory) with defaults for containers that name none, as a node counts the pod."""
         return self._asked.scoring if self._asked else requests.scoring_requests(self.pod, running=self.running)
 
-    @cached_property
+    @lazy
     def incoming_scoring_requests(self) -> tuple[int, int]:
         """The same without pod-level resources: how NodeResourcesFit scores the incoming pod."""
         return self._asked.incoming_scoring if self._asked else requests.scoring_requests(self.pod, pod_level=False)
 
-    @cached_property
+    @lazy
     def _asked(self) -> Asked | None:
         return None if self.running and requests.status_counts(self.pod) else requests.asked(self.pod)
 
-    @cached_property
+    @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
         """Host ports of the containers and sidecars."""
         spec = self.pod.spec
@@ -110,18 +110,18 @@ class PodInfo:
             if p.host_port > 0
         )
 
-    @cached_property
+    @lazy
     def claims(self) -> tuple[str, ...]:
         """NAMESPACE/NAME of the claims that volumes name; those of generic ephemeral volumes are not among them."""
         named = (v.persistent_volume_claim for v in self.pod.spec.volumes or ())
         return tuple(f"{self.namespace}/{claim.claim_name}" for claim in named if claim is not None)
 
-    @cached_property
+    @lazy
     def disks(self) -> tuple[Disk, ...]:
         """Inline disks of the kinds that exclude each other."""
         return tuple(disks_of(self.pod))
 
-    @cached_property
+    @lazy
     def spec_digest(self) -> bytes:
         """Equal where specs are. Volumes count only as images: their names differ within one template."""
         spec = self.pod.spec

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
+from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.selectors import checked, label_selector_matches
 from scheduler.objects.types import LabelSelector, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
@@ -58,22 +58,22 @@ class PodTerms:
         both = (spec.pod_affinity, spec.pod_anti_affinity)
         return cls(pod.namespace, msgspec.msgpack.encode(both), *both)
 
-    @cached_property
+    @lazy
     def required(self) -> Terms:
         """Pods that must be near."""
         return self._required(self.affinity)
 
-    @cached_property
+    @lazy
     def required_anti(self) -> Terms:
         """Pods that must be far."""
         return self._required(self.anti_affinity)
 
-    @cached_property
+    @lazy
     def preferred(self) -> Terms:
         """Pods that had better be near."""
         return self._preferred(self.affinity, +1)
 
-    @cached_property
+    @lazy
     def preferred_anti(self) -> Terms:
         """Pods that had better be far: their weights are negative."""
         return self._preferred(self.anti_affinity, -1)

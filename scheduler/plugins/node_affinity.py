@@ -16,7 +16,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin, Follows
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
+from scheduler.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects import selectors
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem
@@ -63,7 +63,7 @@ class NodeAffinity(BasePlugin):
         """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         names = _named(required)
         if names is None:
             return PreFilterResult()

@@ -14,7 +14,7 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import BasePlugin, Follows
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable
+from scheduler.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, PodSpec
 
@@ -45,7 +45,7 @@ class NodeDeclaredFeatures(BasePlugin):
         """Few pods need any."""
         features = needed(pod.pod.spec)
         if not features:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         state.write(_Needed(features))
         return PreFilterResult()
 

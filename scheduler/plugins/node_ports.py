@@ -12,7 +12,7 @@ from scheduler.framework.changes import placed
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
+from scheduler.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.objects.pod import PodInfo
 
 
@@ -28,7 +28,7 @@ class NodePorts(BasePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Most pods want none."""
-        return PreFilterResult() if pod.host_ports else PreFilterResult(SKIP)
+        return PreFilterResult() if pod.host_ports else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The reason names the ports that are taken on that node."""

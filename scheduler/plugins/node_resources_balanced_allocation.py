@@ -57,7 +57,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Balance with the pod against balance without it. A scalar that the pod does not request is left out."""
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
-        allocatable = np.stack([nodes.allocatable(name) for name in names])
-        before = np.stack([nodes.requested(name) for name in names])
+        allocatable = np.array([nodes.allocatable(name) for name in names])
+        before = np.array([nodes.requested(name) for name in names])
         asked = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
         return balance_gain(allocatable, before, before + asked)

@@ -101,17 +101,17 @@ class NodeResourcesFit(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
         asked = [(r, q) for r, q in _in_filter_order(pod) if q > 0 and not self._ignored(r)]
-        # one bit a reason, the lowest first in the message; the bit above them: larger than the whole node
-        failing = (nodes.requested(PODS) + 1 > nodes.allocatable(PODS)).astype(np.int64)
-        too_large = 1 << (1 + len(asked))
-        for i, (resource, amount) in enumerate(asked):
-            allocatable = nodes.allocatable(resource)
-            short = amount > allocatable - nodes.requested(resource)
-            failing |= short.astype(np.int64) << (1 + i)
-            failing |= np.where(short & (amount > allocatable), too_large, 0)
-        failing *= nodes.live
-        if not failing.any():
+        resources, amounts = [PODS, *(r for r, _ in asked)], np.array([1, *(q for _, q in asked)], np.int64)[:, None]
+        allocatable = np.array([nodes.allocatable(r) for r in resources])
+        short = amounts > allocatable - np.array([nodes.requested(r) for r in resources])
+        short &= nodes.live
+        if not short.any():
             return PASS
+        # one bit a reason, the lowest first in the message; the bit above them: larger than the whole node
+        failing, too_large = np.zeros(nodes.slots, np.int64), 1 << len(resources)
+        for i, row in enumerate(short):
+            failing |= row.astype(np.int64) << i
+        failing |= too_large * (short & (amounts > allocatable))[1:].any(axis=0)
         reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in asked)]
         distinct, ids = np.unique(failing, return_inverse=True)
 
@@ -132,8 +132,8 @@ class NodeResourcesFit(BasePlugin):
             return np.zeros(nodes.slots, np.int64)
         cpu, memory = pod.incoming_scoring_requests
         asked = {**pod.requests, CPU: cpu, MEMORY: memory}
-        allocatable = np.stack([nodes.allocatable(s.name) for s in specs])
-        requested = np.stack([nodes.scoring_requested(s.name) + asked.get(s.name, 0) for s in specs])
+        allocatable = np.array([nodes.allocatable(s.name) for s in specs])
+        requested = np.array([nodes.scoring_requested(s.name) + asked.get(s.name, 0) for s in specs])
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
         return mean(scores, allocatable > 0, [s.weight for s in specs])

@@ -15,7 +15,7 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from scheduler.plugins.volume_hints import named_claim
@@ -57,7 +57,7 @@ class VolumeRestrictions(BasePlugin):
                 exclusive.add(name)
         uses = sum(nodes.volumes.in_use(f"{pod.namespace}/{name}") for name in exclusive)
         if not pod.disks and not uses:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         state.write(_Exclusive(frozenset(exclusive), uses))
         return PreFilterResult()
 

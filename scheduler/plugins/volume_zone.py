@@ -16,7 +16,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
 from scheduler.framework.plugin import BasePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unresolvable
+from scheduler.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.objects.csi_migration import BETA_REGION, BETA_ZONE, BETWEEN_ZONES, REGION, ZONE
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import (
@@ -69,7 +69,7 @@ class VolumeZone(BasePlugin):
         except _UnplaceableError as e:
             return PreFilterResult(unresolvable(e.reason))
         if not places:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         state.write(places)
         return PreFilterResult()
 

@@ -18,7 +18,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms, Term
 from scheduler.objects.problems import Problem, invalid
@@ -131,7 +131,7 @@ class InterPodAffinity(BasePlugin):
             for key, reach in reaching(pod, labels, nodes, _required_anti).items()
         }
         if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
-            return PreFilterResult(SKIP)
+            return SKIPPED
         affinity = _pods_by_key(required, nodes)
         anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.rows) for term in required_anti]
         state.write(_Note(labels, required, required_anti, affinity, anti, existing))

@@ -19,7 +19,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask
 from scheduler.framework.plugin import BasePlugin, Handle
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, SKIP, PreFilterResult, Verdicts, unschedulable
+from scheduler.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.objects import csi_migration
 from scheduler.objects.cluster import Index
 from scheduler.objects.pod import PodInfo
@@ -54,7 +54,7 @@ class NodeVolumeLimits(BasePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Claims, and in-tree volumes that have become a CSI driver's."""
-        return PreFilterResult() if _attaches(pod) else PreFilterResult(SKIP)
+        return PreFilterResult() if _attaches(pod) else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Only new volumes count against a limit: a node that is over it takes pods that bring none."""

@@ -20,7 +20,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.framework.plugin import BasePlugin, Handle
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import SKIP, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.selectors import InvalidSelectorError
 from scheduler.objects.types import Node, TopologySpreadConstraint
@@ -103,7 +103,7 @@ class PodTopologySpread(BasePlugin):
         """Count pods by domain, over the nodes that have every key and that the constraint includes."""
         constraints = self._constraints(pod, HARD, "hard")
         if not constraints:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         have_all = spread.have_all_keys(constraints, nodes)
         domains = [
             Domains.of(c.key, nodes, have_all & spread.included(c, pod, nodes), spread.pods_on_nodes(c, pod, nodes))

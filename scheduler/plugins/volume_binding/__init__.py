@@ -17,7 +17,7 @@ from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, SKIP, Pending, PreFilterResult, Verdicts, error, unresolvable
+from scheduler.framework.verdicts import PASS, SKIP, SKIPPED, Pending, PreFilterResult, Verdicts, error, unresolvable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
 from scheduler.plugins.volume_binding import binding, hints
@@ -75,7 +75,7 @@ class VolumeBinding(BasePlugin):
         except UnusableClaimError as e:
             return PreFilterResult(unresolvable(e.reason))
         if claims is None:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         state.write(claims)
         return PreFilterResult()
 

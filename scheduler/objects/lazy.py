@@ -1,0 +1,33 @@
+"""An attribute that is worked out when it is first read, and kept.
+
+As `functools.cached_property`, without its lock: at several reads a cycle, locking costs more than what is read. Two
+threads that read first at the same time may both work it out; what follows from immutable objects comes out equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801 - read as a decorator, like `property`
+    """Decorates a method without arguments. The value goes into the instance's `__dict__`, which is read first."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> T | lazy[T]:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
