@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz lock wheels clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz lock wheels krew clean
 
 test: system $(STAMP) lint types unit
 
@@ -130,8 +130,16 @@ lock: $(STAMP) wheels
 
 # Both, into dist.
 wheels: $(STAMP)
+	rm -f dist/*.whl
 	$(RUN) hatchling build --target wheel --directory dist
 	cd packages/servers && "$(CURDIR)/$(VENV)/bin/python" -m hatchling build --target wheel --directory "$(CURDIR)/dist"
+
+# krew's archive and manifest, into dist. What is in it was fetched by its hash, and is held against that again.
+krew: wheels
+	rm -rf $(VENV)/krew
+	$(FETCH:wheels=krew) --no-index --find-links $(VENV)/wheels -r $(VENV)/plugin.txt
+	cp dist/herodotus-*.whl $(VENV)/krew
+	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/*.whl
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

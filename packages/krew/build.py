@@ -1,0 +1,78 @@
+"""krew's archive of the plugin, and its manifest: `python packages/krew/build.py OUTPUT WHEEL...`.
+
+Owns: what is in the archive, and that the same wheels always make the same bytes. Does not own: which wheels those are
+(packages/locks/plugin.txt; the Makefile fetches them), and how they are started (kubectl-herodotus).
+
+A folder and no zipapp: Python keeps what it compiled beside the sources, and a start takes two thirds of the time.
+Nothing in it is compiled for a platform: PyYAML's C extension, the only one there is, is left out; PyYAML does without.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NAME = "herodotus"
+COMMANDS = {"kubectl-herodotus": "herodotus_cli.main", "kubectl_complete-herodotus": "herodotus_cli.completion"}
+COMPILED = {".so", ".pyd"}
+EPOCH = 1577836800  # 2020-01-01: some date has to stand there
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Writes the archive and the manifest into a directory."""
+    output, wheels = Path(arguments[0]), [Path(a) for a in arguments[1:]]
+    version = next(w.name.split("-")[1] for w in wheels if w.name.startswith(f"{NAME}-"))
+    content = archive({**programs(), **libraries(wheels)})
+    name = f"{NAME}-{version}-linux-amd64.tar.gz"
+    output.mkdir(parents=True, exist_ok=True)
+    (output / name).write_bytes(content)
+    filled = {"version": version, "archive": name, "sha256": hashlib.sha256(content).hexdigest()}
+    manifest = (HERE / "herodotus.yaml").read_text("utf-8")
+    (output / "herodotus.yaml").write_text(manifest.partition("\n")[2].format(**filled), "utf-8")
+    print(output / name, output / "herodotus.yaml", sep="\n")
+
+
+def programs() -> dict[str, tuple[bytes, int]]:
+    """Contents and modes by path: what is started, and the licence."""
+    start = (HERE / "kubectl-herodotus").read_text("utf-8")
+    modules = {name: start.replace(COMMANDS["kubectl-herodotus"], module) for name, module in COMMANDS.items()}
+    licence = {"LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644)}
+    return licence | {name: (text.encode(), 0o755) for name, text in modules.items()}
+
+
+def libraries(wheels: Sequence[Path]) -> dict[str, tuple[bytes, int]]:
+    """What the wheels hold, as an installation would lay it down."""
+    return {f"lib/{name}": (content, 0o644) for wheel in wheels for name, content in _unpacked(wheel)}
+
+
+def _unpacked(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as content:
+        for name in content.namelist():
+            path = PurePosixPath(name)
+            if path.parts[0].endswith(".data"):
+                raise SystemExit(f"error: {wheel.name} has files for elsewhere than the library: {name}")
+            if not name.endswith("/") and path.suffix not in COMPILED:
+                yield name, content.read(name)
+
+
+def archive(files: dict[str, tuple[bytes, int]]) -> bytes:
+    """A tar.gz that says nothing of who made it, or when."""
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", mtime=0, fileobj=packed) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
+        for path, (content, mode) in sorted(files.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode, entry.mtime = len(content), mode, EPOCH
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
