@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash fuzz lock wheels krew clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew clean
 
 test: system $(STAMP) lint types unit
 
@@ -111,6 +111,10 @@ bench-store: $(STAMP)
 # The decisions service killed 50 times under load, on SQLite and on PostgreSQL.
 crash: $(STAMP)
 	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
+
+# Scheduler and service of this version and of earlier ones, up and back in every order, under load; 15 minutes.
+upgrade: $(STAMP)
+	HERODOTUS_UPGRADES=$${HERODOTUS_UPGRADES:-3} $(RUN) pytest tests/e2e/test_upgrade.py -v -s
 
 # Made-up requests for some minutes: what the document allows, frames, and ingest over HTTP. docs/reliability.md: the last one.
 fuzz: $(STAMP)

@@ -23,7 +23,10 @@ T = TypeVar("T")
 class Process:
     """A child process in a session of its own, with its output in a file."""
 
-    def __init__(self, name: str, command: list[str], log: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, command: list[str], log: Path, env: dict[str, str] | None = None, cwd: Path = ROOT
+    ) -> None:
+        """`cwd`: the folder whose modules `python` runs."""
         self.name = name
         self.log = log
         self._out = log.open("ab")
@@ -32,7 +35,7 @@ class Process:
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=subprocess.STDOUT,
-            cwd=ROOT,
+            cwd=cwd,
             env={**os.environ, **(env or {})},
             start_new_session=True,
         )

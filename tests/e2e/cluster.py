@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.processes import Process, eventually, free_port, python
+from tests.processes import ROOT, Process, eventually, free_port, python
 
 Json = dict[str, Any]
 
@@ -115,14 +115,25 @@ def pod(name: str, cpu: str = "100m", scheduler: str = SCHEDULER, **spec: Any) -
 class Herodotus:
     """The scheduler and the decisions service as processes, to be killed and started again."""
 
-    def __init__(self, cluster: Cluster, directory: Path, profile: str = SCHEDULER, **configuration: Any) -> None:
-        """`configuration`: more of the KubeSchedulerConfiguration."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        directory: Path,
+        profile: str = SCHEDULER,
+        *,
+        tree: Path = ROOT,
+        database_url: str | None = None,
+        **configuration: Any,
+    ) -> None:
+        """`configuration`: more of the KubeSchedulerConfiguration. `tree`: whose code is started, from then on."""
         self.cluster = cluster
+        self.tree = tree
         self.spool = directory / "spool"
         self._directory = directory
         self._started: list[Process] = []
         self._port = free_port()
         self.endpoint_url = f"http://127.0.0.1:{self._port}"
+        self._store = ("--database-url", database_url) if database_url else ("--data", str(directory / "data"))
         self._config = directory / "config.yaml"
         self._config.write_text(
             yaml.safe_dump(
@@ -150,15 +161,17 @@ class Herodotus:
         eventually(self._endpoint_ready, "the endpoint to be ready")
         return self.endpoint
 
-    def start_scheduler(self, *flags: str) -> Process:
+    def start_scheduler(self, *flags: str, name: str = "scheduler") -> Process:
+        """`name`: of its log."""
         self.scheduler = Process(
-            "scheduler",
+            name,
             python(
                 *("scheduler", "run", "--kubeconfig", str(self.cluster.kubeconfig), "--config", str(self._config)),
                 *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3"),
                 *("--secure-port", "0", *flags),
             ),
-            self._directory / "scheduler.log",
+            self._directory / f"{name}.log",
+            cwd=self.tree,
         )
         self._started.append(self.scheduler)
         return self.scheduler
@@ -200,8 +213,9 @@ class Herodotus:
     def _launch_endpoint(self) -> None:
         self.endpoint = Process(
             "endpoint",
-            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", "--data", str(self._directory / "data")),
+            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", *self._store),
             self._directory / "endpoint.log",
+            cwd=self.tree,
         )
         self._started.append(self.endpoint)
 

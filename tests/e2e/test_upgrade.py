@@ -1,0 +1,103 @@
+"""Scheduler and service are upgraded and put back in either order, under load: nothing is lost.
+
+A short walk on the simulated API server is in every run. `make upgrade` (HERODOTUS_UPGRADES=rounds) walks longer, on a
+real API server, on PostgreSQL, and from a version that is older still.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import postgresql
+from tests.e2e import versions
+from tests.e2e.cluster import Cluster
+from tests.e2e.rollout import rollout
+from tests.e2e.versions import BEFORE, LONG_BEFORE, THIS, Earlier, Version
+
+ROUNDS = int(os.environ.get("HERODOTUS_UPGRADES", "0"))
+SIMULATED = pytest.mark.parametrize("api_server", ["simulated"], indirect=True)
+EVERYWHERE = [(kind, database) for kind in ("simulated", "real") for database in ("sqlite", "postgresql")]
+LONG = pytest.mark.parametrize(("api_server", "database_url"), EVERYWHERE if ROUNDS else [], indirect=True)
+
+pytestmark = pytest.mark.timeout(300 + 300 * ROUNDS)
+
+
+@pytest.fixture(scope="session")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    return an(BEFORE, tmp_path_factory.mktemp("before"))
+
+
+@pytest.fixture(scope="session")
+def long_before(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    return an(LONG_BEFORE, tmp_path_factory.mktemp("long-before"))
+
+
+def an(earlier: Earlier, folder: Path) -> Version:
+    if why := versions.missing(earlier):
+        warnings.warn(why, stacklevel=1)
+        pytest.skip(why)
+    return versions.unpacked(earlier, folder)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    if request.param == "sqlite":
+        yield None
+    elif postgresql.BINARIES:
+        with postgresql.Server() as server:
+            yield server.database()
+    else:
+        pytest.skip(postgresql.MISSING)
+
+
+@SIMULATED
+def test_nothing_is_lost(cluster: Cluster, namespace: str, before: Version, tmp_path: Path) -> None:
+    """Up and back, with either part the newer one for a while; then both at once."""
+    with rollout(cluster, namespace, tmp_path, before) as running:
+        running.endpoint(THIS)
+        running.scheduler(THIS)
+        running.endpoint(before)
+        running.scheduler(before)
+        running.both(THIS)
+        running.nothing_is_lost()
+
+
+@LONG
+def test_nothing_is_lost_in_any_order(
+    cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str | None
+) -> None:
+    """Upgraded and put back, the service first and the scheduler first, then both at once; again and again."""
+    with rollout(cluster, namespace, tmp_path, before, database_url) as running:
+        for _ in range(ROUNDS):
+            running.endpoint(THIS)
+            running.scheduler(THIS)
+            running.scheduler(before)
+            running.endpoint(before)
+
+            running.scheduler(THIS)
+            running.endpoint(THIS)
+            running.endpoint(before)
+            running.scheduler(before)
+
+            running.both(THIS)
+            running.both(before)
+        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.nothing_is_lost()}")
+
+
+@LONG
+def test_a_service_of_before_schemas_could_be_put_back_refuses_and_nothing_is_lost(
+    cluster: Cluster, namespace: str, long_before: Version, tmp_path: Path, database_url: str | None
+) -> None:
+    """Its scheduler can be put back all the same, beside this version's service."""
+    with rollout(cluster, namespace, tmp_path, long_before, database_url) as running:
+        running.scheduler(THIS)
+        running.endpoint(THIS)
+        running.scheduler(long_before)
+        running.refused(long_before, "a newer version of the service has changed its schema")
+        running.both(THIS)
+        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.nothing_is_lost()}")

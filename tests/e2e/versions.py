@@ -1,0 +1,74 @@
+"""Code of earlier versions, out of this repository's own history, to be run beside this tree's.
+
+Owns: which versions, and folders that hold them. Does not own: what is done with them (`rollout`).
+
+Invariant: what runs from such a folder is that version's code with today's dependencies, and says so: its version
+number is one that no other version has.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler.version import __version__
+from tests.processes import ROOT
+
+SAYING: Final = ("scheduler/version.py", "herodotus_endpoint/__init__.py")  # files that hold the version's number
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the two servers: what it calls itself, and the folder with its code."""
+
+    number: str
+    tree: Path
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A version of before, and why that one."""
+
+    number: str
+    commit: str
+    why: str
+    schema: str
+
+
+# N-1: until versions are released, the first commit whose services can be put back on a database of a later one.
+BEFORE: Final = Earlier("0.0.9", "b11c7425ec489d272746c5887f6c8528a91f1e33", "the first that can be put back", "0010")
+# Older, with two revisions of the schema between: it cannot be put back, and says so.
+LONG_BEFORE: Final = Earlier("0.0.8", "ac558ec7941289fab7464480f23bde1af1c8d0d8", "another schema", "0008")
+
+THIS: Final = Version(__version__, ROOT)
+
+
+def missing(earlier: Earlier) -> str:
+    """Why that version cannot be run here; "" where it can."""
+    asked = subprocess.run(
+        ["git", "-C", str(ROOT), "cat-file", "-e", f"{earlier.commit}^{{commit}}"], capture_output=True, check=False
+    )
+    if asked.returncode == 0:
+        return ""
+    return (
+        f"UPGRADE AND ROLLBACK NOT RUN: commit {earlier.commit[:12]} ({earlier.why}) is not in this clone's history;"
+        " git fetch --unshallow brings it"
+    )
+
+
+def unpacked(earlier: Earlier, folder: Path) -> Version:
+    """That version's code in a folder."""
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", earlier.commit], check=True, capture_output=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(folder, filter="data")
+    for name in SAYING:
+        file = folder / name
+        text, found = re.subn(r'(__version__ = )"[^"]+"', rf'\1"{earlier.number}"', file.read_text())
+        assert found == 1, f"{name} of {earlier.commit} does not say its version"
+        file.write_text(text)
+    return Version(earlier.number, folder)
