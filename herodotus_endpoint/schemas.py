@@ -1,16 +1,27 @@
 """The shapes of our documents, as OpenAPI schemas: what `kubectl explain` prints and clients are checked by.
 
-Owns: every field's type and meaning. Does not own: the documents (`herodotus_record`, `history`, `kubeapi.objects`);
-tests hold them against these. Pure.
+Owns: every field's type and meaning. Does not own: those of a decision (`record_schema`), the documents
+(`herodotus_record`, `history`, `kubeapi.objects`); tests hold them against these. Pure.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION
-
-Json = dict[str, Any]
+from herodotus_endpoint.record_schema import PRUNED, SPEC, STATUS
+from herodotus_endpoint.schema_words import (
+    Json,
+    anything,
+    array,
+    boolean,
+    integer,
+    mapping,
+    nullable,
+    number,
+    obj,
+    string,
+)
 
 NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # schemas are named by the group, reversed
 
@@ -18,51 +29,6 @@ NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # schemas are
 def ref(kind: str) -> Json:
     """A reference to one of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{NAME}.{kind}"}
-
-
-def obj(description: str, **fields: Json) -> Json:
-    """An object; it may have more fields than these."""
-    return {"type": "object", "description": description, "properties": fields}
-
-
-def mapping(description: str, of: Json) -> Json:
-    """An object whose keys are names."""
-    return {"type": "object", "description": description, "additionalProperties": of}
-
-
-def array(description: str, of: Json) -> Json:
-    """A list."""
-    return {"type": "array", "description": description, "items": of}
-
-
-def string(description: str, nullable: bool = False, **more: Any) -> Json:
-    """A text; `nullable`: or null where there is none."""
-    return {"type": "string", "description": description} | ({"nullable": True} if nullable else {}) | more
-
-
-def integer(description: str, nullable: bool = False) -> Json:
-    """A whole number."""
-    return {"type": "integer", "format": "int64", "description": description} | ({"nullable": True} if nullable else {})
-
-
-def number(description: str, nullable: bool = False) -> Json:
-    """A number."""
-    return {"type": "number", "description": description} | ({"nullable": True} if nullable else {})
-
-
-def boolean(description: str) -> Json:
-    """True or false."""
-    return {"type": "boolean", "description": description}
-
-
-def nullable(schema: Json) -> Json:
-    """The same, or null."""
-    return schema | {"nullable": True}
-
-
-def anything(description: str) -> Json:
-    """An object that the reader takes as it is."""
-    return {"type": "object", "description": description, "x-kubernetes-preserve-unknown-fields": True}
 
 
 def _top(kind: str, description: str, **fields: Json) -> Json:
@@ -111,86 +77,6 @@ _COUNTS: Final = {
     "feasible": integer("Decisions that it fitted."),
     "chosen": integer("Decisions that chose it."),
 }
-_VERDICT: Final = obj(
-    "What a plugin said of the pod as a whole.",
-    plugin=string("The plugin."),
-    code=string("kube-scheduler's status code."),
-    reasons=array("Why, in kube-scheduler's words.", anything("A reason: code, parameters, sentence.")),
-)
-_PRUNED: Final = anything("Where the full record is gone: when it went, what is kept, and counts over all nodes.")
-_BY_NODE: Final = {"type": "integer", "format": "int64"}
-_SPEC: Final = obj(
-    "What the scheduling attempt saw. A list leaves out all that is told per node.",
-    key=obj(
-        "What makes the attempt unique.",
-        cluster=string("The UID of the cluster's namespace kube-system.", nullable=True),
-        source=string("Who took the decision: scheduler, reconstructed or logged."),
-        incarnation=string("One life of a scheduler process."),
-        podUID=string("The pod's UID.", nullable=True),
-        attempt=integer("The scheduler's own number of the attempt."),
-    ),
-    sequence=integer("The place among all records of the incarnation."),
-    scheduler=obj(
-        "Who decided.",
-        profile=string("The pod's spec.schedulerName.", nullable=True),
-        identity=string("The process.", nullable=True),
-        version=string("Its version.", nullable=True),
-    ),
-    pod=obj(
-        "The pod as the attempt read it.",
-        namespace=string("Its namespace."),
-        name=string("Its name."),
-        uid=string("Its UID.", nullable=True),
-        labels=nullable(mapping("Its labels.", string("A label's value."))),
-        owner=nullable(obj("Its controller.", kind=string("The kind."), name=string("The name."))),
-        priority=integer("Its priority.", nullable=True),
-        requests=nullable(mapping("What it requests, in base units: cpu in milli, bytes, counts.", _BY_NODE)),
-        digest=string("Of everything that scheduling reads of it: equal digests, equal questions.", nullable=True),
-        nominatedNode=string("status.nominatedNodeName as the attempt began.", nullable=True),
-    ),
-    times=obj(
-        "When, and how long each phase took.",
-        podCreatedAt=string("The pod's creation.", nullable=True),
-        queuedAt=string("When the scheduler first saw the pod.", nullable=True),
-        startedAt=string("The start of the attempt."),
-        phaseSeconds=nullable(mapping("Seconds in each extension point.", number("Seconds."))),
-        queueSeconds=nullable(mapping("Seconds in each queue.", number("Seconds."))),
-    ),
-    wokenBy=nullable(anything("The event that ended the pod's wait.")),
-    retry=nullable(anything("When a pod that was not placed is tried again.")),
-    reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
-    snapshot=obj(
-        "The cluster that the attempt saw.",
-        generation=integer("The snapshot's generation.", nullable=True),
-        nodes=integer("All nodes.", nullable=True),
-        evaluated=integer("Nodes that the filters looked at.", nullable=True),
-        feasible=integer("Nodes that passed every filter.", nullable=True),
-    ),
-    preFilters=nullable(array("PreFilter plugins that did not succeed.", _VERDICT)),
-    narrowedBy=nullable(array("PreFilter plugins that named the nodes to look at.", string("A plugin."))),
-    evaluation=mapping("For each node: whether the filters looked at it, or why not.", string("A word.")),
-    filters=array("Each filter: which nodes it rejected, and why.", anything("A filter's verdicts.")),
-    scores=array("Each score plugin: raw and normalised scores, its weight.", anything("A plugin's scores.")),
-    inputs=array("What plugins and extenders went by, a source each.", anything("A source, its numbers by node.")),
-    totals=mapping("Each feasible node's total.", _BY_NODE),
-    rank=mapping("Each feasible node's rank; 1 is best.", _BY_NODE),
-    ties=array("Nodes that shared the best total.", string("A node.")),
-    seed=integer("What drew among equals.", nullable=True),
-    postFilters=nullable(array("What PostFilter plugins said.", _VERDICT)),
-    preemption=nullable(anything("Where eviction would make room, and whom it would evict.")),
-    marks=array("What this record does not know.", string("A mark.")),
-    pruned=nullable(_PRUNED),
-    unknown=array("Fields that are null: this record does not know them.", string("Its path in the spec.")),
-)
-_STATUS: Final = obj(
-    "What came of the attempt.",
-    state=string("Bound, Binding, DryRun, Failed, Unschedulable or Error."),
-    path=string("How the attempt came to its end."),
-    node=string("The chosen node.", nullable=True),
-    message=string("The message of the pod's FailedScheduling event; empty where a node was chosen."),
-    lost=boolean("The result was not recorded: the scheduler was restarted."),
-    outcomes=array("Each later phase and how it ended.", anything("A phase.")),
-)
 _WINDOW: Final = {"from": string("Its start."), "to": string("Its end."), "bucketSeconds": integer("Its grain.")}
 _HISTORY: Final = {
     "window": obj("The time that is counted over.", **_WINDOW),
@@ -213,7 +99,7 @@ _HISTORY: Final = {
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
     for name, schema in {
-        "Decision": _top("Decision", "One attempt to schedule one pod.", spec=_SPEC, status=_STATUS),
+        "Decision": _top("Decision", "One attempt to schedule one pod.", spec=SPEC, status=STATUS),
         "DecisionList": _list("Decision"),
         "NodeHistory": _top("NodeHistory", "What a node was considered for and how it fared.", **_HISTORY),
         "NodeHistoryList": _list("NodeHistory"),
@@ -242,7 +128,7 @@ SCHEMAS: Final[Json] = {
             postFilters=array("What PostFilter plugins said.", anything("A plugin.")),
             marks=array("What the record does not know.", string("A mark.")),
             reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
-            pruned=nullable(_PRUNED),
+            pruned=PRUNED,
             columns=anything("All nodes as columns, where they are asked for."),
             perNode=array(
                 "Each node on its own, where there are few, or where they are asked for.", anything("A node.")
@@ -255,8 +141,20 @@ SCHEMAS: Final[Json] = {
             identity=string("The process.", nullable=True),
             profiles=array("The profiles it decided for.", string("A profile.")),
             lastSeenAt=string("When its last record came."),
+            nodeTableGeneration=integer("How far its node table is known.", nullable=True),
+            highestSequence=integer("The number of its newest record.", nullable=True),
             missing=integer("Records that did not come."),
             explainedByGaps=integer("Records that it says are lost."),
+            holes=array(
+                "Which records those are.",
+                obj(
+                    "Numbers without a record.",
+                    first=integer("The first."),
+                    last=integer("The last."),
+                    explained=boolean("It says itself that they are lost."),
+                ),
+            ),
+            holesOmitted=integer("Holes that are not told."),
         ),
         "IncarnationList": _list("Incarnation"),
         "PodHistory": _top(

@@ -72,13 +72,13 @@ class Rollout:
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._schedulers = 1
         self._running = {"endpoint": version, "scheduler": version}
+        cluster.create_all("/api/v1/nodes", (node(f"n{i}", cpu="64") for i in range(NODES)))
         self.herodotus = Herodotus(cluster, directory, tree=version.tree, database_url=database_url)
         self._spool = self.herodotus.spool
         self.load = Load(lambda name: cluster.create(self._pods, pod(name, cpu="10m")))
 
     def begin(self) -> None:
         """From here on pods come."""
-        self.herodotus.add_nodes(*(node(f"n{i}", cpu="64") for i in range(NODES)))
         self.load.start()
         self._both_work()
 

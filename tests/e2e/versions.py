@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler.version import __version__
+from herodotus_record.version import __version__
 from tests.processes import ROOT
 
-SAYING: Final = ("scheduler/version.py", "herodotus_endpoint/__init__.py")  # files that hold the version's number
+SAYING: Final = ("scheduler/version.py", "herodotus_endpoint/__init__.py")  # in those commits: the version's number
 
 
 @dataclass(frozen=True)

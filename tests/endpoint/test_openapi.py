@@ -80,6 +80,10 @@ def test_every_field_of_a_document_is_explained(shared: Service, kind: str, path
 
 def unknown(value: Any, explained: Any, path: str = "") -> list[str]:
     """Paths of fields that the schema does not name, where it names any."""
+    if isinstance(value, list) and explained.get("items"):
+        return [m for entry in value for m in unknown(entry, explained["items"], f"{path}[]")]
+    if isinstance(value, dict) and isinstance(explained.get("additionalProperties"), dict):
+        return [m for entry in value.values() for m in unknown(entry, explained["additionalProperties"], f"{path}{{}}")]
     fields = explained.get("properties")
     if not isinstance(value, dict) or not fields:
         return []
