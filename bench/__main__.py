@@ -20,6 +20,12 @@ from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 def main() -> int:
     """Run a rig; the exit code."""
     ending.in_good_order()
+    given = _parser().parse_args()
+    code: int = given.run(given)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the scheduler.")
     rigs = parser.add_subparsers(metavar="RIG", required=True)
     alone = _rig(rigs, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored")
@@ -39,9 +45,7 @@ def main() -> int:
     agents.add_argument("--calls", type=int, default=300, help="of each verb, in each form")
     agents.add_argument("--rounds", type=int, default=10, help="after each of which memory is looked at")
     agents.set_defaults(run=_extender)
-    given = parser.parse_args()
-    code: int = given.run(given)
-    return code
+    return parser
 
 
 def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str) -> argparse.ArgumentParser:
