@@ -71,8 +71,7 @@ MEASURING = list(yaml.safe_load_all((AGENTS / "measuring.yaml").read_text()))
 @pytest.mark.parametrize("name", [o["metadata"]["name"] for o in MEASURING if o["kind"] == "Deployment"])
 def test_what_measures_is_started_with_its_own_arguments(name: str) -> None:
     (container,) = the(MEASURING, "Deployment", name)["spec"]["template"]["spec"]["containers"]
-    command._parser().parse_args(container["args"])
-    assert environment(container)["CLUSTER_CONF"] == "in-cluster"
+    assert command._parser().parse_args(container["args"]).in_cluster
 
 
 def test_rights_are_those_of_the_requests() -> None:

@@ -15,8 +15,8 @@ WRITES_OR_LEADS = ("scheduler/kube/writes.py", "scheduler/kube/events.py", "sche
 NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/debugger.py", "scheduler/reviews/reviewer.py")
 
 
-def the(kind: str) -> dict[str, Any]:
-    (found,) = (o for o in MANIFEST if o["kind"] == kind)
+def the(kind: str, name: str = "herodotus-observer") -> dict[str, Any]:
+    (found,) = (o for o in MANIFEST if (o["kind"], o["metadata"]["name"]) == (kind, name))
     return found
 
 
@@ -60,7 +60,7 @@ def test_it_is_locked_down_as_the_scheduler_is() -> None:
 
 
 def test_the_service_takes_its_records() -> None:
-    policy = the("NetworkPolicy")["spec"]
+    policy = the("NetworkPolicy", "herodotus-observer-to-endpoint")["spec"]
     service = base.named("Deployment", "herodotus-endpoint")["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= service.items()
     (rule,) = policy["ingress"]

@@ -51,6 +51,10 @@ class Cluster:
         found: Json = response.json()
         return found if response.status_code == 200 else None
 
+    def status(self, path: str) -> int:
+        """The code with which a GET is answered."""
+        return self._http.get(path).status_code
+
     def items(self, path: str) -> list[Json]:
         return list(self.get(path)["items"])
 

@@ -230,7 +230,8 @@ def test_the_api_server_takes_every_manifest_without_a_warning(cluster: Cluster)
     assert _applied(cluster, "--dry-run=server", "-f", str(AGENTS / "test"))
     deployments = cluster.items("/apis/apps/v1/namespaces/herodotus-agents/deployments")
     names = {deployment["metadata"]["name"] for deployment in deployments}
-    assert names == {"my-scheduler", "annotate-usage", "annotate-allocation", "annotate-congestion", "monitor"}
+    annotators = {f"herodotus-annotate-{what}" for what in ("usage", "allocation", "congestion")}
+    assert names == {"my-scheduler", "herodotus-monitor", *annotators}
 
 
 def _applied(cluster: Cluster, *flags: str) -> list[str]:
@@ -253,7 +254,7 @@ def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", failed)
     cluster.patch(f"/api/v1/namespaces/{namespace}/pods/failed/status", {"status": {"phase": "Failed"}})
 
-    annotator, watcher = (_as(cluster, account, tmp_path) for account in ("annotator", "monitor"))
+    annotator, watcher = (_as(cluster, account, tmp_path) for account in ("herodotus-annotator", "herodotus-monitor"))
     assert main(["annotate", "allocation", "--once", "--kubeconfig", str(annotator)]) == 0
     prices("--kubeconfig", str(annotator), n1="0.05")
     monitor = Process("monitor", python("herodotus_agents", "monitor", "--kubeconfig", str(watcher)), tmp_path / "log")

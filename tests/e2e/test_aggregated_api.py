@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.skipif(assets() is None, reason=NO_BI
 
 NAME = "herodotus-endpoint.herodotus.svc"
 SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
-MANIFESTS = ROOT / "deploy" / "aggregated-api"
+MANIFEST = list(yaml.safe_load_all((ROOT / "deploy" / "aggregated-api" / "herodotus.yaml").read_text()))
 API = "/apis/herodotus.dev/v1alpha1"
 FIRST, SECOND, THIRD = (f"01900000-0000-7000-8000-{sequence:012x}" for sequence in (1, 3, 4))
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -183,9 +183,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         plane.wait_until_ready()
         for namespace in ("herodotus", "shop", "ci"):
             found.kubectl("create", "namespace", namespace)
-        for account in ("herodotus-endpoint", "herodotus-scheduler"):
-            found.kubectl("-n", "herodotus", "create", "serviceaccount", account)
-        found.kubectl("apply", "-f", str(MANIFESTS / "rbac.yaml"))
+        rights = [o for o in MANIFEST if o["kind"] == "ServiceAccount" or o["apiVersion"].startswith("rbac.")]
+        found.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
         for user, namespace in (("ada", "shop"), ("bob", "ci")):
             found.kubectl(
                 "-n", namespace, "create", "rolebinding", user, "--clusterrole=herodotus-view", f"--user={user}"
@@ -236,7 +235,7 @@ def _service(system: System) -> list[dict[str, Any]]:
 
 
 def apply_api_service(system: System, servers: Authority) -> None:
-    (service, _) = yaml.safe_load_all((MANIFESTS / "apiservice.yaml").read_text())
+    (service,) = (o for o in MANIFEST if o["kind"] == "APIService")
     service["spec"]["caBundle"] = base64.b64encode(servers.pem.encode()).decode()
     system.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(service))
 

@@ -1,0 +1,80 @@
+{{/* Parts of roles that several components have. */}}
+
+{{/* (list . "COMPONENT"), here and below. */}}
+{{- define "herodotus.rbac.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "herodotus.name" . }}
+  namespace: {{ (index . 0).Release.Namespace }}
+  labels:
+    {{- include "herodotus.labels" . | nindent 4 }}
+automountServiceAccountToken: false # the pod that needs it says so
+{{- end }}
+
+{{- define "herodotus.rbac.binding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ include "herodotus.name" . }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ include "herodotus.name" . }}
+subjects:
+{{ include "herodotus.subject" . }}
+{{- end }}
+
+{{/* What the API server publishes for servers that take client certificates or a front proxy. */}}
+{{- define "herodotus.rbac.authentication" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ include "herodotus.name" . }}-authentication-reader
+  namespace: kube-system
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: extension-apiserver-authentication-reader
+subjects:
+{{ include "herodotus.subject" . }}
+{{- end }}
+
+{{/* What plugins look at (scheduler/kube/kinds.py), the cluster's name, and who asks for metrics. */}}
+{{- define "herodotus.rbac.reads" -}}
+- apiGroups: [""]
+  resources: [nodes, pods, namespaces, services, replicationcontrollers, persistentvolumes, persistentvolumeclaims]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets] # what preemption must respect
+  verbs: [list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses, csinodes, csidrivers, csistoragecapacities, volumeattachments]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs: [get] # its UID names the cluster in every record
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create] # who asks for /metrics
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create] # and whether they may
+{{- end }}
+
+{{/* Subjects of values, with the API group that their kind has. */}}
+{{- define "herodotus.rbac.subjects" -}}
+{{- range . }}
+- kind: {{ .kind }}
+  name: {{ .name | quote }}
+{{- if eq .kind "ServiceAccount" }}
+  namespace: {{ required "access: a ServiceAccount has a namespace" .namespace }}
+{{- else }}
+  apiGroup: rbac.authorization.k8s.io
+{{- end }}
+{{- end }}
+{{- end }}

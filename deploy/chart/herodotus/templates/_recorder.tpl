@@ -1,0 +1,168 @@
+{{/* What scheduler and observer have in common: a configuration, a spool, a decisions service that takes their records. */}}
+
+{{- define "herodotus.election" -}}
+{{- $given := .Values.scheduler.configuration.leaderElection | default dict -}}
+{{- $own := dict "leaderElect" true "resourceNamespace" .Release.Namespace
+      "resourceName" (include "herodotus.name" (list . "scheduler")) -}}
+{{- if .Values.scheduler.replaceDefaultScheduler -}}
+{{- $own = dict "leaderElect" true "resourceNamespace" "kube-system" "resourceName" "kube-scheduler" -}}
+{{- end -}}
+{{- mergeOverwrite $own $given | toYaml -}}
+{{- end }}
+
+{{- define "herodotus.scheduler.configuration" -}}
+{{- $own := dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration"
+      "leaderElection" (include "herodotus.election" . | fromYaml) -}}
+{{- if .Values.agents.enabled -}}
+{{- $asked := list -}}
+{{- range .Values.agents.extenders -}}
+{{- $asked = append $asked (merge (dict "urlPrefix" "http://127.0.0.1:8010/scheduler" "nodeCacheCapable" true) .) -}}
+{{- end -}}
+{{- $_ := set $own "extenders" (concat $asked (.Values.scheduler.configuration.extenders | default list)) -}}
+{{- end -}}
+{{- merge $own .Values.scheduler.configuration | toYaml -}}
+{{- end }}
+
+{{- define "herodotus.observer.configuration" -}}
+{{- $own := dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration" -}}
+{{- merge $own .Values.observer.configuration | toYaml -}}
+{{- end }}
+
+{{/* Whether the decisions service has a certificate: then records go over TLS, each sender with its token. */}}
+{{- define "herodotus.tls" -}}
+{{- if ne .Values.endpoint.certificate.source "none" }}true{{ end -}}
+{{- end }}
+
+{{/* The Secret with the service's certificate. Each source has its own, for a Secret belongs to whoever made it. */}}
+{{- define "herodotus.tls.secret" -}}
+{{- $certificate := .Values.endpoint.certificate -}}
+{{- $own := printf "%s-%s" (include "herodotus.name" (list . "endpoint")) (ternary "self-signed" "tls" (eq $certificate.source "selfSigned")) -}}
+{{- ternary $certificate.secret $own (eq $certificate.source "secret") -}}
+{{- end }}
+
+{{- define "herodotus.delivery" -}}
+{{- if .Values.records.url -}}
+- --endpoint={{ .Values.records.url }}
+{{- if .Values.records.secret }}
+- --endpoint-ca-file=/var/run/herodotus/ca.crt
+- --endpoint-cert-file=/var/run/herodotus/tls.crt
+- --endpoint-key-file=/var/run/herodotus/tls.key
+{{- end }}
+{{- else -}}
+- --endpoint={{ ternary "https" "http" (eq (include "herodotus.tls" .) "true") }}://{{ include "herodotus.name" (list . "endpoint") }}.{{ .Release.Namespace }}.svc:8001
+{{- if include "herodotus.tls" . }}
+- --endpoint-token-file=/var/run/herodotus/token
+- --endpoint-ca-file=/var/run/herodotus/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Who it is, and whom it believes to be the service; empty where neither is asked. */}}
+{{- define "herodotus.delivery.volume" -}}
+{{- if and .Values.records.url .Values.records.secret -}}
+- name: endpoint # who it is, and whom it believes to be the decisions service
+  secret:
+    secretName: {{ .Values.records.secret }}
+{{- else if and (not .Values.records.url) (include "herodotus.tls" .) -}}
+- name: endpoint # who it is, for the decisions service alone, and whom it believes to be that
+  projected:
+    sources:
+    - serviceAccountToken: {audience: herodotus-endpoint, expirationSeconds: 3600, path: token}
+    - secret:
+        name: {{ include "herodotus.tls.secret" . }}
+        items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+{{- end }}
+
+{{/* (list . "COMPONENT" "COMMAND"): the arguments up to the component's own. */}}
+{{- define "herodotus.recorder.args" -}}
+{{- $root := index . 0 -}}
+{{- $values := index $root.Values (index . 1) -}}
+- {{ index . 2 }}
+- --config=/etc/herodotus/config.yaml
+{{ include "herodotus.delivery" $root }}
+- --spool=/var/lib/herodotus/spool
+- --spool-limit={{ $root.Values.records.spoolMiB }}Mi
+{{- with $root.Values.records.omitLabels }}
+- --omit-labels={{ join "," . }}
+{{- end }}
+- --v={{ $values.verbosity }}
+{{- end }}
+
+{{/* (list . "COMPONENT"): the rest of the container. */}}
+{{- define "herodotus.recorder.container" -}}
+{{- $root := index . 0 -}}
+{{- $values := index $root.Values (index . 1) -}}
+ports:
+- name: https # health, metrics, configuration; a certificate of its own, made in memory
+  containerPort: 10259
+# Alive while the loop goes round. Ready while it can do its work, which for a standby is to wait for the Lease; a
+# decisions service that is away makes it neither.
+livenessProbe:
+  httpGet: {path: /livez, port: https, scheme: HTTPS}
+  initialDelaySeconds: 10
+  periodSeconds: 10
+  timeoutSeconds: 15
+  failureThreshold: 8
+readinessProbe:
+  httpGet: {path: /readyz, port: https, scheme: HTTPS}
+  periodSeconds: 5
+  timeoutSeconds: 5
+resources:
+  {{- include "herodotus.recorder.resources" . | nindent 2 }}
+{{ include "herodotus.locked" $root }}
+volumeMounts:
+- name: config
+  mountPath: /etc/herodotus
+  readOnly: true
+- name: spool
+  mountPath: /var/lib/herodotus
+{{- if include "herodotus.delivery.volume" $root }}
+- name: endpoint
+  mountPath: /var/run/herodotus
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/* With disk for the spool, and for logs until they are rotated. */}}
+{{- define "herodotus.recorder.resources" -}}
+{{- $root := index . 0 -}}
+{{- $spool := add $root.Values.records.spoolMiB 256 -}}
+{{- $disk := dict "requests" (dict "ephemeral-storage" (printf "%dMi" $spool))
+      "limits" (dict "ephemeral-storage" (printf "%dMi" (add $spool 768))) -}}
+{{- merge (deepCopy (index $root.Values (index . 1)).resources) $disk | toYaml -}}
+{{- end }}
+
+{{/* (list . "COMPONENT") */}}
+{{- define "herodotus.recorder.volumes" -}}
+{{- $root := index . 0 -}}
+- name: config
+  configMap:
+    name: {{ include "herodotus.name" . }}
+# Records wait here while the service is away. It outlives the container, not the pod: what an evicted or deleted
+# pod had not delivered is gone, and shows as missing from the sequence. The limit is 256Mi above --spool-limit,
+# because the kubelet evicts a pod that exceeds it; what does not fit into --spool-limit becomes a gap record.
+- name: spool
+  emptyDir:
+    sizeLimit: {{ add $root.Values.records.spoolMiB 256 }}Mi
+{{- with include "herodotus.delivery.volume" $root }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{/* (list . "COMPONENT") */}}
+{{- define "herodotus.recorder.network" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "herodotus.name" . }}
+  namespace: {{ (index . 0).Release.Namespace }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "herodotus.selector" . | nindent 6 }}
+  policyTypes: [Ingress]
+  ingress:
+  - ports:
+    - port: https
+{{- end }}

@@ -1,0 +1,245 @@
+"""The chart: what is documented is valid and says what the programs take; the plain manifests are what it renders."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from herodotus_agents import __main__ as agents
+from herodotus_agents.registry import load as load_agents
+from herodotus_endpoint import options, shapes
+from herodotus_record.version import __version__
+from scheduler import app
+from scheduler.config import load
+from scheduler.recorder import endpoint
+from scripts.manifests import CHART, DEPLOY, Manifest, manifests, rendered
+from tests.deploy.charts import COMBINATIONS, Json, combined, named, objects, pods, templates
+from tests.processes import ROOT
+
+KUBERNETES = "1.36"
+OPERATORS = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}  # whose kinds Kubernetes does not know
+CONTRADICT = {("agents", "observer")}  # the one needs our scheduler, the other is without it
+VALID = [
+    (),
+    *((name,) for name in COMBINATIONS),
+    *(pair for pair in itertools.combinations(COMBINATIONS, 2) if pair not in CONTRADICT),
+]
+GIVEN = {"herodotus-database", "herodotus-sender"}  # Secrets that the user makes
+
+every_combination = pytest.mark.parametrize("names", VALID, ids=lambda names: "+".join(names) or "default")
+
+
+@functools.cache
+def made_of(names: tuple[str, ...]) -> list[Json]:
+    return objects(combined(*names))
+
+
+@functools.cache
+def valid(document: str) -> None:
+    """By the API's own schemas, with no field that they do not have."""
+    kubernetes_validate.validate(json.loads(document), KUBERNETES, strict=True)
+
+
+@every_combination
+def test_every_combination_is_what_kubernetes_takes(names: tuple[str, ...]) -> None:
+    made = made_of(names)
+    keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in made]
+    assert len(keys) == len(set(keys))
+    for o in made:
+        if o["apiVersion"] not in OPERATORS:
+            valid(json.dumps(o, sort_keys=True))
+
+
+def test_a_field_that_is_not_there_is_noticed() -> None:
+    """That the test above can fail."""
+    (claim,) = (o for o in objects({}) if o["kind"] == "PersistentVolumeClaim")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        valid(json.dumps(claim | {"spec": claim["spec"] | {"acessModes": []}}))
+
+
+@every_combination
+def test_programs_take_their_arguments_and_configuration(names: tuple[str, ...], tmp_path: Path) -> None:
+    made = made_of(names)
+    for name, pod in pods(made).items():
+        for container in pod["containers"]:
+            program = container["image"].rpartition("/")[2].partition(":")[0]
+            environment = {e["name"]: e.get("value", "postgresql://host/database") for e in container.get("env", ())}
+            {"herodotus-scheduler": records, "herodotus-endpoint": serves, "herodotus-agents": measures}[program](
+                container, environment, made, name, tmp_path
+            )
+
+
+def records(container: Json, _: dict[str, str], made: list[Json], name: str, folder: Path) -> None:
+    arguments = app._parser().parse_args(container["args"])
+    (folder / "config.yaml").write_text(named(made, "ConfigMap", name)["data"]["config.yaml"])
+    config = load(folder / "config.yaml")
+    assert config.profiles
+    delivery = endpoint.of(arguments)
+    assert delivery is not None
+    mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+    files = [f for f in (delivery.token_file, delivery.ca_file, delivery.cert_file, delivery.key_file) if f]
+    assert bool(files) == delivery.url.startswith("https") == ("endpoint" in mounts)
+    assert all(str(file.parent) == mounts["endpoint"] for file in files)
+    replaces = getattr(arguments, "replace_default_scheduler", None)
+    if replaces is not None:
+        assert replaces == any(p.scheduler_name == "default-scheduler" for p in config.profiles)
+        (lease,) = (o for o in made if (o["kind"], o["metadata"]["name"]) == ("Role", name))
+        election = config.leader_election
+        assert lease["metadata"]["namespace"] == election.resource_namespace
+        assert lease["rules"][1]["resourceNames"] == [election.resource_name]
+
+
+def serves(container: Json, environment: dict[str, str], made: list[Json], *_: Any) -> None:
+    arguments = options.parser().parse_args(container["args"])
+    where = options.listening(arguments)
+    url = environment.get("HERODOTUS_DATABASE_URL") or f"sqlite:///{arguments.data}/herodotus.db"
+    shapes.check(options.shape(arguments, where, url))
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    served = {"queries": where.queries, "ingest": where.ingest, "probes": where.probes}
+    assert {name: [a.port for a in at] for name, at in served.items()} == {n: [p] for n, p in ports.items()}
+    senders = {user for user, _ in arguments.ingest_sender or ()}
+    writers = {"herodotus-scheduler", "herodotus-observer"} & pods(made).keys()
+    named_senders = {f"system:serviceaccount:herodotus:{name}" for name in writers}
+    assert senders == (named_senders if where.tls else set())
+
+
+def measures(container: Json, environment: dict[str, str], made: list[Json], name: str, folder: Path) -> None:
+    arguments = agents._parser().parse_args(container["args"])
+    assert arguments.in_cluster
+    if container["args"][0] != "serve":
+        return
+    data = named(made, "ConfigMap", name)["data"]
+    loaded = load_agents(arguments.agents.split(","), yaml.safe_load(data["agents.yaml"])["settings"], environment)
+    assert not loaded.failed
+    (folder / "config.yaml").write_text(data["config.yaml"])
+    for extender in load(folder / "config.yaml").extenders:
+        assert extender.url_prefix == f"http://127.0.0.1:{arguments.port}/scheduler"
+        assert not extender.filter_verb or extender.filter_verb.removeprefix("predicates/") in loaded.predicates
+        assert extender.prioritize_verb.removeprefix("priorities/") in loaded.priorities
+
+
+@every_combination
+def test_what_pods_name_is_there(names: tuple[str, ...]) -> None:
+    """Service accounts, volumes, what volumes are of, and what policies, services and budgets select."""
+    made = made_of(names)
+    there = {(o["kind"], o["metadata"]["name"]) for o in made}
+    there |= {("Secret", o["spec"]["secretName"]) for o in made if o["kind"] == "Certificate"}
+    there |= {("Secret", name) for name in GIVEN}
+    for pod in pods(made).values():
+        assert ("ServiceAccount", pod["serviceAccountName"]) in there
+        mounted = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", ())}
+        assert mounted == {v["name"] for v in pod.get("volumes", ())}
+        assert set(sources(pod)) <= there
+    labels = [o["spec"]["template"]["metadata"]["labels"] for o in made if o["kind"] == "Deployment"]
+    wanted = [o["spec"]["podSelector"]["matchLabels"] for o in made if o["kind"] == "NetworkPolicy"]
+    wanted += [o["spec"]["selector"] for o in made if o["kind"] == "Service"]
+    wanted += [o["spec"]["selector"]["matchLabels"] for o in made if o["kind"] == "PodDisruptionBudget"]
+    for selector in wanted:
+        assert any(selector.items() <= its.items() for its in labels) or "endpoint" in str(selector)
+    services = [o["metadata"]["labels"] for o in made if o["kind"] == "Service"]
+    for monitor in (o for o in made if o["kind"] == "ServiceMonitor"):
+        assert sum(monitor["spec"]["selector"]["matchLabels"].items() <= its.items() for its in services) == 1
+
+
+def sources(pod: Json) -> Iterator[tuple[str, str]]:
+    """What volumes and environment come from."""
+    for volume in pod.get("volumes", ()):
+        for source in [volume, *volume.get("projected", {}).get("sources", ())]:
+            if "configMap" in source:
+                yield "ConfigMap", source["configMap"]["name"]
+            if "secret" in source:
+                yield "Secret", source["secret"].get("secretName") or source["secret"]["name"]
+            if "persistentVolumeClaim" in source:
+                yield "PersistentVolumeClaim", source["persistentVolumeClaim"]["claimName"]
+    for variable in (v for c in pod["containers"] for v in c.get("env", ())):
+        if "valueFrom" in variable:
+            yield "Secret", variable["valueFrom"]["secretKeyRef"]["name"]
+
+
+@every_combination
+def test_pods_run_with_the_least_rights(names: tuple[str, ...]) -> None:
+    made = made_of(names)
+    for pod in pods(made).values():
+        assert (pod["schedulerName"], pod["enableServiceLinks"]) == ("default-scheduler", False)
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert not any("hostPath" in volume for volume in pod.get("volumes", ()))
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= container["resources"].keys()
+    for rule in (rule for o in made if o["kind"] in ("Role", "ClusterRole") for rule in o["rules"]):
+        assert rule["verbs"]
+        assert not any("*" in word for words in rule.values() for word in words)
+
+
+def test_a_release_of_another_name_shares_nothing_with_the_first() -> None:
+    first, second = objects(combined("postgresql")), objects(combined("postgresql"), "blue", "elsewhere")
+
+    def keys(made: list[Json]) -> set[tuple[str, str, str]]:
+        return {(o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]) for o in made}
+
+    assert keys(first) & keys(second) == {("APIService", "", "v1alpha1.herodotus.dev")}, "there is one for a cluster"
+    assert {name for _, _, name in keys(second)} == {
+        name.replace("herodotus", "blue-herodotus") if kind != "APIService" else name for kind, _, name in keys(first)
+    }
+    assert {namespace for _, namespace, _ in keys(second)} == {"", "elsewhere", "kube-system"}
+
+
+def test_a_configuration_that_changes_makes_new_pods() -> None:
+    def annotations(values: Json) -> Json:
+        deployment = named(objects(values), "Deployment", "herodotus-scheduler")
+        return dict(deployment["spec"]["template"]["metadata"]["annotations"])
+
+    other = {"scheduler": {"configuration": {"profiles": [{"schedulerName": "another"}]}}}
+    assert annotations({}) == annotations({"scheduler": {"verbosity": 3}}) != annotations(other)
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda m: m.path)
+def test_plain_manifests_are_what_the_chart_renders(manifest: Manifest) -> None:
+    assert (DEPLOY / manifest.path).read_text() == rendered(manifest), "run `make manifests`"
+
+
+def test_the_chart_has_this_version_and_the_api_servers_that_are_supported() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    assert "v1.30 to v1.37" in (ROOT / "docs/limits.md").read_text()
+    assert chart["kubeVersion"] == ">=1.30.0-0 <1.38.0-0"
+
+
+def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp_path: Path) -> None:
+    found = helm_python.lint(CHART, strict=True)
+    assert [m["error"] for m in found["messages"]] == ["icon is recommended"]
+    packed = helm_python.package(CHART, destination=tmp_path)
+    with helm_python.Chart.load(packed) as chart:
+        assert chart.render({}, name="herodotus", namespace="herodotus") == templates({})
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), ["kubectl -n herodotus get pods", "kubectl herodotus version", "  herodotus-scheduler"]),
+        (("self-signed",), ["export HERODOTUS_SERVICE=herodotus/https:herodotus-endpoint:8000"]),
+        (("postgresql",), ["kubectl get apiservice v1alpha1.herodotus.dev", "kubectl get decisions -A"]),
+        (("observer",), ["kubectl herodotus disagreements -A"]),
+        (("replace-default-scheduler",), ["It waits for the Lease of kube-scheduler."]),
+    ],
+    ids=lambda v: "+".join(v) if isinstance(v, tuple) else "",
+)
+def test_the_notes_say_what_to_do_next(names: tuple[str, ...], said: list[str]) -> None:
+    (notes,) = (text for path, text in templates(combined(*names)).items() if path.endswith("NOTES.txt"))
+    assert not [line for line in said if line not in notes]
+    assert "\n\n\n" not in notes

@@ -1,0 +1,292 @@
+"""The chart on a real API server: installed, upgraded, rolled back, taken out; processes with their own accounts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import httpx
+import pytest
+import yaml
+
+from scripts.manifests import CHART, RELEASE
+from tests.deploy.charts import COMBINATIONS, Json, combined, merged, objects
+from tests.e2e.cluster import Cluster, node, pod
+from tests.processes import Process, eventually, free_port, python
+
+THEIRS = "theirs"  # the scheduler that is observed: the test binds its pods
+OPERATORS = {
+    "cert-manager.io": ("Issuer", "Certificate"),
+    "monitoring.coreos.com": ("ServiceMonitor", "PrometheusRule"),
+}
+PLURALS = {"NetworkPolicy": "networkpolicies"}  # every other kind has an s
+
+
+@pytest.fixture
+def real(cluster: Cluster) -> Cluster:
+    """With the kinds of the operators that the chart has objects for."""
+    if cluster.kind != "real":
+        pytest.skip("the simulated API server knows neither admission nor rights")
+    for group, kinds in OPERATORS.items():
+        for kind in kinds:
+            defined = definition(group, kind)
+            if cluster.find(f"{DEFINITIONS}/{defined['metadata']['name']}") is None:
+                cluster.create(DEFINITIONS, defined)
+            where = f"/apis/{group}/v1/{kind.lower()}s"
+            eventually(lambda where=where: cluster.status(where) == 200, f"{kind} to be served")  # type: ignore[misc]
+    return cluster
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition(group: str, kind: str) -> Json:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": f"{kind.lower()}s"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.lower()}s.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def test_the_api_server_takes_every_combination_without_a_warning(real: Cluster, namespace: str) -> None:
+    """Also pod security's, in a namespace that is restricted; and with no field that it would drop."""
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    real.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    for names in [(), *((name,) for name in COMBINATIONS)]:
+        made = objects(combined(*names), namespace=namespace)
+        command = ["kubectl", "--kubeconfig", str(real.kubeconfig), "apply", "--dry-run=server", "--validate=strict"]
+        text = yaml.safe_dump_all(made)
+        done = subprocess.run(
+            [*command, "-f", "-"], input=text, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), names
+        assert len(done.stdout.splitlines()) == len(made)
+
+
+def path(o: Json, namespace: str) -> str:
+    """Of an object at the API server."""
+    group = f"apis/{o['apiVersion']}" if "/" in o["apiVersion"] else f"api/{o['apiVersion']}"
+    where = f"/namespaces/{o['metadata']['namespace']}" if o["metadata"].get("namespace") else ""
+    return f"/{group}{where}/{PLURALS.get(o['kind'], o['kind'].lower() + 's')}/{o['metadata']['name']}"
+
+
+@dataclass
+class Helm:
+    """The chart in one namespace of the cluster."""
+
+    cluster: Cluster
+    namespace: str
+    made: dict[str, Json] = field(default_factory=dict)  # everything that was ever made, by its path
+
+    def __call__(self, action: Callable[..., Any], values: Json) -> None:
+        with helm_python.Chart.load(CHART) as chart:
+            action(chart, RELEASE, values, namespace=self.namespace)
+        self.made |= {path(o, self.namespace): o for o in objects(values, namespace=self.namespace)}
+
+    def there(self) -> set[str]:
+        return {where for where in self.made if self.cluster.find(where) is not None}
+
+    def object(self, kind: str, name: str) -> Json:
+        (where,) = (w for w, o in self.made.items() if (o["kind"], o["metadata"]["name"]) == (kind, name))
+        return self.cluster.get(where)
+
+    def arguments(self, component: str) -> list[str]:
+        deployment = self.object("Deployment", f"{RELEASE}-{component}")
+        return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+
+
+@contextmanager
+def helm(cluster: Cluster, namespace: str) -> Iterator[tuple[Helm, helm_python.Config]]:
+    """Nothing of the release stays."""
+    with helm_python.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as config:
+        try:
+            yield Helm(cluster, namespace), config
+        finally:
+            config.uninstall(RELEASE, ignore_not_found=True)
+
+
+SELF_SIGNED = combined("self-signed", "monitoring")
+
+
+def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, namespace: str) -> None:
+    with helm(real, namespace) as (release, config):
+        release(config.install, {})
+        assert release.there() == release.made.keys()
+        assert "--insecure" in release.arguments("endpoint")
+        plain = set(release.made)
+
+        release(config.upgrade, SELF_SIGNED)
+        assert release.there() == release.made.keys() > plain
+        assert "--insecure" not in release.arguments("endpoint")
+        secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
+        believed(secret["data"], f"{RELEASE}-endpoint.{namespace}.svc")
+
+        release(config.upgrade, merged(SELF_SIGNED, {"scheduler": {"verbosity": 4}}))
+        assert "--v=4" in release.arguments("scheduler")
+        kept = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
+        assert kept["data"] == secret["data"], "an upgrade keeps the certificate"
+
+        with pytest.raises(helm_python.HelmError, match="a SQLite database has one writer"):
+            release(config.upgrade, {"endpoint": {"replicas": 2}})
+
+        config.rollback(RELEASE, version=1)
+        assert "--insecure" in release.arguments("endpoint")
+        assert release.there() == plain
+
+        config.uninstall(RELEASE)
+        claim = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{RELEASE}-endpoint"
+        assert release.there() == {claim}, "the records stay"
+        real.delete(claim)
+
+
+def believed(data: dict[str, str], host: str) -> None:
+    """The certificate is of the name, by the authority beside it, whose own key is nowhere."""
+    assert data.keys() == {"ca.crt", "tls.crt", "tls.key"}
+    authority, shown = (ssl.PEM_cert_to_DER_cert(base64.b64decode(data[key]).decode()) for key in ("ca.crt", "tls.crt"))
+    assert authority != shown
+    assert host.encode() in shown
+
+
+# Everything with an account of its own: scheduler, observer and service, TLS and tokens between them.
+WHOLE = merged(SELF_SIGNED, {"observer": {"enabled": True, "configuration": {"profiles": [{"schedulerName": THEIRS}]}}})
+NAMES_IN_THE_CLUSTER = """
+import socket
+asked = socket.getaddrinfo
+def answered(host, *arguments, **options):
+    return asked("127.0.0.1" if str(host).endswith(".svc") else host, *arguments, **options)
+socket.getaddrinfo = answered
+"""
+
+
+class Pod:
+    """A container of a Deployment, as a process with the account's token, its files and ports on this machine."""
+
+    def __init__(self, release: Helm, component: str, folder: Path, ports: dict[str, int]) -> None:
+        self.account = f"{RELEASE}-{component}"
+        self.folder = folder / component
+        self.folder.mkdir()
+        self._cluster, self._namespace = release.cluster, release.namespace
+        (self.folder / "sitecustomize.py").write_text(NAMES_IN_THE_CLUSTER)
+        config = yaml.safe_load(release.cluster.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": self.token()}
+        (self.folder / "kubeconfig").write_text(yaml.safe_dump(config))
+        (self.folder / "token").write_text(self.token("herodotus-endpoint"))
+        for key, value in release.object("Secret", f"{RELEASE}-endpoint-self-signed")["data"].items():
+            (self.folder / key).write_bytes(base64.b64decode(value))
+        places = {"/var/run/herodotus": "", "/var/lib/herodotus": "", "/etc/herodotus/tls": "", "/etc/herodotus": ""}
+        places = dict.fromkeys(places, str(self.folder))
+        places |= {f"0.0.0.0:{port}": f"127.0.0.1:{ports[port]}" for port in ports} | {":8001": f":{ports['8001']}"}
+        self.arguments = [*release.arguments(component), f"--kubeconfig={self.folder / 'kubeconfig'}"]
+        for theirs, ours in places.items():
+            self.arguments = [argument.replace(theirs, ours) for argument in self.arguments]
+
+    def token(self, *audiences: str) -> str:
+        where = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self.account}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": audiences}}
+        return str(self._cluster.create(where, request)["status"]["token"])
+
+    def started(self, module: str, *more: str) -> Process:
+        command = python(module, *self.arguments, *more)
+        return Process(self.account, command, self.folder / "log", {"PYTHONPATH": f"{self.folder}:."})
+
+    def asks(self, method: str, where: str, body: Json | None = None) -> int:
+        """The status with which the API server answers the account."""
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        return httpx.request(method, self._cluster.url + where, headers=headers, json=body, verify=False).status_code
+
+
+def test_processes_work_with_their_own_accounts_and_may_nothing_else(
+    real: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """Records of scheduler and observer come over TLS, each with its token; what is not granted is forbidden."""
+    ports = {port: free_port() for port in ("8000", "8001", "8002")}
+    with helm(real, namespace) as (release, config):
+        release(config.install, WHOLE)
+        pods = {c: Pod(release, c, tmp_path, ports) for c in ("endpoint", "scheduler", "observer")}
+        for component in ("scheduler", "observer"):
+            data = release.object("ConfigMap", f"{RELEASE}-{component}")["data"]["config.yaml"]
+            (pods[component].folder / "config.yaml").write_text(data)
+        running = [pods["endpoint"].started("herodotus_endpoint")]
+        try:
+            running[0].wait_for(r"listening on http://\S+ \(probes\)")
+            running += [pods[c].started("scheduler", "--secure-port=0") for c in ("scheduler", "observer")]
+            running[2].wait_for("Everything was listed")
+            both_are_recorded(real, namespace, f"https://127.0.0.1:{ports['8000']}")
+            what_is_forbidden(real, namespace, pods, f"https://127.0.0.1:{ports['8001']}")
+        finally:
+            codes = [process.stop(30.0) for process in reversed(running)]
+        said = "\n".join(process.output() for process in running)
+        assert codes == [0, 0, 0], said
+        assert not re.search(r"forbidden|cannot (get|list|watch|create|patch|update|delete)", said, re.IGNORECASE), said
+        real.delete(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{RELEASE}-endpoint")
+
+
+def both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
+    """A pod of our scheduler, which binds it, and one of theirs, which the test binds."""
+    made = cluster.create("/api/v1/nodes", node("n1"))
+    cluster.patch("/api/v1/nodes/n1/status", {"status": made["status"]})
+    where = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.create_all(where, [pod("ours"), pod("theirs", scheduler=THEIRS)])
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "theirs"}, "target": target}
+    cluster.create(f"{where}/theirs/binding", binding)
+    eventually(lambda: len(cluster.bound(namespace)) == 2, "both pods to be bound")
+
+    def recorded() -> dict[str, str]:
+        asked = f"{service}/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/decisions"
+        found = httpx.get(asked, verify=False).json()["items"]
+        return {d["spec"]["pod"]["name"]: d["spec"]["key"]["source"] for d in found}
+
+    eventually(lambda: len(recorded()) == 2, "both records", every_s=0.2)
+    assert recorded() == {"ours": "scheduler", "theirs": "reconstructed"}
+
+
+def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], ingest: str) -> None:
+    """By requests with the accounts' own tokens: the API server's for rights, the service's for records."""
+    where = f"/api/v1/namespaces/{namespace}"
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "ours"}, "target": target}
+    answers = {
+        ("scheduler", "GET", f"{where}/secrets"): 403,
+        ("scheduler", "GET", f"{where}/configmaps"): 403,
+        ("scheduler", "POST", f"{where}/pods"): 403,
+        ("scheduler", "DELETE", "/api/v1/nodes/n1"): 403,
+        ("observer", "GET", f"{where}/pods"): 200,
+        ("observer", "POST", f"{where}/pods/ours/binding"): 403,
+        ("observer", "DELETE", f"{where}/pods/ours"): 403,
+        ("observer", "POST", "/apis/events.k8s.io/v1/namespaces/default/events"): 403,
+        ("observer", "GET", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"): 403,
+        ("endpoint", "GET", "/api/v1/namespaces/kube-system"): 200,
+        ("endpoint", "GET", f"{where}/pods"): 403,
+        ("endpoint", "GET", f"{where}/secrets"): 403,
+        ("endpoint", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"): 403,
+    }
+    found = {
+        (who, method, url): pods[who].asks(method, url, binding if method == "POST" else None)
+        for who, method, url in answers
+    }
+    assert found == answers
+    shown = {
+        "nobody": {},
+        "a token for the API server": {"Authorization": f"Bearer {pods['scheduler'].token()}"},
+        "another account": {"Authorization": f"Bearer {pods['endpoint'].token('herodotus-endpoint')}"},
+    }
+    content = {"Content-Type": "application/vnd.herodotus.frames"}
+    said = {
+        who: httpx.post(f"{ingest}/ingest/v1/frames", headers=headers | content, verify=False).status_code
+        for who, headers in shown.items()
+    }
+    assert said == {"nobody": 401, "a token for the API server": 401, "another account": 403}, json.dumps(said)
