@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomllib
 import yaml
 
 from herodotus_endpoint import options as endpoint
+from herodotus_record.version import __version__
 from scheduler import app
 from scheduler.config import load
 from scheduler.kube.kinds import KINDS
@@ -255,9 +255,8 @@ def test_pods_run_with_the_least_rights(name: str) -> None:
 
 
 def test_images_have_this_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     names = ("herodotus-scheduler", "herodotus-endpoint")
-    assert [container(n)["image"] for n in names] == [f"ghcr.io/herodotus-scheduler/{n}:{version}" for n in names]
+    assert [container(n)["image"] for n in names] == [f"ghcr.io/herodotus-scheduler/{n}:{__version__}" for n in names]
 
 
 def test_selectors_find_what_they_are_meant_to_find() -> None:
