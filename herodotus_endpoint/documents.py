@@ -36,6 +36,8 @@ def explanation(stored: Stored, *, every_node: bool = False, columns: bool = Fal
         "attempts": stored.attempts,
         "failedBefore": stored.failed_before,
     }
+    if stored.origins is not None:
+        answer |= {"origins": stored.origins.document(), "reconstruction": stored.origins.compared}
     if columns:
         answer["columns"] = node_columns(stored.decision, stored.table)
     if _lost(stored):
@@ -47,6 +49,8 @@ def explanation(stored: Stored, *, every_node: bool = False, columns: bool = Fal
 def record(stored: Stored) -> Json:
     """The whole record."""
     document = decision_document(stored.decision, stored.outcomes, stored.table)
+    if stored.origins is not None:
+        document["spec"] |= {"origins": stored.origins.document(), "reconstruction": stored.origins.compared}
     if _lost(stored):
         document["status"] |= {"lost": True}
     return document

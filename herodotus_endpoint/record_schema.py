@@ -88,6 +88,22 @@ PRUNED: Final = nullable(
         ties=integer("How many nodes shared the best total; 0 where one had it alone."),
     )
 )
+ORIGINS: Final = obj(
+    "Where a reconstruction and the scheduler's log tell of the attempt: who tells what. Absent where one record does.",
+    records=mapping("Each record's id, by its source.", string("An id.")),
+    parts=array(
+        "The parts in which the log has a say.",
+        obj(
+            "A part.",
+            part=string("Its path."),
+            text=string("It, in words."),
+            **{"from": array("Whose it is: logged, or both, node by node.", string("A source."))},
+            overruled=integer("In how many nodes, or values, the reconstruction has it otherwise."),
+        ),
+    ),
+    rest=string("Whose all other parts are."),
+    evaluation=string("The reconstruction by itself, in a sentence."),
+)
 SPEC: Final[Json] = obj(
     "What the scheduling attempt saw. A list leaves out all that is told per node.",
     key=obj(
@@ -152,8 +168,10 @@ SPEC: Final[Json] = obj(
             agreement=string(f"{_one_of(*(a.value for a in Agreement))}."),
             cause=string(f"Why not: {_one_of(*(c.value for c in Cause))}.", nullable=True),
             bindingsInFlight=integer("Bindings that the snapshot leaves out (negative), or has beforehand."),
+            deletionsInFlight=integer("Likewise of pods that went."),
         )
     ),
+    origins=ORIGINS,
     snapshot=obj(
         "The cluster that the attempt saw.",
         generation=integer("The snapshot's number; rows of the node table are told by it.", nullable=True),

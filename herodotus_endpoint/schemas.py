@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION
-from herodotus_endpoint.record_schema import PRUNED, SPEC, STATUS
+from herodotus_endpoint.record_schema import ORIGINS, PRUNED, SPEC, STATUS
 from herodotus_endpoint.schema_words import (
     Json,
     anything,
@@ -128,6 +128,7 @@ SCHEMAS: Final[Json] = {
             postFilters=array("What PostFilter plugins said.", anything("A plugin.")),
             marks=array("What the record does not know.", string("A mark.")),
             reconstruction=nullable(anything("Whether another scheduler's outcome follows from this, and why not.")),
+            origins=ORIGINS,
             pruned=PRUNED,
             columns=anything("All nodes as columns, where they are asked for."),
             perNode=array(

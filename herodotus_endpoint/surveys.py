@@ -30,6 +30,7 @@ from herodotus_endpoint.store import Stored
 from herodotus_endpoint.store.listing import Condition
 from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
 from herodotus_record.agreements import Compared, agreements
+from herodotus_record.attempts import Attempt, attempts
 from herodotus_record.balance import UnknownPluginError, balance
 from herodotus_record.headlines import headline
 from herodotus_record.model import Agreement
@@ -79,10 +80,9 @@ class Surveys:
         parameters.known("cluster")
         within = self._within(namespace)
         failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
-        last = _latest(failed)
-        placed = {row.pod_uid: _began(row) for row in _latest(self._rows([*within, *_named(last), _PLACED]))}
-        waiting = [row for row in last if row.pod_uid not in placed or placed[row.pod_uid] < _began(row)]
-        told = [_waiting(row) for row in waiting[:PENDING_TOLD]]
+        placed = self._rows([*within, *_named(failed), _PLACED])
+        waiting = [(uid, row) for uid, row in _latest([*failed, *placed]).items() if row.state in UNSUCCESSFUL]
+        told = [_waiting(uid, row) for uid, row in waiting[:PENDING_TOLD]]
         told[:READ] = [self._with_retry(pod) for pod in told[:READ]]
         now_us = int(self._clock() * 1e6)
         return json_response(pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace))
@@ -96,7 +96,7 @@ class Surveys:
         kind, name = match.groups()
         since_us = self._since()
         rows = self._rows(self._within(namespace))
-        last = [row for row in _latest(rows) if row.started_us >= since_us and _belongs(row, kind, name)]
+        last = [row for row in _latest(rows).values() if row.started_us >= since_us and _belongs(row, kind, name)]
         if not last:
             raise self._no_placement(namespace, kind, name, rows)
         read = {row.id: self._questions.decision_by_id(row.namespace, row.decision_id) for row in last[:READ]}
@@ -115,7 +115,8 @@ class Surveys:
         limit = parameters.integer("limit", least=1, most=MOST_READ) or SAMPLE
         since_us, profile = self._since(), parameters.text("profile")
         conditions = [*self._within(""), _PLACED, *([Condition("profile", (profile,))] if profile else [])]
-        rows = [row for row in self._rows(conditions, limit + 1) if row.started_us >= since_us]
+        found = _attempts(self._rows(conditions, limit + 1))
+        rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
         sample = list(self._read(rows[:limit]))
         until_us = int(self._clock() * 1e6)
         complete = len(rows) == len(sample)  # a summary has not the scores of all nodes
@@ -208,16 +209,17 @@ def _belongs(row: Row, kind: str, name: str) -> bool:
     return (owner_kind, owner) == (kind, name)
 
 
-def _latest(rows: Sequence[Row]) -> list[Row]:
-    """The attempt of each pod that began last, the newest first. What was imported came in later than it began."""
+def _latest(rows: Sequence[Row]) -> dict[str, Row]:
+    """The attempt that began last, by its pod's UID, the newest first."""
     found: dict[str, Row] = {}
-    for row in sorted(rows, key=_began, reverse=True):
-        found.setdefault(row.pod_uid, row)
-    return list(found.values())
+    for attempt in _attempts(rows):
+        found.setdefault(attempt.uid, attempt.record)
+    return found
 
 
-def _began(row: Row) -> tuple[int, int]:
-    return row.started_us, row.id
+def _attempts(rows: Sequence[Row]) -> list[Attempt]:
+    """Each once, whoever tells of it, the one that began last first: what was imported came in later than it began."""
+    return attempts(rows)[::-1]
 
 
 def _named(rows: Sequence[Row]) -> list[Condition]:
@@ -225,11 +227,11 @@ def _named(rows: Sequence[Row]) -> list[Condition]:
     return [Condition("pod", tuple({row.pod for row in rows}))]
 
 
-def _waiting(row: Row) -> Waiting:
+def _waiting(uid: str, row: Row) -> Waiting:
     return Waiting(
         namespace=row.namespace,
         pod=row.pod,
-        uid=row.pod_uid,
+        uid=uid,
         owner=row.owner,
         profile=row.profile,
         state=row.state,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.sequences import Hole
+from herodotus_record.merged import Origins
 from herodotus_record.model import Decision, NodeTable, Outcome
 from herodotus_record.placements import Tally
 
@@ -26,6 +27,7 @@ class Stored:
     attempts: int
     failed_before: int  # of those with a lower ordinal
     replaced: bool  # a later incarnation decides for its profile now
+    origins: Origins | None = None  # where two records tell of the attempt
 
 
 @dataclass(frozen=True)

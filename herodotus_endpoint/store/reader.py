@@ -9,13 +9,14 @@ counts over an index.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.attempts import attempts_of
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
@@ -35,6 +36,9 @@ from herodotus_endpoint.store.schema import (
 )
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_endpoint.store.wholes import Wholes, decision_in, outcomes
+from herodotus_record.attempts import Attempt
+from herodotus_record.merged import Origins, merged, with_uid
+from herodotus_record.model import Decision, NodeTable, Outcome, Source
 
 SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
@@ -45,6 +49,14 @@ INCARNATIONS_SHOWN: Final = 100  # newest first
 HOLES_SHOWN: Final = 20  # of each
 _COUNTED: Final = [Name(counter) for counter in COUNTED]
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
+
+
+class _Told(NamedTuple):
+    row: sa.Row[Any]
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    table: NodeTable
+    origins: Origins | None
 
 
 class Reader:
@@ -68,28 +80,26 @@ class Reader:
         `attempt` counts the stored attempts of the UID by start, from 1. The scheduler's own numbers begin anew with
         each of its incarnations, so that several attempts may have the same.
         """
-        at = [DECISIONS.c.pod == pod, DECISIONS.c.namespace == namespace]
-        if cluster:
-            at.append(DECISIONS.c.cluster == cluster)
-        newest = (DECISIONS.c.started_us.desc(), DECISIONS.c.id.desc())
         with self._snapshot() as connection:
-            if not uid:
-                uid = connection.scalar(sa.select(DECISIONS.c.pod_uid).where(*at).order_by(*newest).limit(1)) or ""
-            at.append(DECISIONS.c.pod_uid == uid)
-            found = sa.select(DECISIONS).where(*at).limit(1)
-            if attempt is None:
-                found = found.order_by(*newest)
-            else:
-                found = found.order_by(DECISIONS.c.started_us, DECISIONS.c.id).offset(attempt - 1)
-            row = connection.execute(found).one_or_none()
-            return None if row is None else self._stored(connection, row)
+            known = attempts_of(connection, namespace, pod, cluster)
+            uid = uid or (known[-1].uid if known else "")
+            same = [each for each in known if each.uid == uid]
+            if not same or (attempt is not None and attempt > len(same)):
+                return None
+            return self._stored(connection, same, len(same) if attempt is None else attempt)
 
     def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
         """The decision of that id, if it is of a pod in that namespace."""
-        at = (DECISIONS.c.decision_id == decision_id, DECISIONS.c.namespace == namespace)
+        d = DECISIONS.c
+        asked = sa.select(d.id, d.pod, d.cluster).where(d.decision_id == decision_id, d.namespace == namespace)
         with self._snapshot() as connection:
-            row = connection.execute(sa.select(DECISIONS).where(*at).order_by(DECISIONS.c.id).limit(1)).one_or_none()
-            return None if row is None else self._stored(connection, row)
+            row = connection.execute(asked.order_by(d.id).limit(1)).one_or_none()
+            if row is None:
+                return None
+            known = attempts_of(connection, namespace, row.pod, row.cluster)
+            found = next(each for each in known if row.id in each.ids)
+            same = [each for each in known if each.uid == found.uid]
+            return self._stored(connection, same, same.index(found) + 1)
 
     def decisions(
         self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
@@ -166,13 +176,23 @@ class Reader:
             for row in connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT)):
                 slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
-                if slot is not None:
-                    decision = decision_in(connection, row)
-                    if slot < decision.slots:
-                        found.append(Involved(decision, outcomes(connection, row), slot))
+                told = None if slot is None else self._once(connection, row)
+                if slot is not None and told is not None and slot < told[0].slots:
+                    found.append(Involved(*told, slot))
                 if len(found) == RECENT:
                     break
         return found
+
+    def _once(self, connection: sa.Connection, row: sa.Row[Any]) -> tuple[Decision, tuple[Outcome, ...]] | None:
+        """The decision in a row with its outcomes; None where another row tells more of the same attempt."""
+        if row.source == Source.SCHEDULER.value:
+            return decision_in(connection, row), outcomes(connection, row)
+        known = attempts_of(connection, row.namespace, row.pod, row.cluster)
+        attempt = next((each for each in known if each.record.id == row.id), None)
+        if attempt is None:
+            return None
+        told = self._told(connection, attempt)
+        return told.decision, told.outcomes
 
     def similar_nodes(self, node: str) -> list[str]:
         """Up to three names that look like `node`, of nodes that have a history."""
@@ -237,28 +257,30 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _stored(self, connection: sa.Connection, row: sa.Row[Any]) -> Stored:
-        whole = self._wholes.whole(connection, row)
-        same_pod = (
-            DECISIONS.c.pod == row.pod,
-            DECISIONS.c.namespace == row.namespace,
-            DECISIONS.c.pod_uid == row.pod_uid,
-        )
-        before = sa.tuple_(DECISIONS.c.started_us, DECISIONS.c.id) < sa.tuple_(row.started_us, row.id)
-        unsuccessful = DECISIONS.c.state.in_(UNSUCCESSFUL)
-        all_, earlier, failed = (
-            connection.scalar(sa.select(sa.func.count()).select_from(DECISIONS).where(*same_pod, *narrowed)) or 0
-            for narrowed in ((), (before,), (before, unsuccessful))
-        )
+    def _stored(self, connection: sa.Connection, same: Sequence[Attempt], ordinal: int) -> Stored:
+        """One of a pod's attempts. `same`: all of them."""
+        row, decision, outcomes, table, origins = self._told(connection, same[ordinal - 1])
         return Stored(
-            whole.decision,
-            whole.outcomes,
-            whole.table,
-            earlier + 1,
-            all_,
-            failed,
+            decision,
+            outcomes,
+            table,
+            ordinal,
+            len(same),
+            sum(each.record.state in UNSUCCESSFUL for each in same[: ordinal - 1]),
             self._replaced(connection, row),
+            origins,
         )
+
+    def _told(self, connection: sa.Connection, attempt: Attempt) -> _Told:
+        """The attempt as its records tell it together; its row is that of the first."""
+        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids))
+        rows = {row.id: row for row in connection.execute(statement)}
+        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.ids)
+        row = rows[attempt.ids[0]]
+        if beside:
+            both = merged(first, beside[0])
+            return _Told(row, both.decision, both.outcomes, both.table, both.origins)
+        return _Told(row, with_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
 
     def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
         """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""

@@ -23,6 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations
+from herodotus_endpoint.store.attempts import told_already
 from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
@@ -232,9 +233,10 @@ class Writer:
         node_ids = np.zeros(decision.slots, np.int64)
         known = slot_map.node_ids[: decision.slots]
         node_ids[: len(known)] = known
-        self._count(batch, decision, node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = decision_row(incarnation.id, decision, chosen, batch.now_us)
+        if not told_already(connection, row, batch.decisions.values()):
+            self._count(batch, decision, node_ids)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._keep(batch, incarnation, decision, row, FULL)

@@ -18,6 +18,14 @@ from typing import Final
 import numpy as np
 
 from herodotus_record.codec import column
+from herodotus_record.merged import (
+    LOG_ALONE,
+    LOG_FILTERS,
+    LOG_NUMBER,
+    LOG_PREEMPTION,
+    LOG_SCORES,
+    LOG_WEIGHTS,
+)
 from herodotus_record.model import (
     NOT_RUN,
     SUCCESS,
@@ -69,7 +77,7 @@ _NEVER: Final = (
     "scores.raw",
 )
 _NO_START: Final = "the attempt's start is not in the log: its first line's time stands for it"
-_MARK: Final = "read from a log: the pod's requests and labels, and what nodes have and hold, are not in it"
+_MARK: Final = f"{LOG_ALONE}: the pod's requests and labels, and what nodes have and hold, are not in it"
 
 
 def decision(
@@ -124,11 +132,11 @@ def decision(
         marks=(
             *marks,
             _MARK,
-            *((f"what filters said of {hidden} nodes is not in the log",) if hidden else ()),
+            *((f"{LOG_FILTERS} {hidden} nodes is not in the log",) if hidden else ()),
             *(() if attempt.started else (_NO_START,)),
-            "the number of the attempt counts those in the log",
+            f"{LOG_NUMBER} those in the log",
             *unsure,
-            *((f"weights of {', '.join(unweighed)} are not in the log: shown as 1",) if unweighed else ()),
+            *((f"{LOG_WEIGHTS} {', '.join(unweighed)} are not in the log: shown as 1",) if unweighed else ()),
             *_preemption_marks(attempt),
         ),
         unknown=(
@@ -167,7 +175,7 @@ def _scored(attempt: Attempt) -> tuple[bool, tuple[str, ...]]:
     n = len(attempt.totals)
     if not n:
         several = attempt.node and (attempt.feasible or 0) != 1
-        return False, ("scores are not in the log: kube-scheduler writes them at -v=10",) if several else ()
+        return False, (f"{LOG_SCORES}: kube-scheduler writes them at -v=10",) if several else ()
     whole = attempt.feasible in (None, n) and (not attempt.node or attempt.node in attempt.totals)
     whole = whole and all(given.keys() == attempt.totals.keys() for given in _points(attempt).values())
     if whole and not attempt.extended:
@@ -260,7 +268,7 @@ def _preemption(attempt: Attempt) -> Preemption | None:
 def _preemption_marks(attempt: Attempt) -> tuple[str, ...]:
     if not attempt.nominated:
         return ()
-    marks = ["other nodes where preemption would have helped, and disruption budgets, are not in the log"]
+    marks = [f"{LOG_PREEMPTION}, and disruption budgets, are not in the log"]
     if attempt.victims_announced is None:
         marks.append("how many pods were to be evicted is not in the log")
     elif attempt.victims_announced > len(attempt.victims):

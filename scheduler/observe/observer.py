@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from herodotus_record.merged import SEEN_AT
 from herodotus_record.model import Agreement, Cause, Code, Path, Reconstruction, Times
 from scheduler import klog
 from scheduler.columns import Snapshot
@@ -45,7 +46,7 @@ from scheduler.shared import Shared
 IDLE_S: Final = 0.5
 SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
 UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "wokenBy")
-SEEN: Final = "reconstructed: the time is when the outcome was seen, the attempt's number counts those that were seen"
+SEEN: Final = (SEEN_AT, "the attempt's number counts those that were seen")
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ class Observer:
                 started_us=seen_us,
             ),
             seed=SEED,
-            marks=(SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),
+            marks=(*SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
         )

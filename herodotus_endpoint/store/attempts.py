@@ -1,0 +1,50 @@
+"""A pod's attempts, as the rows of decisions tell them.
+
+Owns: the statement, and how many rows it reads. Does not own: which rows tell of one attempt (`herodotus_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.engine import Row
+from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_record.attempts import Attempt, attempts
+from herodotus_record.model import Source
+
+MOST: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
+_TOLD: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
+_SAME: Final = ("cluster", "namespace", "pod")
+
+
+def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[Attempt]:
+    """The attempts of every pod that had this name, by start. `cluster`: of one alone."""
+    return attempts(_rows(connection, namespace, pod, cluster))
+
+
+def told_already(connection: sa.Connection, row: Row, coming: Iterable[Row]) -> bool:
+    """Whether another record tells of the attempt of a row that is not stored yet, as those in `coming` are not.
+
+    So a sum has an attempt once, however many records of it come, and in whichever order.
+    """
+    if row["source"] == Source.SCHEDULER.value:
+        return False
+    stored = _rows(connection, row["namespace"], row["pod"], row["cluster"])
+    with_it = [other for other in coming if all(other[name] == row[name] for name in _SAME)]
+    new = [_unstored(other, -place) for place, other in enumerate([row, *with_it], 1)]
+    return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in attempts([*stored, *new]))
+
+
+def _rows(connection: sa.Connection, namespace: str, pod: str, cluster: str) -> Iterable[Any]:
+    d = DECISIONS.c
+    at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else [])]
+    newest = sa.select(d.id, *(d[name] for name in _TOLD)).where(*at).order_by(d.started_us.desc(), d.id.desc())
+    return connection.execute(newest.limit(MOST))
+
+
+def _unstored(row: Row, id_: int) -> SimpleNamespace:
+    return SimpleNamespace(id=id_, **{name: row[name] for name in _TOLD})

@@ -1,0 +1,114 @@
+"""Which records tell of the same attempt: by outcome and time, whichever of them came first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import pytest
+
+from herodotus_record.attempts import APART_US, SKEW_US, attempts
+
+FULL, OTHER = "0/3 nodes are available: 3 Insufficient cpu.", "0/3 nodes are available: 3 node(s) were unschedulable."
+
+
+@dataclass(frozen=True)
+class Row:
+    source: str
+    at_s: float
+    node: str | None = None
+    message: str = ""
+    uid: str = ""
+    pod: str = "web"
+    cluster: str = "c"
+    namespace: str = "shop"
+
+    @property
+    def id(self) -> int:
+        return int(self.at_s * 1000) + (1 if self.source == "logged" else 0)
+
+    @property
+    def started_us(self) -> int:
+        return int(self.at_s * 1e6)
+
+    @property
+    def pod_uid(self) -> str:
+        return self.uid or f"{self.namespace}/{self.pod}"
+
+
+def seen(at_s: float, node: str | None = None, message: str = "", uid: str = "u1", pod: str = "web") -> Row:
+    return Row("reconstructed", at_s, node, message, uid, pod)
+
+
+def logged(at_s: float, node: str | None = None, message: str = "", pod: str = "web") -> Row:
+    return Row("logged", at_s, node, message, "", pod)
+
+
+def told(*rows: Row) -> list[tuple[str, float, float | None]]:
+    """(uid, when the record began, when the log's beside it did)."""
+    return [(a.uid, a.record.at_s, a.logged.at_s if a.logged else None) for a in attempts(rows)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param([seen(10, "n1"), logged(9, "n1")], [("u1", 10, 9)], id="a placement"),
+        pytest.param([seen(10, message=FULL), logged(9, message=FULL)], [("u1", 10, 9)], id="a rejection"),
+        pytest.param(
+            [seen(10, "n1"), logged(9, "n2")], [("u1", 9, None), ("u1", 10, None)], id="another node is another attempt"
+        ),
+        pytest.param(
+            [seen(10, message=FULL), logged(9, message=OTHER)],
+            [("u1", 9, None), ("u1", 10, None)],
+            id="other words are another attempt",
+        ),
+        pytest.param(
+            [logged(1, message=FULL), logged(4, message=FULL), seen(2, message=FULL), seen(12, "n1"), logged(11, "n1")],
+            [("u1", 2, 1), ("u1", 4, None), ("u1", 12, 11)],
+            id="an attempt that changed nothing on the pod is the log's alone, and the pod's",
+        ),
+        pytest.param(
+            [logged(1, message=FULL), logged(2, message=FULL), seen(3, message=FULL)],
+            [("u1", 1, None), ("u1", 3, 2)],
+            id="the last one before it was seen",
+        ),
+        pytest.param(
+            [seen(10, "n1"), logged(10 + SKEW_US / 1e6, "n1")], [("u1", 10, 12)], id="clocks that differ a little"
+        ),
+        pytest.param(
+            [seen(1000, "n1"), logged(1000 - APART_US / 1e6 - 1, "n1")],
+            [("u1", 99, None), ("u1", 1000, None)],
+            id="an hour earlier is another pod of that name",
+        ),
+        pytest.param(
+            [seen(1, "n1", uid="u1"), logged(0, "n1"), seen(9, "n1", uid="u2"), logged(8, "n1")],
+            [("u1", 1, 0), ("u2", 9, 8)],
+            id="a StatefulSet's pods, one after the other",
+        ),
+        pytest.param(
+            [seen(1, "n1", uid="u1"), logged(5, "n2")],
+            [("u1", 1, None), ("shop/web", 5, None)],
+            id="after a placement comes another pod",
+        ),
+        pytest.param(
+            [seen(1, message=FULL), logged(5, "n2")],
+            [("u1", 1, None), ("u1", 5, None)],
+            id="after a rejection the same pod, whose binding was not seen",
+        ),
+        pytest.param([logged(1, "n1")], [("shop/web", 1, None)], id="a log alone"),
+        pytest.param(
+            [Row("scheduler", 2, "n1", uid="u1"), logged(1, "n1")],
+            [("u1", 1, None), ("u1", 2, None)],
+            id="our own decisions are in no other scheduler's log",
+        ),
+        pytest.param(
+            [seen(10, "n1"), logged(9, "n1", pod="api")],
+            [("shop/api", 9, None), ("u1", 10, None)],
+            id="pods of other names",
+        ),
+    ],
+)
+def test_records_of_one_attempt_are_told_together_in_any_order(
+    rows: list[Row], expected: list[tuple[str, float, float | None]]
+) -> None:
+    assert [told(*order) for order in permutations(rows)] == [expected] * len(list(permutations(rows)))
