@@ -45,7 +45,17 @@ LOG_SCORES: Final = "scores are not in the log"
 LOG_WEIGHTS: Final = "weights of"
 LOG_PREEMPTION: Final = "other nodes where preemption would have helped"
 _ALONE: Final = (SEEN_AT, LOG_ALONE, LOG_FILTERS, LOG_NUMBER, LOG_SCORES, LOG_WEIGHTS, LOG_PREEMPTION)
-TOGETHER: Final = "put together from what was seen and the scheduler's log: what the log says stands"
+_TEXTS: Final = {  # parts in words; what stands behind a dot is a plugin
+    "attempt.startedAt": "when it began",
+    "outcome.phases": "how the binding went",
+    "outcome.path": "how it was decided",
+    "nodes.total": "how many nodes there were",
+    "nodes.evaluated": "how many were looked at",
+    "nodes.feasible": "how many fitted",
+    "ranking": "which nodes fitted, and their order",
+    "scores": "points of {}",
+    "filters": "verdicts of {}",
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,12 @@ class Origins:
         return {
             "records": {rebuilt: self.reconstructed, log: self.logged},
             "parts": [
-                {"part": part, "from": [log] if whole else [log, rebuilt], "overruled": otherwise}
+                {
+                    "part": part,
+                    "text": _text(part),
+                    "from": [log] if whole else [log, rebuilt],
+                    "overruled": otherwise,
+                }
                 for part, (whole, otherwise) in self.parts.items()
             ],
             "rest": rebuilt,
@@ -107,12 +122,17 @@ def merged(seen: Recorded, logged: Recorded) -> Merged:
         times=replace(ours.times, started_us=theirs.times.started_us),
         scheduler=_scheduler(ours, theirs),
         unknown=tuple(path for path in ours.unknown if path in theirs.unknown),
-        marks=(TOGETHER, *(mark for d in (ours, theirs) for mark in d.marks if not mark.startswith(_ALONE))),
+        marks=tuple(mark for d in (ours, theirs) for mark in d.marks if not mark.startswith(_ALONE)),
         reconstruction=None if scored else ours.reconstruction,  # else the ranking is no longer the one it judges
     )
     origins = Origins(ours.id, theirs.id, parts, reconstruction(ours), headline(ours, seen.table))
     outcomes = tuple(logged.outcomes or seen.outcomes)
     return Merged(decision, outcomes, seen.table if cells is None else cells.table, origins)
+
+
+def _text(part: str) -> str:
+    kind, _, plugin = part.partition(".")
+    return _TEXTS.get(part) or _TEXTS.get(kind, part).format(plugin)
 
 
 def with_uid(logged: Decision, uid: str) -> Decision:

@@ -16,6 +16,7 @@ from herodotus_cli.render.words import NOT_KEPT, age, ago, count, listed, span
 Json = dict[str, Any]
 _TIED_NAMED = 8
 _VICTIMS_NAMED = 4  # a line's worth
+_DIFFERENCES_NAMED = 4
 _NOT_EVALUATED = {
     "narrowed": "a PreFilter plugin had named other nodes",
     "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
@@ -127,6 +128,7 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
         ("WOKEN BY", _woken_by(answer["attempt"].get("wokenBy"))),
         ("RETRY", _retry(answer["attempt"])),
         ("NEXT", _next(answer)),
+        *_origins(answer),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
     return [(label, said) for label, said in labelled if said]
@@ -192,6 +194,18 @@ def _retry(attempt: Json) -> str:
         return f"{earliest} after this attempt"
     latest = span(attempt["startedAt"], said["latest"])
     return f"when something happens that may help: after {earliest} at the earliest, {latest} at the latest"
+
+
+def _origins(answer: Json) -> list[tuple[str, str]]:
+    """Who tells of a decision that an observer and the scheduler's log tell of, and where they differ."""
+    told = answer.get("origins")
+    if not told:
+        return []
+    differ = [f"{part['text']} ({part['overruled']})" for part in told["parts"] if part["overruled"]]
+    said = f": it differs in {listed(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
+    disagrees = answer["reconstruction"] and answer["reconstruction"]["agreement"] == "disagree"
+    evaluated = [("EVALUATED", told["evaluation"])] if disagrees and told["evaluation"] != answer["headline"] else []
+    return [("TOLD BY", f"an observer and the scheduler's log, whose word stands{said}"), *evaluated]
 
 
 def _next(answer: Json) -> str:

@@ -12,8 +12,10 @@ import pytest
 from herodotus_cli.render import node_of_pod, plain, pod, terminal
 from herodotus_cli.render.blocks import View
 from herodotus_record.answers import pod_explanation
-from herodotus_record.model import NodeTable
+from herodotus_record.merged import merged
+from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
 from scheduler.logged.reader import LogReader
+from tests import observed
 
 LOG = Path(__file__).parents[1] / "golden/logs/kube-scheduler-v10.log.gz"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
@@ -59,3 +61,18 @@ def test_raw_scores_that_are_not_in_the_log_are_left_out(answers: list[tuple[Jso
     answer = next(answer for answer, _ in answers if answer["ranking"] and answer["ranking"][0]["total"])
     header = next(line for line in drawn(VIEWS[1], pod.screen(answer, VIEWS[1])).splitlines() if "PLUGIN" in line)
     assert header.split() == ["RANK", "NODE", "TOTAL", "PLUGIN", "NORM", "POINTS"]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=IDS)
+def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: View) -> None:
+    points = {"worker-1": {"NodeResourcesFit": 60}, "worker-2": {"NodeResourcesFit": 50}}
+    disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    ours, theirs = observed.seen(points=points, chosen="worker-2", found=disagrees), dict(points)
+    theirs["worker-2"] = {"NodeResourcesFit": 70}
+    both = merged(ours, observed.logged("worker-2", theirs))
+    answer = pod_explanation(both.decision, both.outcomes, both.table)
+    answer |= {"origins": both.origins.document(), "reconstruction": both.origins.compared}
+    text = " ".join(drawn(view, pod.screen(answer, view)).split())
+    assert "TOLD BY an observer and the scheduler's log, whose word stands: it differs in " in text
+    assert "points of NodeResourcesFit (1)" in text
+    assert "EVALUATED On worker-2, by default-scheduler. The evaluation puts worker-1 10 points ahead" in text

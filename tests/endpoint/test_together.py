@@ -1,0 +1,128 @@
+"""A pod of another scheduler that an observer and a log tell of: one attempt everywhere, whichever came first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from herodotus_record.model import Owner
+from tests.builders import INSUFFICIENT_CPU, SCORES
+from tests.endpoint.service import API, Service, a_service
+from tests.observed import NOON_US, Record, logged, seen, turned_away
+
+NODES = ("worker-1", "worker-2", "worker-3")
+POINTS = {
+    "worker-1": {"TaintToleration": 300, "NodeResourcesFit": 60, "ImageLocality": 0},
+    "worker-2": {"TaintToleration": 300, "NodeResourcesFit": 50, "ImageLocality": 0},
+}
+NORMALISED = {n: {p: v // SCORES[p] for p, v in by.items()} for n, by in POINTS.items()}
+LOGGED_POINTS = {**POINTS, "worker-2": POINTS["worker-2"] | {"NodeResourcesFit": 55}}
+FULL = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}
+
+REJECTED = seen(50, rejected=FULL)
+PLACED = seen(9_050, points=NORMALISED, rejected={"worker-3": FULL["worker-3"]}, attempt=2, sequence=2)
+LOG_REJECTED = turned_away(REJECTED.decision.message)
+LOG_AGAIN = turned_away(REJECTED.decision.message, at_ms=4_000)  # the same words again: nothing changes on the pod
+LOG_PLACED = logged("worker-1", LOGGED_POINTS, at_ms=9_000)
+SEEN, LOGS = (REJECTED, PLACED), (LOG_REJECTED, LOG_AGAIN, LOG_PLACED)
+
+
+@pytest.fixture(scope="module", params=["seen first", "logged first", "in turn"])
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    orders: dict[str, tuple[Record, ...]] = {
+        "seen first": (*SEEN, *LOGS),
+        "logged first": (*LOGS, *SEEN),
+        "in turn": (LOG_REJECTED, REJECTED, LOG_AGAIN, PLACED, LOG_PLACED),
+    }
+    service = a_service(tmp_path_factory.mktemp("together"))
+    service.clock.now_s = NOON_US / 1e6 + 600
+    for record in orders[request.param]:
+        service.stored(*record.frames)
+    yield service
+    service.store.close()
+
+
+def test_a_pod_s_latest_attempt_is_told_by_both(service: Service) -> None:
+    told = service.explain()
+    assert told["headline"].endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
+    assert told["origins"]["records"] == {"reconstructed": PLACED.decision.id, "logged": LOG_PLACED.decision.id}
+    fit = {"part": "scores.NodeResourcesFit", "text": "points of NodeResourcesFit", "from": ["logged"], "overruled": 1}
+    assert fit in told["origins"]["parts"]
+    assert told["pod"]["requests"]["cpu"]  # which no log says
+    assert told["reconstruction"]["agreement"] == "agree"
+    assert (told["attempt"]["ordinal"], told["attempt"]["attempts"], told["attempt"]["failedBefore"]) == (3, 3, 2)
+
+
+@pytest.mark.parametrize("record", [PLACED, LOG_PLACED], ids=["the reconstruction's", "the log's"])
+def test_either_id_leads_to_it(service: Service, record: Record) -> None:
+    assert service.explain(record.decision.id) == service.explain()
+    whole = service.get(f"{API}/namespaces/shop/decisions/{record.decision.id}")
+    assert whole["spec"]["origins"]["rest"] == "reconstructed"
+
+
+def test_attempts_that_only_the_log_tells_of_are_the_pod_s(service: Service) -> None:
+    again = service.explain(attempt=2)
+    assert again["attempt"]["id"] == LOG_AGAIN.decision.id
+    assert again["attempt"]["source"] == "logged"
+    assert again["metadata"]["uid"] == REJECTED.decision.pod.uid
+    assert "origins" not in again
+    history = service.get(f"{API}/namespaces/shop/podhistories/checkout-7d9f-x2k")
+    assert [a["state"] for a in history["attempts"]] == ["Unschedulable", "Unschedulable", "Bound"]
+    by_uid = service.get(f"{API}/namespaces/shop/podhistories/checkout-7d9f-x2k", uid=REJECTED.decision.pod.uid)
+    assert by_uid == history
+
+
+def test_a_node_s_history_counts_an_attempt_once(service: Service) -> None:
+    told = service.history("worker-1")
+    assert (told["chosen"], told["won"]["count"]) == (1, 1)
+    assert [d["state"] for d in told["recent"]].count("Bound") == 1
+
+
+def test_balance_and_pending_have_the_pod_once(service: Service) -> None:
+    assert service.get(f"{API}/balances")["decisions"] == 1
+    assert service.get(f"{API}/pendingpods")["count"] == 0
+
+
+def test_a_list_has_both_records(service: Service) -> None:
+    """They are objects of their own, each with its source and its name."""
+    items = service.get(f"{API}/decisions")["items"]
+    assert sorted(item["spec"]["key"]["source"] for item in items) == ["logged"] * 3 + ["reconstructed"] * 2
+
+
+@pytest.mark.parametrize("first", ["seen", "logged"])
+def test_a_pod_that_waits_is_pending_once(tmp_path: Path, first: str) -> None:
+    service = a_service(tmp_path)
+    service.clock.now_s = NOON_US / 1e6 + 60
+    both = (REJECTED, LOG_REJECTED) if first == "seen" else (LOG_REJECTED, REJECTED)
+    for record in (*both, LOG_AGAIN):
+        service.stored(*record.frames)
+    told = service.get(f"{API}/pendingpods")
+    assert (told["count"], [pod["pod"] for pod in told["pods"]]) == (1, ["checkout-7d9f-x2k"])
+    service.store.close()
+
+
+def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) -> None:
+    service = a_service(tmp_path)
+    named = seen(points=NORMALISED, pod="seen-0", owner=Owner("ReplicaSet", "seen"))
+    read = logged("worker-1", POINTS, pod="shop/logged-0")
+    for record in (named, read):
+        service.stored(*record.frames)
+    for pod, source in (("seen-0", "reconstructed"), ("logged-0", "logged")):
+        told = service.explain(pod)
+        assert (told["attempt"]["source"], "origins" in told) == (source, False)
+    service.store.close()
+
+
+def test_a_pruned_reconstruction_keeps_the_log_s_word_on_the_whole(tmp_path: Path) -> None:
+    """Of a summary not every cell is there, so its cells stand as they are."""
+    from herodotus_endpoint.store.summaries import Whole, summarised
+    from herodotus_record.merged import merged
+
+    whole = summarised(Whole(PLACED.decision, PLACED.outcomes, PLACED.table), NOON_US)
+    found = merged(whole, LOG_PLACED)
+    assert found.decision.scores == whole.decision.scores
+    assert found.outcomes == LOG_PLACED.outcomes
+    assert found.decision.reconstruction == PLACED.decision.reconstruction
+    assert not any(part.startswith("scores.") for part in found.origins.parts)
