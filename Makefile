@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew picture clean
 
 test: system $(STAMP) lint types unit
 
@@ -148,6 +148,10 @@ krew: wheels
 	$(FETCH:wheels=krew) --no-index --find-links $(VENV)/wheels -r $(VENV)/plugin.txt
 	cp dist/herodotus-*.whl $(VENV)/krew
 	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/*.whl
+
+# The README's picture, of the answers in docs/picture.json (recorded in a demo: python -m deploy.demo.picture record URL).
+picture: $(STAMP)
+	$(RUN) deploy.demo.picture draw
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

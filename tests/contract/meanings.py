@@ -22,6 +22,7 @@ VARIABLES: Final = {
         "TERM": "`dumb`: no colour",
         "COLUMNS": "columns of the terminal, instead of asking it",
         "HERODOTUS_DEBUG": "`1`: the traceback of an unexpected error",
+        "PATH": "where kubectl is looked for",
         "HOME": "where `~` is; on Windows `USERPROFILE`",
     },
     "scheduler": {

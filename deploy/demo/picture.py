@@ -1,0 +1,153 @@
+"""The picture in the README: screens of a demo that ran, drawn by the plugin itself.
+
+Owns: what the picture shows, the answers of that demo, the picture. Does not own: screens (`herodotus_cli`).
+
+`python -m deploy.demo.picture record URL` asks a running demo's decisions service, and keeps its answers;
+`python -m deploy.demo.picture draw` (`make picture`) draws them. The same answers give the same file: a test says so.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from herodotus_cli.command_line import run
+from herodotus_cli.context import Surroundings
+
+Json = dict[str, Any]
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+ANSWERS: Final = DOCS / "picture.json"
+PICTURE: Final = DOCS / "picture.svg"
+SCREENS: Final = (("pod", "postgres-0", "-n", "shop"), ("pod", "payments-0", "-n", "shop", "--node", "worker-8"))
+WIDTH: Final = 100  # columns
+THEME: Final = TerminalTheme(
+    (13, 17, 23),
+    (214, 219, 226),
+    [
+        *((72, 79, 88), (255, 123, 114), (86, 211, 100), (227, 179, 65)),
+        *((121, 192, 255), (210, 168, 255), (86, 212, 221), (214, 219, 226)),
+    ],
+)
+# Rich's form without its web font and its window: nothing is fetched from anywhere.
+FORM: Final = """\
+<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<title>kubectl herodotus</title>
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: \
+{char_height}px; line-height: {line_height}px; }}
+.{unique_id}-title {{ font-size: 18px; font-family: sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def record(url: str) -> Json:
+    """What the decisions service at `url` answers to the screens, and when."""
+    said: dict[str, Json] = {}
+
+    def ask(path: str) -> Json:
+        with urllib.request.urlopen(f"{url}{path}", timeout=10) as answer:
+            said[path] = json.load(answer)
+        return said[path]
+
+    now = datetime.now().astimezone()
+    _text(ask, now)
+    return {"at": now.isoformat(timespec="seconds"), "answers": said}
+
+
+def draw(recorded: Json) -> str:
+    """The picture, as SVG."""
+    answers: dict[str, Json] = recorded["answers"]
+    text = _text(answers.__getitem__, datetime.fromisoformat(recorded["at"]))
+    console = Console(width=WIDTH, record=True, file=StringIO(), legacy_windows=False, _environ={})
+    console.print(Text.from_ansi(text.rstrip()), "", sep="\n", soft_wrap=True)
+    svg = console.export_svg(title="kubectl herodotus", theme=THEME, code_format=FORM, unique_id="herodotus")
+    return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
+
+
+def _text(ask: Callable[[str], Json], now: datetime) -> str:
+    """The screens as a terminal shows them, each under its command."""
+    out = _Terminal()
+    with _serving(ask) as url:
+        for screen in SCREENS:
+            out.write(f"\x1b[32m$\x1b[0m \x1b[1mkubectl herodotus {shlex.join(screen)}\x1b[0m\n")
+            if code := run(screen, Surroundings({"HERODOTUS_ENDPOINT": url}, out, lambda: now, lambda: WIDTH)):
+                raise SystemExit(code)
+            out.write("\n")
+    return out.getvalue()
+
+
+@contextmanager
+def _serving(ask: Callable[[str], Json]) -> Iterator[str]:
+    """A decisions service on loopback that answers with what `ask` says."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(ask(self.path)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    match arguments:
+        case ["record", url]:
+            ANSWERS.write_text(json.dumps(record(url.rstrip("/")), indent=1) + "\n")
+        case ["draw"]:
+            PICTURE.write_text(draw(json.loads(ANSWERS.read_text())))
+        case _:
+            print(f"usage: python -m deploy.demo.picture record URL | draw ({PICTURE})", file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,17 @@
+"""The README's picture is what the plugin draws of the answers that were recorded in a demo."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from deploy.demo import picture
+
+
+def test_the_picture_is_drawn_from_the_recorded_answers() -> None:
+    drawn = picture.draw(json.loads(picture.ANSWERS.read_text()))
+    assert drawn == picture.PICTURE.read_text(), "make picture draws it anew"
+
+
+def test_it_fetches_nothing() -> None:
+    assert set(re.findall(r"https?://[^\"' )]+", picture.PICTURE.read_text())) == {"http://www.w3.org/2000/svg"}
