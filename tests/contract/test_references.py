@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from herodotus_cli import paging
-from tests.contract import references
+from tests.contract import chart_values, references
 from tests.contract.meanings import MEANINGS, VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +33,7 @@ ELSEWHERE = {"kubectl herodotus": {*paging._ORDER}}
         ("flags.md", references.flags),
         ("configuration-reference.md", references.configuration),
         ("record.md", references.record),
+        ("chart-values.md", chart_values.text),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
