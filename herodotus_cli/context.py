@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from herodotus_cli.options import Output
     from herodotus_cli.render.blocks import Block, View
     from herodotus_cli.transport.begun import Begun
+    from herodotus_cli.transport.questions import Selected
 
 Json = dict[str, Any]
 Screen = Callable[["View"], Sequence["Block"]]
@@ -68,14 +69,14 @@ class Surroundings(NamedTuple):
         connection: Connection,
         output: Output,
         namespace: str = "",
-        selector: str = "",
+        selected: Selected | None = None,
     ) -> None:
         """Asks and prints, with --watch again whenever decisions come."""
         if not output.watch:
             ask()
             return
         from herodotus_cli import following
-        from herodotus_cli.transport import connect
+        from herodotus_cli.transport import connect, questions
 
         first = True
 
@@ -87,7 +88,7 @@ class Surroundings(NamedTuple):
             ask()
             self.out.flush()
 
-        following.anew(connect(connection, self.environ), namespace, selector, again)
+        following.anew(connect(connection, self.environ), namespace, selected or questions.EVERY, again)
 
     def show(self, document: Json, output: Output, screen: Screen) -> None:
         """Prints a document as it is, or the screen that is made of it."""

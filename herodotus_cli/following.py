@@ -28,20 +28,20 @@ AGAIN_S = 1.0  # before a stream that ended is begun again: the service ends one
 
 
 def decisions(
-    transport: Transport, namespace: str, selector: str, last: int, *, binding: bool = False
+    transport: Transport, namespace: str, selected: questions.Selected, last: int, *, binding: bool = False
 ) -> Generator[Json, None, None]:
     """The newest `last` decisions, oldest first, and then every one that comes or changes. Without end.
 
     `binding`: also those that are not bound yet; the others are told once, when it is known what became of them.
     """
-    page = transport.get(questions.decisions(namespace, selector=selector, limit=LISTED))
+    page = transport.get(questions.decisions(namespace, selected=selected, limit=LISTED))
     shown = [d for d in page["items"] if binding or not _binds(d)][:last]
     yield from reversed(shown)
     version = str(page["metadata"]["resourceVersion"])
     unsettled = {d["metadata"]["name"] for d in page["items"] if _binds(d)}
     while True:
         start = int(version)
-        with closing(_stream(transport, namespace, selector, version)) as events:
+        with closing(_stream(transport, namespace, selected, version)) as events:
             for event in events:
                 found = event["object"]
                 version = str(max(int(version), int(found["metadata"].get("resourceVersion") or 0)))
@@ -51,7 +51,7 @@ def decisions(
                 if wanted and (not listed or found["metadata"]["name"] in unsettled):
                     yield found
         time.sleep(AGAIN_S)
-        page = transport.get(questions.decisions(namespace, selector=selector, limit=LISTED))
+        page = transport.get(questions.decisions(namespace, selected=selected, limit=LISTED))
         unsettled = {d["metadata"]["name"] for d in page["items"] if _binds(d)}
         now = str(page["metadata"]["resourceVersion"])
         version = version if int(version) <= int(now) else now  # another database
@@ -61,13 +61,13 @@ def _binds(decision: Json) -> bool:
     return bool(decision["status"]["state"] == "Binding")
 
 
-def anew(transport: Transport, namespace: str, selector: str, once: Callable[[], None]) -> None:
+def anew(transport: Transport, namespace: str, selected: questions.Selected, once: Callable[[], None]) -> None:
     """Calls `once` now, and again after decisions came, at most every REST_S. Without end."""
     came: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
-            with closing(decisions(transport, namespace, selector, 0)) as found:
+            with closing(decisions(transport, namespace, selected, 0)) as found:
                 for _ in found:
                     came.put(None)
         except BaseException as e:  # told where it can be: in the main thread
@@ -84,10 +84,12 @@ def anew(transport: Transport, namespace: str, selector: str, once: Callable[[],
             raise failure
 
 
-def _stream(transport: Transport, namespace: str, selector: str, version: str) -> Generator[Json, None, None]:
+def _stream(
+    transport: Transport, namespace: str, selected: questions.Selected, version: str
+) -> Generator[Json, None, None]:
     """The events of one stream. One that began too far back is begun again by who asks."""
     try:
-        with closing(transport.stream(questions.watched(namespace, version, selector=selector))) as events:
+        with closing(transport.stream(questions.watched(namespace, version, selected=selected))) as events:
             for event in events:
                 if event.get("type") == "ERROR" and is_status(event.get("object") or {}):
                     raise from_status(event["object"])

@@ -125,6 +125,13 @@ _NAMESPACE = click.option(
 )
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
 SINCE = click.option("--since", type=Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
+_SELECTOR = click.option(
+    "-l",
+    "--selector",
+    default="",
+    metavar="QUERY",
+    help="Only pods with these labels: key=value, key!=value, key, !key, key in (a,b).",
+)
 _OUTPUT = (
     click.option(
         "-o",
@@ -159,6 +166,11 @@ def namespace_option(command: Command) -> Command:
 def namespaces_options(command: Command) -> Command:
     """Adds -n and -A; to commands about many things that live in namespaces."""
     return _add(command, (_NAMESPACE, _ALL_NAMESPACES))
+
+
+def selector_option(command: Command) -> Command:
+    """Adds -l; to commands about many pods."""
+    return _add(command, (_SELECTOR,))
 
 
 def output_options(command: Command) -> Command:

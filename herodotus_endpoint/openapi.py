@@ -52,7 +52,7 @@ PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "continue": (_TEXT, "Where the page before this one ended."),
     "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
     "includeObject": ({"type": "string", "enum": ["None", "Metadata", "Object"]}, "What goes with a table's row."),
-    "labelSelector": (_TEXT, "Such as herodotus.dev/state in (Unschedulable, Error)."),
+    "labelSelector": (_TEXT, "Such as app=web,herodotus.dev/state in (Unschedulable, Error): pods' labels, and ours."),
     "limit": (_COUNT, "At most so many items."),
     "name": (_NAME, "A name."),
     "namespace": (_NAME, "A namespace."),
@@ -144,27 +144,28 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ("a", "b"), NODE_COMPARISON, "get", (*_READ, 404),
     ),
     f"{PREFIX}/pendingpods": Operation(
-        "listAllPendingPods", "Pods that wait, of all namespaces.", "PendingPods", ("cluster",), (), PENDING, "list",
-        _READ,
+        "listAllPendingPods", "Pods that wait, of all namespaces.", "PendingPods", ("cluster", "labelSelector"), (),
+        PENDING, "list", _READ,
     ),
     f"{PREFIX}/namespaces/{{namespace}}/pendingpods": Operation(
-        "listPendingPods", "Pods that wait.", "PendingPods", ("cluster",), (), PENDING, "list", _READ
+        "listPendingPods", "Pods that wait.", "PendingPods", ("cluster", "labelSelector"), (), PENDING, "list", _READ
     ),
     f"{PREFIX}/namespaces/{{namespace}}/workloadplacements/{{workload}}": Operation(
-        "getWorkloadPlacement", "Where a workload's pods went (KIND.NAME).", "WorkloadPlacement", ("since", "cluster"),
+        "getWorkloadPlacement", "Where a workload's pods went (KIND.NAME).", "WorkloadPlacement",
+        ("since", "cluster", "labelSelector"),
         (), WORKLOAD, "get", (*_READ, 404),
     ),
     f"{PREFIX}/balances": Operation(
         "listBalances", "Which nodes win, and with which weights others would.", "Balance",
-        ("since", "limit", "weights", "profile", "cluster"), (), BALANCE, "list", _READ,
+        ("since", "limit", "weights", "profile", "cluster", "labelSelector"), (), BALANCE, "list", _READ,
     ),
     f"{PREFIX}/agreements": Operation(
         "listAllAgreements", "How other schedulers' outcomes compare with what was reconstructed, everywhere.",
-        "Agreements", ("since", "profile", "cluster"), (), AGREEMENTS, "list", _READ,
+        "Agreements", ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
     f"{PREFIX}/namespaces/{{namespace}}/agreements": Operation(
         "listAgreements", "How other schedulers' outcomes compare with what was reconstructed.", "Agreements",
-        ("since", "profile", "cluster"), (), AGREEMENTS, "list", _READ,
+        ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
     f"{PREFIX}/serviceversions": Operation(
         "listServiceVersions", "The version of the service.", "ServiceVersion", (), (), SERVICE_VERSION, "list",

@@ -17,17 +17,19 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from herodotus_endpoint import parameters
 from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX
+from herodotus_endpoint.kubeapi.selectors import label_conditions
 from herodotus_endpoint.placing import PLACED, placement
 from herodotus_endpoint.queries import View
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored
-from herodotus_endpoint.store.listing import Condition
+from herodotus_endpoint.store.labels import read
+from herodotus_endpoint.store.listing import AnyCondition, Condition
 from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
 from herodotus_record.agreements import Compared, agreements
 from herodotus_record.attempts import Attempt, attempts
@@ -77,7 +79,7 @@ class Surveys:
 
     def pending(self, namespace: str = "") -> Response:
         """The pods whose last attempt found no node; when they are tried again, for the newest READ of them."""
-        parameters.known("cluster")
+        parameters.known("cluster", "labelSelector")
         within = self._within(namespace)
         failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
         placed = self._rows([*within, *_named(failed), _PLACED])
@@ -89,7 +91,7 @@ class Surveys:
 
     def workload(self, namespace: str, workload: str) -> Response:
         """Where the pods of a workload went; `workload` is KIND.NAME. What decided is told of the newest READ."""
-        parameters.known("since", "cluster")
+        parameters.known("since", "cluster", "labelSelector")
         match = _KIND_NAME.fullmatch(parameters.name(workload, "the workload's name"))
         if not match:
             raise ApiError(400, f"{workload[:60]!r} is not a workload: write KIND.NAME, such as deployment.web")
@@ -110,7 +112,7 @@ class Surveys:
 
     def balance(self) -> Response:
         """Which nodes won; with `weights` (PLUGIN=N,…) also who would have. Of the newest `limit` placed decisions."""
-        parameters.known("since", "limit", "weights", "profile", "cluster")
+        parameters.known("since", "limit", "weights", "profile", "cluster", "labelSelector")
         weights = _weights(parameters.text("weights"))
         limit = parameters.integer("limit", least=1, most=MOST_READ) or SAMPLE
         since_us, profile = self._since(), parameters.text("profile")
@@ -128,7 +130,7 @@ class Surveys:
 
     def agreements(self, namespace: str = "") -> Response:
         """How the outcomes of other schedulers compare with what was reconstructed; the newest READ disagreements."""
-        parameters.known("since", "profile", "cluster")
+        parameters.known("since", "profile", "cluster", "labelSelector")
         since_us, profile = self._since(), parameters.text("profile")
         rows = self._rows(
             [*self._within(namespace), _COMPARED, *([Condition("profile", (profile,))] if profile else [])]
@@ -162,13 +164,15 @@ class Surveys:
             if stored is not None and stored.decision.chosen is not None and not stored.decision.summary:
                 yield stored
 
-    def _rows(self, conditions: Sequence[Condition], limit: int = LOOKED_AT) -> list[Row]:
+    def _rows(self, conditions: Sequence[AnyCondition], limit: int = LOOKED_AT) -> list[Row]:
         return self._questions.listing.decisions(conditions, None, limit)
 
-    def _within(self, namespace: str) -> list[Condition]:
+    def _within(self, namespace: str) -> list[AnyCondition]:
+        """What every answer is of: the namespace and cluster asked for, pods with the labels asked for."""
         cluster = parameters.text("cluster")
         asked = {"namespace": parameters.name(namespace, "the namespace"), "cluster": cluster}
-        return [Condition(column, (value,)) for column, value in asked.items() if value]
+        within: list[AnyCondition] = [Condition(column, (value,)) for column, value in asked.items() if value]
+        return within + label_conditions(request.args.get("labelSelector", ""))
 
     def _since(self) -> int:
         since_us = parameters.since("since", self._clock)
@@ -192,21 +196,24 @@ _KINDS: Final = {
     "cronjob": "CronJob",
     "pod": "Pod",
 }
+_HASH: Final = "pod-template-hash"
 _MADE_BY: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}  # what owns the pods of a kind that owns none itself
 
 
 def _belongs(row: Row, kind: str, name: str) -> bool:
     """Whether a row's pod is the workload's: by its owner, or by the owner that a Deployment or CronJob makes.
 
-    Those are named after it, with a hash or a time behind; the record does not hold who owns the owner.
+    Those are named after it, with a hash or a time behind; the record does not hold who owns the owner. A Deployment's
+    pods tell the hash by a label.
     """
     kind = _KINDS.get(kind.lower(), kind)
     if kind == "Pod":
         return row.owner is None and row.pod == name
     owner_kind, _, owner = (row.owner or "").partition("/")
-    if kind in _MADE_BY:
-        return owner_kind == _MADE_BY[kind] and bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
-    return (owner_kind, owner) == (kind, name)
+    if _MADE_BY.get(kind) != owner_kind:
+        return (owner_kind, owner) == (kind, name)
+    made = read(row.labels).get(_HASH)
+    return owner == f"{name}-{made}" if made else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
 
 
 def _latest(rows: Sequence[Row]) -> dict[str, Row]:

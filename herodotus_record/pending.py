@@ -1,7 +1,7 @@
 """The answer document `PendingPods`: the pods whose last attempt found no node, by what most of the nodes said.
 
-Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue. Does not own: which
-attempts are a pod's last (the store). Pure.
+Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, how pods that wait for
+their scheduling gates are told beside the others. Does not own: which attempts are a pod's last (the store). Pure.
 
 Invariant: a pod is in exactly one group; the record does not know of deletions, so a pod that was not tried again when
 it was due is told apart.
@@ -45,6 +45,19 @@ class Waiting:
     retry: Retry | None = None
 
 
+@dataclass(frozen=True)
+class Gated:
+    """A pod that no scheduler tries: its scheduling gates are closed. So no record knows it, only the API server."""
+
+    namespace: str
+    pod: str
+    uid: str
+    owner: str | None
+    profile: str
+    created_at: str
+    gates: tuple[str, ...]
+
+
 def pending_pods(pods: Sequence[Waiting], *, now_us: int, omitted: int = 0, namespace: str = "") -> Json:
     """The document of kind PendingPods. `omitted`: pods that are known to wait and are not told."""
     told = [_pod(pod, now_us) for pod in sorted(pods, key=lambda p: (p.created_us or p.started_us, p.namespace, p.pod))]
@@ -62,6 +75,22 @@ def pending_pods(pods: Sequence[Waiting], *, now_us: int, omitted: int = 0, name
         "groups": [_group(reason, overdue, members) for (reason, overdue), members in largest],
         "pods": told,
         "podsOmitted": omitted,
+    }
+
+
+def with_gated(document: Json, gated: Sequence[Gated]) -> Json:
+    """A PendingPods with pods that wait for their gates: behind the others, in groups of their own."""
+    known = {pod["uid"] for pod in document["pods"]}
+    found = [
+        _gated(pod) for pod in sorted(gated, key=lambda p: (p.created_at, p.namespace, p.pod)) if pod.uid not in known
+    ]
+    groups: dict[str, list[Json]] = {}
+    for pod in found:
+        groups.setdefault(pod["reason"], []).append(pod)
+    return document | {
+        "count": document["count"] + len(found),
+        "groups": [*document["groups"], *(_group(reason, False, members) for reason, members in groups.items())],
+        "pods": [*document["pods"], *found],
     }
 
 
@@ -95,6 +124,27 @@ def _pod(pod: Waiting, now_us: int) -> Json:
         "latest": None if retry is None or retry.latest_us is None else timestamp(retry.latest_us),
         "overdue": latest is not None and now_us > latest + PATIENCE_US,
         "message": pod.message,
+    }
+
+
+def _gated(pod: Gated) -> Json:
+    return {
+        "namespace": pod.namespace,
+        "pod": pod.pod,
+        "uid": pod.uid,
+        "owner": pod.owner,
+        "profile": pod.profile,
+        "state": "Gated",
+        "reason": f"schedulingGates: {', '.join(pod.gates)}",
+        "attempt": 0,
+        "id": None,
+        "createdAt": pod.created_at,
+        "startedAt": None,
+        "queue": "gated",
+        "notBefore": None,
+        "latest": None,
+        "overdue": False,
+        "message": "",
     }
 
 

@@ -37,12 +37,14 @@ class BalanceQuestion(NamedTuple):
     weights: str
     profile: str
     decisions: int | None
+    labels: str
 
 
 @click.command(short_help="Why pods spread over nodes as they do; with --weights, who would have won.")
 @click.option(
     "--weights", type=Weights(), default=None, metavar="PLUGIN=N,…", help="Weigh the decisions again with these."
 )
+@options.selector_option
 @options.SINCE
 @click.option(
     "--decisions", type=click.IntRange(1, 1000), default=None, metavar="N", help="The newest N placements [200]."
@@ -66,16 +68,23 @@ def balance(ctx: click.Context, /, **_given: object) -> None:
     if options.namespace(ctx):
         raise click.UsageError("-n means nothing here: nodes are in no namespace")
     around, given_ = given(ctx).around, ctx.params
-    question = BalanceQuestion(given_["since"], given_["weights"] or "", given_["profile"], given_["decisions"])
+    question = BalanceQuestion(
+        given_["since"], given_["weights"] or "", given_["profile"], given_["decisions"], given_["selector"]
+    )
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
 def run(question: BalanceQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
     path = questions.balance(
-        since_s=question.since_s, weights=question.weights, profile=question.profile, decisions=question.decisions
+        since_s=question.since_s,
+        weights=question.weights,
+        profile=question.profile,
+        decisions=question.decisions,
+        labels=question.labels,
     )
-    around.answer(lambda: _once(path, connection, output, around), connection, output)
+    selected = questions.Selected(labels=question.labels)
+    around.answer(lambda: _once(path, connection, output, around), connection, output, selected=selected)
 
 
 def _once(path: str, connection: Connection, output: Output, around: Surroundings) -> None:

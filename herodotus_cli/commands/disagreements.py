@@ -6,6 +6,7 @@ Owns: its options and the question they make up. Does not own: the screen.
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import click
 
@@ -15,9 +16,22 @@ from herodotus_cli.context import Surroundings, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
+_OBSERVER = "is one observed?  kubectl apply -f deploy/observer.yaml starts what does it (docs/observer.md)"
+
+
+class AgreementsQuestion(NamedTuple):
+    """What is asked. `namespace` empty: the context's, unless `every`."""
+
+    namespace: str
+    every: bool
+    since_s: float
+    scheduler: str
+    labels: str
+
 
 @click.command(short_help="Decisions of other schedulers that the observer cannot explain, and how many it can.")
 @options.namespaces_options
+@options.selector_option
 @options.SINCE
 @click.option("--scheduler", default="", metavar="NAME", help="Only of this scheduler (a pod's spec.schedulerName).")
 @options.watch_option
@@ -36,24 +50,19 @@ def disagreements(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus disagreements -A --since 7d --scheduler default-scheduler
     """
     around = given(ctx).around
-    every, namespace = options.every_namespace(ctx), options.namespace(ctx)
-    connection = options.connection(ctx, around.environ)
-    run(namespace, every, ctx.params["since"], ctx.params["scheduler"], connection, options.output(ctx), around)
+    every, namespace, chosen = options.every_namespace(ctx), options.namespace(ctx), ctx.params
+    question = AgreementsQuestion(namespace, every, chosen["since"], chosen["scheduler"], chosen["selector"])
+    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(
-    given_namespace: str,
-    every: bool,
-    since_s: float,
-    scheduler: str,
-    connection: Connection,
-    output: Output,
-    around: Surroundings,
-) -> None:
-    """Asks and prints; where nothing was observed, says so."""
-    namespace = "" if every else around.namespace(given_namespace, connection)
-    path = questions.agreements(namespace, since_s=since_s, scheduler=scheduler)
-    around.answer(lambda: _once(path, namespace, connection, output, around), connection, output, namespace)
+def run(question: AgreementsQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+    """Asks and prints; where nothing was observed, says so and what would."""
+    namespace = "" if question.every else around.namespace(question.namespace, connection)
+    path = questions.agreements(
+        namespace, since_s=question.since_s, scheduler=question.scheduler, labels=question.labels
+    )
+    selected = questions.Selected(labels=question.labels)
+    around.answer(lambda: _once(path, namespace, connection, output, around), connection, output, namespace, selected)
 
 
 def _once(path: str, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
@@ -62,6 +71,6 @@ def _once(path: str, namespace: str, connection: Connection, output: Output, aro
 
     if not answer.get("schedulers") and output.format not in ("json", "yaml"):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
-        print(f"No decisions of other schedulers were observed{where}.", file=sys.stderr)
+        print(f"No decisions of other schedulers were observed{where}.\n  {_OBSERVER}", file=sys.stderr)
         return
     around.show(answer, output, lambda view: disagreements_screen.screen(answer, view))

@@ -90,9 +90,9 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
 def run(question: PodQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
-    selector = f"spec.pod={question.name}"
+    selected = questions.Selected(f"spec.pod={question.name}")
     once = partial(_once, question, namespace, connection, output, around)
-    around.answer(once, connection, output, namespace, selector)
+    around.answer(once, connection, output, namespace, selected)
 
 
 def _once(question: PodQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:

@@ -16,7 +16,7 @@ from herodotus_cli import following, live, options
 from herodotus_cli.connection import Connection
 from herodotus_cli.context import Json, Surroundings, given
 from herodotus_cli.options import Output
-from herodotus_cli.transport import connect
+from herodotus_cli.transport import connect, questions
 
 
 class Watching(NamedTuple):
@@ -27,6 +27,7 @@ class Watching(NamedTuple):
     node: str
     last: int
     binding: bool
+    labels: str
 
 
 @click.command(short_help="Decisions as they come.")
@@ -35,6 +36,7 @@ class Watching(NamedTuple):
 @click.option(
     "--last", type=click.IntRange(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
 )
+@options.selector_option
 @click.option("--binding", is_flag=True, help="Also decisions that are not bound yet; each is told again when it is.")
 @options.output_options
 @options.connection_options
@@ -49,21 +51,21 @@ def watch(ctx: click.Context, /, **_given: object) -> None:
     around, chosen = given(ctx).around, ctx.params
     node = options.name_of("node", chosen["node"]) if chosen["node"] else ""
     every = options.every_namespace(ctx)
-    question = Watching(options.namespace(ctx), every, node, chosen["last"], chosen["binding"])
+    question = Watching(options.namespace(ctx), every, node, chosen["last"], chosen["binding"], chosen["selector"])
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
 def run(question: Watching, connection: Connection, output: Output, around: Surroundings) -> None:
     """Prints decisions until it is interrupted."""
     namespace = "" if question.every else around.namespace(question.namespace, connection)
-    selector = f"status.node={question.node}" if question.node else ""
+    selected = questions.Selected(f"status.node={question.node}" if question.node else "", question.labels)
     transport = connect(connection, around.environ)
     from herodotus_cli.render.stream import Lines
 
     lines = Lines(terminal=around.width() if around.on_terminal(output) else None, color=around.color(output))
     if not output.format and output.headers:
         around.out.write(lines.header())
-    stream = following.decisions(transport, namespace, selector, question.last, binding=question.binding)
+    stream = following.decisions(transport, namespace, selected, question.last, binding=question.binding)
     with closing(stream) as found:  # kubectl ends with it
         for decision in found:
             around.out.write(_written(decision, output, lines))

@@ -5,6 +5,7 @@ Owns: its options and the question they make up. Does not own: the screen.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -24,11 +25,13 @@ class WorkloadQuestion(NamedTuple):
     name: str
     namespace: str
     since_s: float
+    labels: str
 
 
 @click.command(short_help="Where a workload's pods went, and what decided it.")
 @click.argument("workload", metavar="KIND/NAME", shell_complete=live.workloads)
 @options.namespace_option
+@options.selector_option
 @options.SINCE
 @options.watch_option
 @options.output_options
@@ -45,20 +48,21 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
     kubectl herodotus workload sts/payments --since 7d
     """
     around = given(ctx).around
-    question = WorkloadQuestion(*options.workload_of(workload), options.namespace(ctx), since)
+    question = WorkloadQuestion(*options.workload_of(workload), options.namespace(ctx), since, ctx.params["selector"])
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
 def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
-    around.answer(lambda: _once(question, namespace, connection, output, around), connection, output, namespace)
+    once = partial(_once, question, namespace, connection, output, around)
+    around.answer(once, connection, output, namespace, questions.Selected(labels=question.labels))
 
 
 def _once(
     question: WorkloadQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings
 ) -> None:
-    path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s)
+    path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s, labels=question.labels)
     try:
         answer = around.ask(connection, path, output)
     except ServerError as e:

@@ -49,8 +49,8 @@ def _pods(pods: list[Json], view: View) -> Block:
     rows = []
     narrow = view.width is not None and view.width < _ROOMY
     for p in pods:
-        tried = when(p["startedAt"], view)
-        cells = [f"{p['namespace']}/{p['pod']}", when(p["createdAt"], view) or "–", tried, str(p["attempt"])]
+        since, tried = when(p["createdAt"], view) or "–", when(p["startedAt"], view) or "–"
+        cells = [f"{p['namespace']}/{p['pod']}", since, tried, str(p["attempt"])]
         cells += [] if narrow else [p["queue"] or "–"]
         rows.append([*cells, next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
     queue = [] if narrow else ["QUEUE"]
@@ -61,7 +61,7 @@ def _pods(pods: list[Json], view: View) -> Block:
 def next_try(pod: Json, view: View) -> str:
     """When a pod is tried again, as far as the record says: `in 8s`, or with what and by when."""
     if pod["notBefore"] is None:
-        return "–"
+        return "once its gates are removed" if pod["queue"] == "gated" else "–"
     if pod["overdue"]:
         return "overdue"
     earliest = until(pod["notBefore"], view.now)

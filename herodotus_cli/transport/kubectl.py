@@ -29,7 +29,7 @@ from herodotus_cli.transport import questions
 from herodotus_cli.transport.begun import Begun, start
 from herodotus_cli.transport.body import document
 from herodotus_cli.transport.kubectl_command import KubectlCommand
-from herodotus_cli.transport.live import LivePod, comes_again
+from herodotus_cli.transport.live import GatedPods, LivePod, comes_again
 
 if TYPE_CHECKING:
     from herodotus_cli.transport.begun import Process
@@ -132,12 +132,17 @@ class KubectlTransport:
 
     def live_pod(self, namespace: str, pod: str) -> LivePod:
         """The question whether that pod is another one by now, under way; none for a name that is given once."""
-        if not (self._kubectl.program and comes_again(pod)):
-            return LivePod()
-        with suppress(OSError):  # the question itself says what is wrong with kubectl
-            command = self._kubectl.raw("get", questions.live_pod(namespace, pod))
-            return LivePod(self._begun.take(command, alone=False))
-        return LivePod()
+        return LivePod(self._beside(questions.live_pod(namespace, pod)) if comes_again(pod) else None)
+
+    def gated_pods(self, namespace: str, labels: str) -> GatedPods:
+        """The question which pods wait for their scheduling gates, under way."""
+        return GatedPods(self._beside(questions.unassigned_pods(namespace, labels=labels)))
+
+    def _beside(self, path: str) -> Process | None:
+        """A question to the API server, under way. What is wrong with kubectl the other question tells."""
+        with suppress(OSError):
+            return self._begun.take(self._kubectl.raw("get", path), alone=False) if self._kubectl.program else None
+        return None
 
     def _way_is_another(self) -> bool:
         """Looks for the APIService; whether that shows that the way is not the one that was taken."""

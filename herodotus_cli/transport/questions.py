@@ -47,31 +47,42 @@ def node_history(node: str, *, since_s: float) -> str:
     return f"{_API}/nodehistories/{_part(node)}{_query({'since': round(since_s)})}"
 
 
-def pending(namespace: str) -> str:
-    """The pods that wait; of every namespace where `namespace` is empty."""
-    return f"{_API}/{_within(namespace)}pendingpods"
+def pending(namespace: str, *, labels: str = "") -> str:
+    """The pods that wait; of every namespace where `namespace` is empty. `labels`: a selector, here and below."""
+    return f"{_API}/{_within(namespace)}pendingpods{_query({'labelSelector': labels or None})}"
 
 
-def workload(namespace: str, kind: str, name: str, *, since_s: float) -> str:
+def workload(namespace: str, kind: str, name: str, *, since_s: float, labels: str = "") -> str:
     """Where a workload's pods went."""
-    query = _query({"since": round(since_s)})
+    query = _query({"since": round(since_s), "labelSelector": labels or None})
     return f"{_API}/namespaces/{_part(namespace)}/workloadplacements/{_part(f'{kind}.{name}')}{query}"
 
 
-def balance(*, since_s: float, weights: str, profile: str, decisions: int | None) -> str:
+def balance(*, since_s: float, weights: str, profile: str, decisions: int | None, labels: str = "") -> str:
     """Which nodes win, and with which weights others would."""
     query = {"since": round(since_s), "weights": weights or None, "profile": profile or None, "limit": decisions}
-    return f"{_API}/balances{_query(query)}"
+    return f"{_API}/balances{_query(query | {'labelSelector': labels or None})}"
 
 
-def agreements(namespace: str, *, since_s: float, scheduler: str) -> str:
+def agreements(namespace: str, *, since_s: float, scheduler: str, labels: str = "") -> str:
     """How other schedulers' outcomes compare with what was reconstructed; everywhere where `namespace` is empty."""
-    return f"{_API}/{_within(namespace)}agreements{_query({'since': round(since_s), 'profile': scheduler or None})}"
+    query = {"since": round(since_s), "profile": scheduler or None, "labelSelector": labels or None}
+    return f"{_API}/{_within(namespace)}agreements{_query(query)}"
 
 
-def decisions(namespace: str, *, selector: str = "", limit: int) -> str:
-    """The newest decisions; of every namespace where `namespace` is empty. `selector`: of fields."""
-    return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, 'fieldSelector': selector or None})}"
+class Selected:
+    """Which decisions: by their fields, and by their pods' labels. Empty: all."""
+
+    def __init__(self, fields: str = "", labels: str = "") -> None:
+        self.query = {"fieldSelector": fields or None, "labelSelector": labels or None}
+
+
+EVERY = Selected()
+
+
+def decisions(namespace: str, *, selected: Selected = EVERY, limit: int) -> str:
+    """The newest decisions; of every namespace where `namespace` is empty."""
+    return f"{_API}/{_within(namespace)}decisions{_query({'limit': limit, **selected.query})}"
 
 
 def reviews(namespace: str) -> str:
@@ -96,15 +107,21 @@ def namespaces() -> str:
     return "/api/v1/namespaces"
 
 
-def watched(namespace: str, version: str, *, selector: str = "") -> str:
+def watched(namespace: str, version: str, *, selected: Selected = EVERY) -> str:
     """What comes and changes behind a version of `decisions`, as a stream."""
-    query = {"watch": "true", "resourceVersion": version, "fieldSelector": selector or None}
+    query = {"watch": "true", "resourceVersion": version, **selected.query}
     return f"{_API}/{_within(namespace)}decisions{_query(query)}"
 
 
 def live_pod(namespace: str, pod: str) -> str:
     """The pod itself, of the API server and not of the decisions service."""
     return f"/api/v1/namespaces/{_part(namespace)}/pods/{_part(pod)}"
+
+
+def unassigned_pods(namespace: str, *, labels: str = "") -> str:
+    """Pods without a node, of the API server; of every namespace where `namespace` is empty."""
+    of = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "labelSelector": labels or None, "limit": 500}
+    return f"/api/v1/{_within(namespace)}pods{_query(of)}"
 
 
 def version() -> str:

@@ -14,13 +14,15 @@ from typing import Any, Final
 from herodotus_endpoint.history import Window, window_document
 from herodotus_endpoint.kubeapi.forms import Column, age
 from herodotus_endpoint.kubeapi.resources import GROUP
+from herodotus_endpoint.store import labels
 from herodotus_endpoint.store.listing import COUNTED, NodeCounts
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import timestamp
 
 Json = dict[str, Any]
 
-# Labels of a decision: the columns by which it is looked for. Values that no label can have are left out.
+# Labels of a decision beside its pod's own: the columns by which it is looked for. Values that no label can have are
+# left out.
 LABELS: Final = {
     f"{GROUP}/pod": "pod",
     f"{GROUP}/profile": "profile",
@@ -71,7 +73,7 @@ def decision_metadata(row: Any) -> Json:
         "uid": row.decision_id,
         "resourceVersion": str(row.id),
         "creationTimestamp": f"{timestamp(row.started_us)[:19]}Z",  # metav1.Time has seconds
-        "labels": _labels({label: getattr(row, column) for label, column in LABELS.items()}),
+        "labels": labels.read(row.labels) | _labels({label: getattr(row, column) for label, column in LABELS.items()}),
     }
 
 

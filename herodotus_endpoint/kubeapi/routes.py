@@ -27,7 +27,7 @@ from herodotus_endpoint.kubeapi.selectors import field_conditions, label_conditi
 from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store.listing import Condition
+from herodotus_endpoint.store.listing import AnyCondition, Condition
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
 
@@ -109,9 +109,9 @@ class Objects:
         items = [objects.node_history(node, over) for node in found[:limit]]
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
-    def _conditions(self, namespace: str) -> list[Condition]:
+    def _conditions(self, namespace: str) -> list[AnyCondition]:
         named = {"namespace": namespace, "pod": parameters.text("pod"), "cluster": parameters.text("cluster")}
-        conditions = [Condition(column, (value,)) for column, value in named.items() if value]
+        conditions: list[AnyCondition] = [Condition(column, (value,)) for column, value in named.items() if value]
         conditions += label_conditions(request.args.get("labelSelector", ""))
         return conditions + field_conditions(request.args.get("fieldSelector", ""))
 
@@ -125,7 +125,7 @@ class Objects:
     def _table(self, columns: Sequence[forms.Column], items: list[Json], metadata: Json) -> Json:
         return forms.table(columns, items, metadata, self._clock(), forms.included())
 
-    def _watch(self, conditions: Sequence[Condition], form: str) -> Response:
+    def _watch(self, conditions: Sequence[AnyCondition], form: str) -> Response:
         if "sendInitialEvents" in request.args:
             raise ApiError(422, "sendInitialEvents is not served: list, then watch", reason="Invalid")
         most = watching.MAX_TIMEOUT_S

@@ -5,7 +5,7 @@ Owns: both grammars, which labels and fields there are. Does not own: statements
 Source of the grammars: k8s.io/apimachinery, pkg/labels and pkg/fields.
 
 Invariant: a selector that cannot be understood, or that names a field we do not have, is 400 and never ignored. A label
-that no decision has selects as a label that is absent.
+that is none of ours is looked for among the pod's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final
 
 from herodotus_endpoint.errors import ApiError
 from herodotus_endpoint.kubeapi.objects import LABELS
-from herodotus_endpoint.store.listing import Condition
+from herodotus_endpoint.store.labels import LabelCondition
+from herodotus_endpoint.store.listing import AnyCondition, Condition
 
 MAX_LENGTH: Final = 4096
 MAX_TERMS: Final = 32  # each is a clause; a database has limits of its own
@@ -32,21 +33,19 @@ FIELDS: Final = {
     "status.path": "path",
     "status.node": "node",
 }
-NEVER: Final = Condition("decision_id", ())  # of a label that is required and that no decision has
 _SET: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s*(?P<operator>==|!=|=)\s*(?P<values>[^\s=!(),]*)")
 _EXISTS: Final = re.compile(r"(?P<operator>!?)\s*(?P<key>[^\s=!(),]+)")
 
 
-def label_conditions(selector: str) -> list[Condition]:
+def label_conditions(selector: str) -> list[AnyCondition]:
     """What a labelSelector asks for."""
-    terms = _terms(selector, "labelSelector")
-    return [condition for term in terms for condition in _label(term)]
+    return [_label(term) for term in _terms(selector, "labelSelector")]
 
 
-def field_conditions(selector: str) -> list[Condition]:
+def field_conditions(selector: str) -> list[AnyCondition]:
     """What a fieldSelector asks for."""
-    conditions = []
+    conditions: list[AnyCondition] = []
     for term in _terms(selector, "fieldSelector"):
         match = _EQUAL.fullmatch(term)
         if not match:
@@ -68,15 +67,16 @@ def _terms(selector: str, what: str) -> list[str]:
     return terms
 
 
-def _label(term: str) -> list[Condition]:
+def _label(term: str) -> AnyCondition:
     match = _SET.fullmatch(term) or _EQUAL.fullmatch(term) or _EXISTS.fullmatch(term)
     if not match:
         raise ApiError(400, f"labelSelector cannot be understood at {term[:64]!r}")
     operator, column = match["operator"], LABELS.get(match["key"])
     excludes = operator in ("notin", "!=", "!")
-    if column is None:
-        return [] if excludes else [NEVER]
     if operator in ("", "!"):
-        return [Condition(column, (None,), negated=not excludes)]
-    values = match["values"].split(",") if operator in ("in", "notin") else [match["values"]]
-    return [Condition(column, tuple(value.strip() for value in values), excludes)]
+        if column is None:
+            return LabelCondition(match["key"], None, excludes)
+        return Condition(column, (None,), negated=not excludes)
+    listed = match["values"].split(",") if operator in ("in", "notin") else [match["values"]]
+    values = tuple(value.strip() for value in listed)
+    return LabelCondition(match["key"], values, excludes) if column is None else Condition(column, values, excludes)

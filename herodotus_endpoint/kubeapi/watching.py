@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from herodotus_endpoint.errors import ApiError, busy
 from herodotus_endpoint.metrics import Metrics
-from herodotus_endpoint.store.listing import UNSETTLED, Condition, Listing
+from herodotus_endpoint.store.listing import UNSETTLED, AnyCondition, Listing
 
 POLL_S: Final = 0.5  # how late an event may be; a poll is two reads of an index
 BOOKMARK_S: Final = 30.0
@@ -71,7 +71,7 @@ class Watch:
     """One watch. `version`: up to which place its events were sent."""
 
     listing: Listing
-    conditions: Sequence[Condition]
+    conditions: Sequence[AnyCondition]
     version: int
     unsettled: dict[int, None] = field(default_factory=dict)  # ids, oldest first
 
@@ -111,8 +111,7 @@ class Watch:
 
     def _selects(self, row: Any, state: str) -> bool:
         """Whether the conditions hold for the decision while it is in a state."""
-        values = ((c, state if c.column == "state" else getattr(row, c.column)) for c in self.conditions)
-        return all((value in c.values) is not c.negated for c, value in values)
+        return all(c.selects(row, state) for c in self.conditions)
 
 
 def start_of(listing: Listing, version: str) -> int:

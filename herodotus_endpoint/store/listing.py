@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.labels import LabelCondition
 from herodotus_endpoint.store.rollups import WHOLE, Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS
 
@@ -34,6 +35,25 @@ class Condition:
     values: tuple[str | None, ...]
     negated: bool = False
 
+    def clause(self) -> sa.ColumnElement[bool]:
+        """The condition as SQL."""
+        column = DECISIONS.c[self.column]
+        named = [value for value in self.values if value is not None]
+        clause: sa.ColumnElement[bool] = column.in_(named)
+        if self.negated:
+            clause = sa.or_(column.is_(None), ~clause)
+        if None in self.values:
+            clause = sa.and_(clause, column.is_not(None)) if self.negated else sa.or_(clause, column.is_(None))
+        return clause
+
+    def selects(self, row: Any, state: str) -> bool:
+        """Whether it holds for a row while its decision is in a state."""
+        value = state if self.column == "state" else getattr(row, self.column)
+        return (value in self.values) is not self.negated
+
+
+AnyCondition = Condition | LabelCondition
+
 
 @dataclass(frozen=True)
 class NodeCounts:
@@ -49,9 +69,10 @@ class Listing:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def decisions(self, conditions: Sequence[Condition], before: int | None, limit: int) -> list[sa.Row[Any]]:
+    def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
         """Rows without frames, newest first by ingest, from below the id `before`."""
-        statement = sa.select(*_COLUMNS).where(*map(_clause, conditions)).order_by(DECISIONS.c.id.desc()).limit(limit)
+        clauses = (c.clause() for c in conditions)
+        statement = sa.select(*_COLUMNS).where(*clauses).order_by(DECISIONS.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(DECISIONS.c.id < before)
         with self._snapshot() as connection:
@@ -108,17 +129,6 @@ class Listing:
     def _snapshot(self) -> Iterator[sa.Connection]:
         with guarded(), self._engine.connect() as connection, connection.begin():
             yield connection
-
-
-def _clause(condition: Condition) -> sa.ColumnElement[bool]:
-    column = DECISIONS.c[condition.column]
-    named = [value for value in condition.values if value is not None]
-    clause: sa.ColumnElement[bool] = column.in_(named)
-    if condition.negated:
-        clause = sa.or_(column.is_(None), ~clause)
-    if None in condition.values:
-        clause = sa.and_(clause, column.is_not(None)) if condition.negated else sa.or_(clause, column.is_(None))
-    return clause
 
 
 def _add(sums: np.ndarray[Any, Any], place_of: dict[int, int], rollup: Rollup) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from herodotus_endpoint.store.chains import MOST_MEMBERS, pack_together
 from herodotus_endpoint.store.engine import Row
+from herodotus_endpoint.store.labels import written
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_record.explain import state
 from herodotus_record.model import Decision
@@ -44,6 +45,7 @@ def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int
         "message": d.message[:MESSAGE_CHARS],
         "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
         "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
+        "labels": written(d.pod.labels),
     }
 
 

@@ -133,6 +133,7 @@ DECISIONS: Final = sa.Table(
     sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame; null: stored before there were chains
     sa.Column("tier", sa.Integer, nullable=False, server_default="0"),
     sa.Column("frame_bytes", sa.Integer, nullable=True),  # length of `frame`; null: stored before there were tiers
+    sa.Column("labels", sa.String, nullable=True),  # the pod's, as `labels.written`; null: stored before it
     sa.UniqueConstraint("incarnation_id", "sequence"),
     sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # a chain goes whole
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # what is next to leave, sizes; SQLite alone

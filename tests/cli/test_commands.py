@@ -115,6 +115,13 @@ def test_questions_about_several(
             ("balance", "--weights", "A=5, B=0", "--profile", "p", "--decisions", "9"),
             f"{API}/balances?since=86400&weights=A%3D5%2CB%3D0&profile=p&limit=9",
         ),
+        (("pending", "-A", "-l", "app in (a, b)"), f"{API}/pendingpods?labelSelector=app%20in%20%28a%2C%20b%29"),
+        (
+            ("workload", "deploy/web", "-n", "shop", "-l", "a=b"),
+            f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400&labelSelector=a%3Db",
+        ),
+        (("balance", "--selector", "a=b"), f"{API}/balances?since=86400&labelSelector=a%3Db"),
+        (("disagreements", "-A", "-l", "!a"), f"{API}/agreements?since=86400&labelSelector=%21a"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )
@@ -122,6 +129,14 @@ def test_questions_about_many(service: Service, arguments: tuple[str, ...], path
     service.answer(path, {"kind": "Anything"})
     ran = command(*arguments, "--endpoint", service.url, "-o", "json")
     assert (ran.code, service.asked, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
+
+
+def test_nothing_observed_is_said_with_the_next_step(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(f"{API}/agreements?since=86400", {"kind": "Agreements", "schedulers": []})
+    ran = command("disagreements", "-A", "--endpoint", service.url)
+    said, hint = capsys.readouterr().err.splitlines()
+    assert (ran.code, ran.out, said) == (0, "", "No decisions of other schedulers were observed.")
+    assert "kubectl apply -f deploy/observer.yaml" in hint
 
 
 def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_record.pending import Waiting, pending_pods
 from tests.cli.scenes import placed
 from tests.cli.service import API, PROXY, Service, command
 
@@ -207,6 +208,44 @@ def test_a_pod_created_anew_is_told_from_the_recorded_one(
     ran = command("pod", POD, *more, environ=as_kubectl_sees_it)
     assert (ran.code, ran.out.startswith(EARLIER)) == (0, noted)
     assert ran.out.count("note: ") == noted
+
+
+GATED = {
+    "metadata": {
+        "namespace": "shop",
+        "name": "held",
+        "uid": "u1",
+        "creationTimestamp": "2026-03-01T11:00:00Z",
+        "ownerReferences": [{"kind": "Job", "name": "nightly", "controller": True}],
+    },
+    "spec": {"schedulerName": "herodotus-scheduler", "schedulingGates": [{"name": "example.com/budget"}]},
+}
+UNASSIGNED = "/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending"
+
+
+@pytest.mark.parametrize(
+    ("live", "told"),
+    [
+        ({"items": [GATED, {"metadata": {}, "spec": {}}]}, ["held"]),
+        ({"items": []}, []),
+        (b"no document", []),
+        (None, []),
+    ],
+    ids=["gated", "none", "no-json", "forbidden"],
+)
+def test_pods_that_wait_for_their_gates_are_pending_too(
+    service: Service, as_kubectl_sees_it: dict[str, str], live: Any, told: list[str]
+) -> None:
+    """No scheduler has tried them, so no record knows them; who may not list pods is told of the others alone."""
+    waiting = Waiting("shop", "db-0", "u0", None, "p", "Unschedulable", 1, 0, "", "d")
+    service.answer(f"{API}/namespaces/shop/pendingpods?labelSelector=a%3Db", pending_pods([waiting], now_us=0))
+    if live is not None:
+        service.answer(f"{UNASSIGNED}&labelSelector=a%3Db&limit=500", live)
+    ran = command("pending", "-n", "shop", "-l", "a=b", "-o", "name", environ=as_kubectl_sees_it)
+    assert (ran.code, ran.out.split()) == (0, ["pod/db-0", *(f"pod/{name}" for name in told)])
+    screen = command("pending", "-n", "shop", "-l", "a=b", environ=as_kubectl_sees_it, width=120).out
+    assert ("schedulingGates: example.com/budget: shop/held" in screen) is bool(told)
+    assert ("once its gates are removed" in screen) is bool(told)
 
 
 def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, tmp_path: Path) -> None:

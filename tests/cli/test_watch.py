@@ -85,6 +85,15 @@ def test_a_line_holds_what_the_width_does(service: Service) -> None:
     assert max(map(len, columns[80])) <= 80
 
 
+def test_labels_select_what_is_told(service: Service) -> None:
+    query = "&labelSelector=app%3Dweb"
+    listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": [decision(7, "Bound")]}
+    service.answer(f"{LIST}{query}", listed)
+    event = {"type": "ADDED", "object": decision(8, "Bound")}
+    service.answer(f"{STREAM}{query}", f"{json.dumps(event)}\n".encode())
+    assert watched(service, "-l", "app=web", "-o", "name")[1] == ["pod/pod-7", "pod/pod-8"]
+
+
 def test_documents_are_one_a_line(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Bound")))
     (line,) = watched(service, "--last", "0", "-o", "json")[1]

@@ -22,6 +22,7 @@ METADATA = {
     "namespace": "shop",
     "creationTimestamp": "2026-03-01T12:01:00Z",
     "labels": {
+        "app": "checkout",
         "herodotus.dev/pod": SECOND.pod.name,
         "herodotus.dev/profile": "herodotus-scheduler",
         "herodotus.dev/state": "Bound",

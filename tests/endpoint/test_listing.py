@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from herodotus_endpoint.kubeapi.watching import Watch
+from herodotus_endpoint.store.labels import LabelCondition
 from tests import postgresql
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
@@ -38,7 +39,8 @@ def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.S
             pytest.skip(postgresql.MISSING)
         url = server.database()
     opened = a_service(tmp_path, url=url)
-    second = a_decision(pod="web-2", sequence=3, rejected=FULL)
+    labels = {"app": "web", "ver_sion": "1.0", "empty": ""}
+    second = a_decision(pod="web-2", sequence=3, rejected=FULL, labels=labels)
     opened.stored(rows(TABLE), FIRST, bound(FIRST, TABLE, sequence=2), second, THIRD)
     opened.clock.now_s += 60
     yield opened
@@ -54,6 +56,14 @@ def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.S
         ({"labelSelector": "herodotus.dev/state in (Bound,Binding)"}, ["job-1", "web-1"]),
         ({"labelSelector": "!herodotus.dev/node"}, ["web-2"]),
         ({"labelSelector": "tier"}, []),
+        ({"labelSelector": "app=web"}, ["web-2"]),
+        ({"labelSelector": "app=Web"}, []),
+        ({"labelSelector": "app=we"}, []),
+        ({"labelSelector": "app in (web, checkout),!empty"}, ["job-1", "web-1"]),
+        ({"labelSelector": "empty=,ver_sion"}, ["web-2"]),
+        ({"labelSelector": "verxsion"}, []),
+        ({"labelSelector": "app notin (web),ver_sion!=1.0"}, ["job-1", "web-1"]),
+        ({"labelSelector": "app=checkout", "fieldSelector": "status.state=Bound"}, ["web-1"]),
     ],
     ids=str,
 )
@@ -71,6 +81,20 @@ def test_pages_go_on_where_they_ended(service: Service) -> None:
         if not more:
             break
     assert found == ["job-1", "web-2", "web-1"]
+
+
+def test_a_decision_has_the_labels_of_its_pod(service: Service) -> None:
+    (item,) = service.get(f"{API}/decisions", labelSelector="app=web")["items"]
+    ours = {"pod": "web-2", "profile": "herodotus-scheduler", "state": "Unschedulable", "path": "no-feasible-node"}
+    expected = {"app": "web", "ver_sion": "1.0", "empty": ""} | {f"herodotus.dev/{k}": v for k, v in ours.items()}
+    assert item["metadata"]["labels"] == expected
+
+
+def test_a_watch_selects_by_labels_as_a_list_does(service: Service) -> None:
+    condition = LabelCondition("app", ("late",))
+    followed = Watch(service.store.listing, [condition], service.store.listing.bounds()[1])
+    service.stored(a_decision(pod="other", sequence=7), a_decision(pod="late", sequence=8, labels={"app": "late"}))
+    assert [(kind, row.pod) for kind, row in followed.poll()] == [("ADDED", "late")]
 
 
 def test_a_watch_follows_ingest(service: Service) -> None:

@@ -24,7 +24,7 @@ def decided(pod: str, sequence: int, **given: Any) -> Decision:
 FIRST = decided("web-1", 1, rejected=NOWHERE, owner=WEB)
 THEN = decided("web-1", 2, attempt=2, owner=WEB, points={"worker-2": {"NodeResourcesFit": 9}})
 WAITS = replace(
-    decided("web-2", 4, rejected=NOWHERE, owner=WEB),
+    decided("web-2", 4, rejected=NOWHERE, owner=WEB, labels={"pod-template-hash": "5484d601e6", "version": "2"}),
     retry=Retry("backoff", MONDAY_US + 9 * MINUTE_US, None),
 )
 OTHER = decided("web-canary-1", 5, owner=Owner("ReplicaSet", "web-canary-abcde"))
@@ -59,6 +59,35 @@ def test_a_workload_has_its_own_pods_alone(
     document = served.get(f"{API}/namespaces/shop/workloadplacements/{workload}")
     assert {n["node"]: n["pods"] for n in document["nodes"]} == pods
     assert [p["pod"] for p in document["pending"]] == waiting
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "pods"),
+    [
+        ("pendingpods", "version=2", ["web-2"]),
+        ("pendingpods", "version!=2", ["db-0"]),
+        ("pendingpods", "version=3", []),
+        ("namespaces/shop/workloadplacements/deployment.web", "version=2", ["web-2"]),
+    ],
+)
+def test_labels_select_the_pods_of_an_answer(served: Service, path: str, selector: str, pods: list[str]) -> None:
+    document = served.get(f"{API}/{path}", labelSelector=selector)
+    assert [p["pod"] for p in document.get("pods", document.get("pending"))] == pods
+
+
+def test_labels_select_what_is_weighed(served: Service) -> None:
+    assert served.get(f"{API}/balances", labelSelector="app=checkout")["decisions"] == 2
+    assert served.get(f"{API}/balances", labelSelector="!app")["decisions"] == 0
+
+
+def test_a_deployment_is_told_by_the_hash_of_its_template_where_pods_have_it(service: Service) -> None:
+    """`web-blue` with the hash `abcde12345` is no ReplicaSet of `web`, though its name could be one's."""
+    owner, labels = Owner("ReplicaSet", "web-blue-abcde12345"), {"pod-template-hash": "abcde12345"}
+    lone = decided("w", 1, owner=Owner("ReplicaSet", "web-abcde12345"), labels={"pod-template-hash": "other"})
+    service.stored(rows(TABLE), decided("b", 2, owner=owner, labels=labels), lone)
+    path = f"{API}/namespaces/shop/workloadplacements/deployment"
+    assert service.get(f"{path}.web-blue")["placed"] == 1
+    assert service.error(f"{path}.web")["code"] == 404
 
 
 def test_a_workload_that_is_not_there_names_similar_ones(served: Service) -> None:

@@ -1,0 +1,11 @@
+"""Decisions are found by the labels of their pods. Those that were stored before have none here."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    op.add_column("decisions", sa.Column("labels", sa.String, nullable=True))
