@@ -1,0 +1,250 @@
+"""Carries out the Dockerfile's steps without a container engine, and starts each image as a cluster would.
+
+    debootstrap --include=python3-venv,python-is-python3,ca-certificates bookworm BASE
+    python -m scripts.check_images BASE WORK
+
+Owns: roots made of BASE, and what is asked of them: the locked packages and no others, no compiler, entry points that
+run as the numeric user without rights on a root that nobody can write to, and one pod decided, bound and recorded.
+Does not own: the meaning of the Dockerfile (`dockerfile`). Needs root (chroot, mount namespaces); what pip needs to
+reach packages comes from PIP_* in the environment. Layers are not made, and it is this machine's platform alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from herodotus_record.version import __version__
+from scripts.dockerfile import Stage, Step, stages
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+IMAGES: Final = ("scheduler", "endpoint", "agents")
+DATA: Final = "/var/lib/herodotus"
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as container engines set it
+PATIENCE_S: Final = 60.0
+COMPILERS: Final = ("cc", "gcc", "g++", "c++", "clang", "rustc", "cargo", "make", "ld")
+FORBIDDEN: Final = "import sys; open(sys.prefix + '/new', 'w')"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Builds, checks and starts; ends with an error at the first thing that is not so."""
+    base, work = Path(arguments[0]).resolve(), Path(arguments[1]).resolve()
+    found = stages((ROOT / "Dockerfile").read_text("utf-8"), {"BASE": "BASE", "VERSION": __version__, "REVISION": "-"})
+    roots: dict[str, Path] = {"BASE": base}
+    for stage in found.values():
+        say(f"stage {stage.name}")
+        roots[stage.name] = build(stage, roots, work)
+    for name in IMAGES:
+        say(f"image {name}")
+        check(found[name], roots[name], work)
+    say("together")
+    together(found, roots, work)
+    say("all is as it should be")
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, flush=True)
+
+
+def expect(what: str, truth: object) -> None:
+    """Ends the run unless something is so."""
+    if not truth:
+        raise SystemExit(f"error: not so: {what}")
+    say(f"  {what}")
+
+
+# --- steps
+
+
+def build(stage: Stage, roots: dict[str, Path], work: Path) -> Path:
+    """The root that a stage leaves. One that only says how to start is the root of the stage before."""
+    if not stage.steps:
+        return roots[stage.base]
+    root = work / stage.name
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run(["cp", "-a", str(roots[stage.base]), str(root)], check=True)
+    for step in stage.steps:
+        if step.instruction == "RUN":
+            run(step, root)
+        elif step.instruction == "COPY":
+            copy(step, root, roots.get(step.source, ROOT))
+        else:
+            (root / step.workdir.lstrip("/")).mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def run(step: Step, root: Path) -> None:
+    """In the root, with this machine's network and its certificates."""
+    environment = {"PATH": PATH, "HOME": "/root", **step.environment}
+    environment |= {k: v for k, v in os.environ.items() if k in ("PIP_INDEX_URL", "PIP_CERT")}
+    for file in ("/etc/resolv.conf", os.environ.get("PIP_CERT", "/etc/resolv.conf")):
+        (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, root / file.lstrip("/"))
+    command = ["chroot", str(root), "/bin/sh", "-c", f"cd {step.workdir} && {step.words[0]}"]
+    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
+
+
+def copy(step: Step, root: Path, source: Path) -> None:
+    """Files and folders; without what .dockerignore keeps out of those that are copied."""
+    *names, target = step.words
+    for name in names:
+        origin = source / name.lstrip("/")
+        to = root / os.path.join(step.workdir, target).lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if origin.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__") if source == ROOT else None
+            shutil.copytree(origin, to, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+        else:
+            shutil.copy(origin, to / origin.name if target.endswith("/") else to)
+
+
+# --- images
+
+
+@contextmanager
+def started(
+    stage: Stage, root: Path, data: Path, *arguments: str, program: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """A process as the kubelet would start it: root read-only, DATA and /tmp writable; ended with its children."""
+    words = (program,) if program else stage.entrypoint
+    user, group = stage.user.split(":")
+    for mount in (DATA, "/tmp"):
+        (root / mount.lstrip("/")).mkdir(parents=True, exist_ok=True)
+    data.mkdir(parents=True, exist_ok=True)
+    os.chown(data, int(user), int(group))
+    script = (
+        'set -e; root=$1 data=$2 ids=$3; shift 3; mount --bind "$root" "$root"; mount -o remount,bind,ro "$root"; '
+        f'mount -t proc proc "$root/proc"; mount -t tmpfs tmpfs "$root/tmp"; mount --bind "$data" "$root{DATA}"; '
+        'exec setpriv --no-new-privs chroot --userspec="$ids" --groups= "$root" "$@"'
+    )
+    environment = [f"{key}={value}" for key, value in stage.environment.items()]
+    inside = ["/usr/bin/env", "-i", "-C", stage.workdir, *environment, *words, *(arguments or stage.command)]
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
+    process = subprocess.Popen(
+        [*command, str(root), str(data), stage.user, *inside],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def output(stage: Stage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
+    """What a run that ends says."""
+    with started(stage, root, work / "data", *arguments, program=program) as process:
+        return process.communicate(timeout=PATIENCE_S)[0]
+
+
+def check(stage: Stage, root: Path, work: Path) -> None:
+    """What an image is, before it does anything."""
+    expect(f"user is {stage.user}, a number and not root", re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.user))
+    expect("labels say title, version and licence", {"title", "version", "licenses"} <= labels(stage))
+    expect(
+        "no compiler",
+        not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
+    )
+    lines = (ROOT / "packages/locks/servers.txt").read_text("utf-8")
+    locked = set(re.findall(r"^([\w.-]+)==", lines, re.MULTILINE)) | {"herodotus", "herodotus-servers"}
+    listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
+    python = "/opt/herodotus/bin/python"
+    names = json.loads(output(stage, root, work, "-c", listed, program=python))
+    expect(f"{len(locked)} packages, those that are locked", {n.lower().replace("_", "-") for n in names} == locked)
+    said = output(stage, root, work, "--version")
+    expect(f"says its version: {said.strip()}", said == f"{__version__}\n")
+    expect("without arguments it says what it takes", output(stage, root, work).startswith("usage: "))
+    expect("its root cannot be written to", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
+
+
+def labels(stage: Stage) -> set[str]:
+    """Names of OCI labels that say something."""
+    return {key.removeprefix("org.opencontainers.image.") for key, value in stage.labels.items() if value}
+
+
+def together(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> None:
+    """A simulated cluster and every image: an agent answers, a pod is decided, bound and recorded."""
+    scheduler, endpoint, agents = (found[name] for name in IMAGES)
+    root = roots["scheduler"]
+    with ExitStack() as running:
+
+        def start(stage: Stage, name: str, *arguments: str, program: str = "") -> subprocess.Popen[str]:
+            return running.enter_context(started(stage, root, work / name, *arguments, program=program))
+
+        config = f"{DATA}/kubeconfig"
+        sim = start(scheduler, "scheduler", "--write-kubeconfig", config, program="/opt/herodotus/bin/herodotus-sim")
+        cluster = said(sim, r"(http://[\d.:]+)")
+        service = said(start(endpoint, "endpoint", "--bind=127.0.0.1:0", f"--data={DATA}"), r"(http://[\d.:]+)")
+        agent = said(
+            start(agents, "agents", "serve", "--agents=foo", "--address=127.0.0.1", "--port=0"), r"127.0.0.1:(\d+)"
+        )
+        expect("the agents answer", request(f"http://127.0.0.1:{agent}/version") is not None)
+        node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+        request(f"{cluster}/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node})
+        options = ("--no-leader-elect", "--secure-port=0", f"--endpoint={service}", f"--spool={DATA}/spool")
+        process = start(scheduler, "scheduler", "run", f"--kubeconfig={config}", *options)
+        spec = {"schedulerName": "herodotus-scheduler", "containers": [{"name": "c", "image": "i"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        request(f"{cluster}/api/v1/namespaces/default/pods", pod)
+        expect(
+            "a pod is bound",
+            until(lambda: request(f"{cluster}/api/v1/namespaces/default/pods/p")["spec"].get("nodeName")),
+        )
+        decisions = f"{service}/apis/herodotus.dev/v1alpha1/namespaces/default/decisions"
+        expect("its decision is recorded", until(lambda: request(decisions)["items"]))
+        expect("it runs as the user, without a right", powerless(process.pid, scheduler.user))
+
+
+def said(process: subprocess.Popen[str], pattern: str) -> str:
+    """The first match in a line of a process's; then nobody has to read the others."""
+    assert process.stdout is not None
+    seen: list[str] = []
+    for line in process.stdout:
+        seen.append(line)
+        if match := re.search(pattern, line):
+            return match[1]
+    raise SystemExit("error: it ended: " + "".join(seen))
+
+
+def request(url: str, body: object = None) -> Any:
+    """JSON, or text where it is none."""
+    data = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    answer: IO[bytes]
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        text = answer.read().decode()
+    return json.loads(text) if text.startswith("{") else text
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """The first true value, or the last one there was."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (value := found()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return value
+
+
+def powerless(pid: int, user: str) -> bool:
+    """Whether the process under `unshare` has the user's id, no capability, and no way to get one."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[:1]
+    status = Path(f"/proc/{child}/status").read_text()
+    wanted = {"Uid": user.partition(":")[0], "CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
+    return all(re.search(rf"^{key}:\t{value}\b", status, re.MULTILINE) for key, value in wanted.items())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
