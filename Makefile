@@ -50,6 +50,8 @@ $(STAMP): $(LOCKS)/dev.txt pyproject.toml
 lint: $(STAMP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	$(VENV)/bin/shellcheck --shell=sh install.sh scripts/*.sh
+	$(VENV)/bin/hadolint Dockerfile
 
 types: $(STAMP)
 	$(RUN) mypy

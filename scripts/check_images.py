@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -131,7 +132,7 @@ def started(
     )
     environment = [f"{key}={value}" for key, value in stage.environment.items()]
     inside = ["/usr/bin/env", "-i", "-C", stage.workdir, *environment, *words, *(arguments or stage.command)]
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
+    command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh"]
     process = subprocess.Popen(
         [*command, str(root), str(data), stage.user, *inside],
         stdout=subprocess.PIPE,
@@ -141,7 +142,8 @@ def started(
     try:
         yield process
     finally:
-        process.kill()
+        if first := first_in(process):
+            os.kill(first, signal.SIGKILL)  # and with it everything in its namespace
         process.wait()
 
 
@@ -206,7 +208,7 @@ def together(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> Non
         )
         decisions = f"{service}/apis/herodotus.dev/v1alpha1/namespaces/default/decisions"
         expect("its decision is recorded", until(lambda: request(decisions)["items"]))
-        expect("it runs as the user, without a right", powerless(process.pid, scheduler.user))
+        expect("it runs as the user, without a right", powerless(first_in(process), scheduler.user))
 
 
 def said(process: subprocess.Popen[str], pattern: str) -> str:
@@ -238,10 +240,17 @@ def until(found: Callable[[], Any]) -> Any:
     return value
 
 
+def first_in(process: subprocess.Popen[str]) -> int:
+    """The first process of the namespace that `unshare` made; 0 where it has ended."""
+    if process.poll() is not None:
+        return 0
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(children[0]) if children else 0
+
+
 def powerless(pid: int, user: str) -> bool:
-    """Whether the process under `unshare` has the user's id, no capability, and no way to get one."""
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[:1]
-    status = Path(f"/proc/{child}/status").read_text()
+    """Whether a process has the user's id, no capability, and no way to get one."""
+    status = Path(f"/proc/{pid}/status").read_text()
     wanted = {"Uid": user.partition(":")[0], "CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
     return all(re.search(rf"^{key}:\t{value}\b", status, re.MULTILINE) for key, value in wanted.items())
 

@@ -18,7 +18,7 @@ STEPS: Final = {"RUN", "COPY", "WORKDIR"}  # what is carried out, in order
 
 @dataclass(frozen=True)
 class Step:
-    """`environment`: what RUN sees. `words`: its command, or COPY's sources and target; `source`: the stage they are of."""
+    """`environment`: what RUN sees. `words`: its command, or COPY's sources and target; `source`: their stage."""
 
     instruction: str
     words: tuple[str, ...]

@@ -1,0 +1,88 @@
+"""The Dockerfile: locked, for every platform, and images that run as nobody in particular.
+
+What its steps make is checked by `python -m scripts.check_images`, which takes minutes and root.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scripts.check_images import IMAGES
+from scripts.dockerfile import Stage, stages
+from tests.packages.test_wheels import PROGRAMS
+from tests.processes import ROOT
+
+TEXT = (ROOT / "Dockerfile").read_text()
+GIVEN = {"VERSION": "1.2.3", "REVISION": "abc"}
+FOUND = stages(TEXT, GIVEN)
+LABELS = {"title", "description", "licenses", "source", "version", "revision", "base.name"}
+
+
+def steps(*instructions: str) -> list[tuple[str, ...]]:
+    return [step.words for stage in FOUND.values() for step in stage.steps if step.instruction in instructions]
+
+
+def image(name: str) -> Stage:
+    return FOUND[name]
+
+
+def test_there_is_a_target_for_each_image_and_one_base_for_all() -> None:
+    assert set(FOUND) == {"build", "runtime", *IMAGES}
+    assert {FOUND[name].base for name in ("build", "runtime")} == {"python:3.11-slim"}
+    assert {image(name).base for name in IMAGES} == {"runtime"}
+    other = stages(TEXT, {**GIVEN, "BASE": "python:3.13-slim"})
+    assert {other[name].base for name in ("build", "runtime")} == {"python:3.13-slim"}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_starts_its_installed_program_as_a_numeric_user(name: str) -> None:
+    """A cluster can tell that a number is not root (runAsNonRoot); a name it would have to look up."""
+    stage = image(name)
+    assert stage.entrypoint == (f"/opt/herodotus/bin/herodotus-{name}",)
+    assert f"herodotus-{name}" in PROGRAMS["herodotus-servers"]
+    assert (stage.command, stage.user, stage.workdir) == (("--help",), "65532:65532", "/opt/herodotus")
+    assert stage.environment["PYTHONDONTWRITEBYTECODE"] == "1"  # its root is read-only
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_says_what_it_is(name: str) -> None:
+    labels = {k.removeprefix("org.opencontainers.image."): v for k, v in image(name).labels.items()}
+    assert labels.keys() == LABELS
+    given = {"title": f"herodotus-{name}", "version": "1.2.3", "revision": "abc", "base.name": "python:3.11-slim"}
+    assert given.items() <= labels.items()
+    assert all(labels.values())
+
+
+def test_what_is_installed_is_locked_by_hash_and_never_compiled() -> None:
+    """So the steps are the same on every platform, and the last stage needs no compiler."""
+    installs = [part for (line,) in steps("RUN") for part in line.split("&&") if "pip" in part and " install " in part]
+    assert len(installs) == 3
+    for command in installs:
+        locked = "--require-hashes" in command and "--only-binary :all:" in command
+        assert locked or "--no-index --no-deps /wheels/" in command, command
+    assert not re.search(r"\b(apt-get|apk|curl|wget|ADD)\b", TEXT)
+    assert "uname" not in TEXT
+    assert "TARGETARCH" not in TEXT
+
+
+def test_only_the_environment_goes_into_what_runs() -> None:
+    (step,) = FOUND["runtime"].steps[:1]
+    assert (step.source, step.words) == ("build", ("/opt/herodotus", "/opt/herodotus"))
+    assert not any(image(name).steps for name in IMAGES)
+
+
+def test_what_is_copied_is_there_and_the_context_holds_nothing_else() -> None:
+    copied = {w for s in FOUND["build"].steps if s.instruction == "COPY" for w in s.words[:-1]}
+    assert all((ROOT / path).exists() for path in copied)
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[1] == "*"
+    allowed = {line[1:] for line in lines if line.startswith("!")} - {"packages"}  # of which two folders
+    assert allowed == copied
+
+
+@pytest.mark.parametrize("line", ["VOLUME /data", "HEALTHCHECK NONE", "ADD x y"])
+def test_an_instruction_that_the_check_does_not_carry_out_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match=f"not understood: {line}"):
+        stages(f"FROM x AS y\n{line}\n", {})
