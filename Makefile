@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew picture clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew sbom picture clean
 
 test: system $(STAMP) lint types unit
 
@@ -52,6 +52,8 @@ lint: $(STAMP)
 	$(RUN) ruff format --check .
 	$(VENV)/bin/shellcheck --shell=sh install.sh scripts/*.sh
 	$(VENV)/bin/hadolint Dockerfile
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
 
 types: $(STAMP)
 	$(RUN) mypy
@@ -154,6 +156,16 @@ krew: wheels
 # The README's picture, of the answers in docs/picture.json (recorded in a demo: python -m deploy.demo.picture record URL).
 picture: $(STAMP)
 	$(RUN) deploy.demo.picture draw
+
+# Bills of materials (CycloneDX), into dist: of the images' environment, and of the plugin's.
+sbom: wheels
+	for part in plugin servers; do \
+	  $(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/$$part && \
+	  set -- --quiet --python $(VENV)/$$part --no-index --find-links $(VENV)/wheels --find-links dist && \
+	  $(VENV)/bin/uv pip install "$$@" --require-hashes -r $(LOCKS)/$$part.txt && \
+	  $(VENV)/bin/uv pip install "$$@" --no-deps herodotus $$([ $$part = plugin ] || echo herodotus-servers) && \
+	  $(VENV)/bin/cyclonedx-py environment --output-reproducible -o dist/herodotus-$$part.cdx.json $(VENV)/$$part || exit; \
+	done
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -58,3 +58,44 @@ def test_registry_base_and_platforms_can_be_chosen(docker: dict[str, str]) -> No
         f"docker <buildx> <build> <--target> <scheduler> <--tag> <r.example.com/x/herodotus-scheduler:{__version__}>"
         f" {ARGUMENTS} <--build-arg> <BASE=python:3.13-slim> <--platform> <linux/arm64> <--push> <--no-cache> <.>"
     )
+
+
+def test_another_tag_can_be_chosen_and_digests_kept(docker: dict[str, str], tmp_path: Path) -> None:
+    digests = tmp_path / "digests"
+    first, *_ = run("build-images.sh", docker | {"TAG": "main", "DIGESTS": str(digests)})
+    assert first == (
+        "docker <buildx> <build> <--target> <scheduler> <--tag> <ghcr.io/herodotus-scheduler/herodotus-scheduler:main>"
+        f" {ARGUMENTS} <--metadata-file> <{digests}/herodotus-scheduler.json> <--load> <.>"
+    )
+    assert digests.is_dir()
+
+
+def sign(tmp_path: Path, answers: str) -> "subprocess.CompletedProcess[str]":
+    """sign-images.sh with a cosign that prints its arguments, after docker has said this of every image."""
+    (tmp_path / "cosign").write_text('#!/bin/sh\nprintf "cosign"; printf " %s" "$@"; echo\n')
+    (tmp_path / "cosign").chmod(0o755)
+    for image in IMAGES:
+        (tmp_path / f"herodotus-{image}.json").write_text(answers)
+    env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "DIGESTS": str(tmp_path), "REGISTRY": "r.example.com"}
+    command = ["sh", str(ROOT / "scripts/sign-images.sh"), "sbom.json"]
+    return subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_images_are_signed_and_attested_by_digest(tmp_path: Path) -> None:
+    digest = "sha256:" + "0f" * 32
+    done = sign(tmp_path, f'{{\n  "buildx.build.ref": "x",\n  "containerimage.digest": "{digest}"\n}}')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        line
+        for image in IMAGES
+        for line in (
+            f"cosign sign --yes r.example.com/herodotus-{image}@{digest}",
+            f"cosign attest --yes --type cyclonedx --predicate sbom.json r.example.com/herodotus-{image}@{digest}",
+        )
+    ]
+
+
+def test_without_a_digest_nothing_is_signed(tmp_path: Path) -> None:
+    done = sign(tmp_path, "{}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: no digest in {tmp_path}/herodotus-scheduler.json\n"
