@@ -129,6 +129,10 @@ fuzz: $(STAMP)
 manifests: $(STAMP)
 	$(RUN) scripts.manifests
 
+# The chart as an archive, into dist: helm push takes it to a registry.
+chart: $(STAMP)
+	$(VENV)/bin/python -c 'import helm_python; print(helm_python.package("deploy/chart/herodotus", destination="dist"))'
+
 # Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
 # what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
 COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-header \

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import helm_python
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -22,11 +23,11 @@ from scheduler import app
 from scheduler.config import load
 from scheduler.recorder import endpoint
 from scripts.manifests import CHART, DEPLOY, Manifest, manifests, rendered
-from tests.deploy.charts import COMBINATIONS, Json, combined, named, objects, pods, templates
+from tests.deploy import operators
+from tests.deploy.charts import COMBINATIONS, Json, combined, merged, named, objects, pods, templates
 from tests.processes import ROOT
 
 KUBERNETES = "1.36"
-OPERATORS = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}  # whose kinds Kubernetes does not know
 CONTRADICT = {("agents", "observer")}  # the one needs our scheduler, the other is without it
 VALID = [
     (),
@@ -45,8 +46,13 @@ def made_of(names: tuple[str, ...]) -> list[Json]:
 
 @functools.cache
 def valid(document: str) -> None:
-    """By the API's own schemas, with no field that they do not have."""
-    kubernetes_validate.validate(json.loads(document), KUBERNETES, strict=True)
+    """By the API's own schemas, or an operator's, with no field that they do not have."""
+    o = json.loads(document)
+    kinds = operators.KINDS.get(o["apiVersion"].removesuffix("/v1"))
+    if kinds is None:
+        kubernetes_validate.validate(o, KUBERNETES, strict=True)
+    else:
+        jsonschema.validate(o["spec"], operators.closed(kinds[o["kind"]]))
 
 
 @every_combination
@@ -55,15 +61,15 @@ def test_every_combination_is_what_kubernetes_takes(names: tuple[str, ...]) -> N
     keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in made]
     assert len(keys) == len(set(keys))
     for o in made:
-        if o["apiVersion"] not in OPERATORS:
-            valid(json.dumps(o, sort_keys=True))
+        valid(json.dumps(o, sort_keys=True))
 
 
-def test_a_field_that_is_not_there_is_noticed() -> None:
+@pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "ServiceMonitor"])
+def test_a_field_that_is_not_there_is_noticed(kind: str) -> None:
     """That the test above can fail."""
-    (claim,) = (o for o in objects({}) if o["kind"] == "PersistentVolumeClaim")
-    with pytest.raises(kubernetes_validate.ValidationError):
-        valid(json.dumps(claim | {"spec": claim["spec"] | {"acessModes": []}}))
+    o = next(o for o in objects(combined("monitoring")) if o["kind"] == kind)
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        valid(json.dumps(o | {"spec": o["spec"] | {"selectors": {}}}))
 
 
 @every_combination
@@ -206,6 +212,44 @@ def test_a_configuration_that_changes_makes_new_pods() -> None:
 
     other = {"scheduler": {"configuration": {"profiles": [{"schedulerName": "another"}]}}}
     assert annotations({}) == annotations({"scheduler": {"verbosity": 3}}) != annotations(other)
+
+
+def test_images_come_from_one_registry_with_one_tag_or_a_digest() -> None:
+    digest = f"sha256:{'0' * 64}"
+    images = {"registry": "r.example.com/x", "tag": "1.2.3", "pullSecrets": ["mine"]}
+    made = pods(objects(merged(combined("agents"), {"image": images, "scheduler": {"image": {"digest": digest}}})))
+    assert {pod["containers"][0]["image"] for pod in made.values()} == {
+        f"r.example.com/x/herodotus-scheduler@{digest}",
+        "r.example.com/x/herodotus-endpoint:1.2.3",
+        "r.example.com/x/herodotus-agents:1.2.3",
+    }
+    assert all(pod["imagePullSecrets"] == [{"name": "mine"}] for pod in made.values())
+
+
+DEVELOPERS = {"kind": "Group", "name": "developers"}
+PROMETHEUS = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}
+
+
+@pytest.mark.parametrize(
+    ("names", "access", "bound"),
+    [
+        ((), {"readers": [DEVELOPERS]}, ("RoleBinding", "herodotus-reader")),
+        ((), {"whatif": [DEVELOPERS]}, ("RoleBinding", "herodotus-whatif")),
+        (("postgresql",), {"nodes": [DEVELOPERS]}, ("ClusterRoleBinding", "herodotus-nodes")),
+        ((), {"scrapers": [PROMETHEUS]}, ("ClusterRoleBinding", "herodotus-metrics")),
+    ],
+    ids=lambda v: v[1] if isinstance(v, tuple) and len(v) == 2 else "",
+)
+def test_subjects_get_the_right_that_they_stand_under(
+    names: tuple[str, ...], access: Json, bound: tuple[str, str]
+) -> None:
+    before, after = (objects(merged(combined(*names), given)) for given in ({}, {"access": access}))
+    (binding,) = (o for o in after if o not in before)
+    assert (binding["kind"], binding["roleRef"]["name"]) == bound
+    assert any((o["kind"], o["metadata"]["name"]) == (binding["roleRef"]["kind"], bound[1]) for o in after)
+    (subject,) = binding["subjects"]
+    (given,) = next(iter(access.values()))
+    assert given.items() <= subject.items()
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda m: m.path)

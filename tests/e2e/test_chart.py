@@ -19,15 +19,12 @@ import pytest
 import yaml
 
 from scripts.manifests import CHART, RELEASE
+from tests.deploy import operators
 from tests.deploy.charts import COMBINATIONS, Json, combined, merged, objects
 from tests.e2e.cluster import Cluster, node, pod
 from tests.processes import Process, eventually, free_port, python
 
 THEIRS = "theirs"  # the scheduler that is observed: the test binds its pods
-OPERATORS = {
-    "cert-manager.io": ("Issuer", "Certificate"),
-    "monitoring.coreos.com": ("ServiceMonitor", "PrometheusRule"),
-}
 PLURALS = {"NetworkPolicy": "networkpolicies"}  # every other kind has an s
 
 
@@ -36,9 +33,9 @@ def real(cluster: Cluster) -> Cluster:
     """With the kinds of the operators that the chart has objects for."""
     if cluster.kind != "real":
         pytest.skip("the simulated API server knows neither admission nor rights")
-    for group, kinds in OPERATORS.items():
+    for group, kinds in operators.KINDS.items():
         for kind in kinds:
-            defined = definition(group, kind)
+            defined = operators.definition(group, kind)
             if cluster.find(f"{DEFINITIONS}/{defined['metadata']['name']}") is None:
                 cluster.create(DEFINITIONS, defined)
             where = f"/apis/{group}/v1/{kind.lower()}s"
@@ -47,18 +44,6 @@ def real(cluster: Cluster) -> Cluster:
 
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-def definition(group: str, kind: str) -> Json:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": kind, "plural": f"{kind.lower()}s"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.lower()}s.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
 
 
 def test_the_api_server_takes_every_combination_without_a_warning(real: Cluster, namespace: str) -> None:
@@ -150,6 +135,21 @@ def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, na
         claim = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{RELEASE}-endpoint"
         assert release.there() == {claim}, "the records stay"
         real.delete(claim)
+
+
+POSTGRESQL = merged(combined("postgresql"), {"endpoint": {"certificate": {"source": "selfSigned"}}})
+
+
+def test_the_api_server_believes_the_certificate_that_helm_makes(real: Cluster, namespace: str) -> None:
+    """Also after an upgrade; and a release without an answering service can be upgraded and taken out."""
+    with helm(real, namespace) as (release, config):
+        for action in (config.install, config.upgrade):
+            release(action, POSTGRESQL)
+            secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
+            service = release.object("APIService", "v1alpha1.herodotus.dev")
+            assert service["spec"]["caBundle"] == secret["data"]["ca.crt"]
+        config.uninstall(RELEASE)
+        assert release.there() == set()
 
 
 def believed(data: dict[str, str], host: str) -> None:
