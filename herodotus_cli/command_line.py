@@ -85,7 +85,7 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
         return e.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes the one of the other, inside a command
         # whoever read the answer has seen enough; what Python flushes at exit must not complain either
         _write_no_more()
         return 0

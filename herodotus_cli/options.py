@@ -54,6 +54,17 @@ class Duration(click.ParamType[float]):
         return sum(int(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
 
 
+class Since(Duration):
+    """A duration that is longer than nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; a usage error for 0 too."""
+        seconds = super().convert(value, param, ctx)
+        if not seconds:
+            self.fail(f"{value!r} is no time at all: write 1h, 24h or 7d", param, ctx)
+        return seconds
+
+
 class Endpoint(click.ParamType[str]):
     """The base URL of the decisions service, http or https."""
 
@@ -124,7 +135,7 @@ _NAMESPACE = click.option(
     "-n", "--namespace", metavar="NAME", shell_complete=live.namespaces, help="Namespace of the pod [the context's]."
 )
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
-SINCE = click.option("--since", type=Duration(), default="24h", metavar="DURATION", help="How far back [24h].")
+SINCE = click.option("--since", type=Since(), default="24h", metavar="DURATION", help="How far back [24h].")
 _SELECTOR = click.option(
     "-l",
     "--selector",

@@ -27,7 +27,7 @@ class NodeQuestion(NamedTuple):
 @click.command(short_help="What a node was considered for, and how it fared.")
 @click.argument("name", metavar="NODE", shell_complete=live.nodes)
 @click.option(
-    "--since", type=options.Duration(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
+    "--since", type=options.Since(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
 )
 @options.watch_option
 @options.output_options

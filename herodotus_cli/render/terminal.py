@@ -1,6 +1,9 @@
 """Blocks on a terminal, drawn by Rich: folded to its width and never cut, with colour where it is wanted.
 
-Owns: folding, colours. Does not own: what blocks say; `plain` draws what is piped.
+A table that a narrow terminal does not hold is stacked: the columns that fit beside each other, and the others below
+them, indented, each with its title.
+
+Owns: folding, stacking, colours. Does not own: what blocks say; `plain` draws what is piped.
 
 Invariant: colour repeats what a word or a sign already says; without it nothing is lost.
 """
@@ -11,15 +14,16 @@ from collections.abc import Sequence
 from io import StringIO
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Style, Table, View, clean
+from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Sides, Style, Table, View, cells, clean
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
 _NO_LIMIT = 1_000_000  # Rich's console cuts what is wider than itself; the width to fold to is given a block
-_FOLDED = 16  # a last column that is narrower than this reads worse than a broken line
+_FOLDED = 16  # a last column that is narrower than this reads worse than one below the others
 
 
 def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
@@ -53,8 +57,10 @@ def _draw(console: Console, block: Block, view: View, width: int) -> None:
         case Sides():
             for part in _sides(block, width):
                 console.print(part, width=width)
+        case Table() if _least_width(block, width - _GAP) > width:
+            _stack(console, block, view, width)
         case Table():
-            console.print(_grid(block, view), width=max(width, _least_width(block)))
+            console.print(_grid(block, view), width=width)
 
 
 def _sides(block: Sides, width: int) -> list[Text]:
@@ -86,14 +92,56 @@ def _grid(block: Table, view: View) -> Grid:
     return grid
 
 
-def _least_width(block: Table) -> int:
-    """What a table needs for nothing to be cut: a narrower terminal breaks its lines, but loses none of them."""
-    rows = [[_text(cell.text).cell_len for cell in row[:-1]] for row in block.rows]
-    rows.append([len(title) for title in block.header[:-1]] or rows[0])
-    words = [len(word) for row in block.rows for word in row[-1].text.split()]
-    last = min(_FOLDED, max([*words, *map(len, block.header[-1:])], default=0))
-    widths: list[int] = [max(column) for column in zip(*rows, strict=True)]
-    return sum(widths) + _GAP * len(widths) + last
+def _least_width(block: Table, most: int) -> int:
+    """What a table needs for its last column to be read beside the others: a few words, and none of them broken.
+
+    `most`: as wide as a word can be wherever it stands.
+    """
+    *widths, last = _widths(block)
+    words = [_text(word).cell_len for row in block.rows for word in row[-1].text.split()]
+    return sum(widths) + _GAP * len(widths) + max(min(_FOLDED, last), min(most, max(words, default=0)))
+
+
+def _widths(block: Table) -> list[int]:
+    rows = [[_text(cell.text).cell_len for cell in row] for row in block.rows]
+    rows += [[len(title) for title in block.header]] if block.header else []
+    return [max(column) for column in zip(*rows, strict=True)]
+
+
+def _stack(console: Console, block: Table, view: View, width: int) -> None:
+    """Each row as a line of the columns that fit beside each other, and the others below it.
+
+    Of one column alone what is short stands beside the others all the same.
+    """
+    widths = _widths(block)
+    beside = next(n for n in range(len(widths) - 1, 0, -1) if n == 1 or sum(widths[:n]) + _GAP * (n - 1) <= width)
+    headers = block.header if view.headers else ()
+    titles = headers[beside:] if len(widths) > beside + 1 else ()  # where one column is below, its title is there too
+    rows = ([tuple(Cell(title, "strong") for title in headers)] if headers else []) + list(block.rows)
+    for i, row in enumerate(rows):
+        upper = Text(" " * _GAP).join(_aligned(row[n], widths[n], n in block.right) for n in range(beside))
+        lower = Text() if titles and headers and i == 0 else _below(row[beside:], titles)
+        if not titles and upper.cell_len + _GAP + lower.cell_len <= width:
+            upper, lower = upper + Text(" " * _GAP) + lower, Text()
+        if upper.plain.strip():
+            console.print(upper, width=max(width, upper.cell_len))
+        if lower:
+            words = max(map(cells, lower.plain.split()), default=0)  # a name that is wider than all stays whole
+            console.print(Padding(lower, (0, 0, 0, _GAP)), width=max(width, words + _GAP))
+
+
+def _aligned(cell: Cell, width: int, right: bool) -> Text:
+    text = _text(cell.text, cell.style)
+    space = Text(" " * (width - text.cell_len))
+    return space + text if right else text + space
+
+
+def _below(row: Sequence[Cell], titles: Sequence[str]) -> Text:
+    """Cells in a text, each behind its title."""
+    parts = [_text(cell.text, cell.style) for cell in row]
+    if titles:
+        parts = [Text(f"{title} ") + part for title, part in zip(titles, parts, strict=True) if part]
+    return Text(" " * _GAP).join(part for part in parts if part)
 
 
 def _text(words: str, style: Style = "") -> Text:

@@ -121,6 +121,29 @@ def test_a_reader_that_has_seen_enough_is_no_error(service: Service) -> None:
     assert run.stdout.startswith("checkout-7d9f-x2k")
 
 
+def test_a_stream_whose_reader_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    """`watch | head -1`: what comes after is written to nobody."""
+    one = {
+        "metadata": {"name": "d", "resourceVersion": "7"},
+        "spec": {
+            "key": {"attempt": 1},
+            "pod": {"namespace": "shop", "name": "p"},
+            "times": {"startedAt": "2026-03-01T12:00:00Z"},
+            "snapshot": {"nodes": 3, "feasible": 2},
+        },
+        "status": {"state": "Bound", "node": "worker-1", "path": "scored", "message": ""},
+    }
+    kubectl = answering(tmp_path, {"metadata": {"resourceVersion": "6"}, "items": []})
+    (tmp_path / "event").write_text(json.dumps({"type": "ADDED", "object": one}) + "\n")
+    stream = f"case $3 in *watch=true*) while :; do cat {tmp_path}/event; sleep 0.01; done;; esac"
+    kubectl.write_text(kubectl.read_text().replace("exec", f"{stream}\nexec"))
+    command = f"set -o pipefail; {' '.join(EXECUTABLE)} watch -n shop | head -n 1"
+    environ = {**os.environ, "KUBECTL_PATH": str(kubectl), "HOME": str(tmp_path)}
+    run = subprocess.run(["bash", "-c", command], env=environ, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("TIME")
+
+
 @pytest.mark.parametrize("arguments", ["version --client", "--help", "pod p --all -n shop --endpoint URL"])
 def test_a_full_disk_is_one_line(service: Service, arguments: str) -> None:
     service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
