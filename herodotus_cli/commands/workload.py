@@ -5,6 +5,7 @@ Owns: its options and the question they make up. Does not own: the screen.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
@@ -12,10 +13,12 @@ import click
 
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
+from herodotus_cli.context import Json, Surroundings, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
+
+_ZONED = 200  # nodes whose zones are asked for: their names are in the question, some 30 kB of each in the answer
 
 
 class WorkloadQuestion(NamedTuple):
@@ -40,8 +43,9 @@ class WorkloadQuestion(NamedTuple):
 def workload(ctx: click.Context, /, workload: str, since: float, **_given: object) -> None:
     """Where a workload's pods went, and what decided it.
 
-    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how its pods spread over nodes,
-    which plugin decided how often, and pods that found no node. The record knows where pods went, not which still run.
+    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how its pods spread over nodes
+    and zones (as nodes are labelled now), which plugin decided how often, and pods that found no node. The record knows
+    where pods went, not which still run.
 
     \b
     kubectl herodotus workload deploy/checkout -n shop
@@ -69,6 +73,27 @@ def _once(
         raise e.with_hints(
             [*missing.similar(e), "further back: --since 7d"] if e.reason == "NotFound" else []
         ) from None
+    if output.format != "name":
+        answer |= _zones(answer, connection, around)
     from herodotus_cli.render import workload as workload_screen
 
     around.show(answer, output, lambda view: workload_screen.screen(answer, view))
+
+
+def _zones(answer: Json, connection: Connection, around: Surroundings) -> Json:
+    """How many pods went to nodes of each zone, as the nodes are labelled now; nothing where no zone is known.
+
+    Only kubectl can ask for nodes.
+    """
+    pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_ZONED]}
+    if connection.endpoint or not pods:
+        return {}
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    with KubectlTransport(connection, around.environ).node_zones(list(pods)) as live:
+        zone_of = live.zones()
+    counts = Counter[str]()
+    for node, n in pods.items():
+        counts[zone_of.get(node, "")] += n
+    found = [{"zone": zone, "pods": n} for zone, n in sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))]
+    return {"zones": found} if zone_of else {}

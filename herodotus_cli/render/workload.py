@@ -57,6 +57,7 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
         "" if answer["complete"] else "only the newest decisions of the namespace were looked at: there may be more"
     )
     return [
+        ("ZONES", _zones(answer)),
         ("SKEW", skew),
         (
             "DECIDED BY",
@@ -64,6 +65,11 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
         ),
         ("NOTE", complete),
     ]
+
+
+def _zones(answer: Json) -> str:
+    """Pods by the zones of their nodes, which the API server knows and the record does not."""
+    return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in answer.get("zones", ()))
 
 
 def _recent(recent: list[Json], view: View) -> Block:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,7 @@ from herodotus_cli.transport import questions
 from herodotus_cli.transport.begun import Begun, start
 from herodotus_cli.transport.body import document
 from herodotus_cli.transport.kubectl_command import KubectlCommand
-from herodotus_cli.transport.live import GatedPods, LivePod, comes_again
+from herodotus_cli.transport.live import GatedPods, LivePod, NodeZones, comes_again
 
 if TYPE_CHECKING:
     from herodotus_cli.transport.begun import Process
@@ -137,6 +137,10 @@ class KubectlTransport:
     def gated_pods(self, namespace: str, labels: str) -> GatedPods:
         """The question which pods wait for their scheduling gates, under way."""
         return GatedPods(self._beside(questions.unassigned_pods(namespace, labels=labels)))
+
+    def node_zones(self, nodes: Sequence[str]) -> NodeZones:
+        """The question in which zones these nodes are, under way."""
+        return NodeZones(self._beside(questions.nodes_named(nodes)) if nodes else None)
 
     def _beside(self, path: str) -> Process | None:
         """A question to the API server, under way. What is wrong with kubectl the other question tells."""

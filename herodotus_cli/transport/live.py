@@ -1,8 +1,8 @@
-"""What no record knows and the API server does, asked beside the question.
+"""What no record knows and the API server does, asked beside or behind the question.
 
 Whether the pod that exists now is the one that an answer is about: one that is created anew under its old name has no
-decision at first, so the service answers with the old pod's. And which pods wait for their scheduling gates: no
-scheduler tries them.
+decision at first, so the service answers with the old pod's. Which pods wait for their scheduling gates: no scheduler
+tries them. In which zones nodes are: records hold no labels of nodes.
 
 Owns: that second question and its time limit. Does not own: the first one (`kubectl`), what is printed.
 
@@ -22,6 +22,7 @@ _GENERATED = frozenset("bcdfghjklmnpqrstvwxz2456789")  # the API server's letter
 _LETTERS = 5  # and how many it takes
 _PATIENCE_S = 0.25  # both start together and this one is answered by the API server alone
 _LONG_PATIENCE_S = 2.0  # of a list
+_ZONE = "topology.kubernetes.io/zone"
 
 
 def comes_again(pod: str) -> bool:
@@ -81,3 +82,16 @@ class GatedPods(Beside):
             return [pod for pod in found["items"] if pod["spec"].get("schedulingGates")]
         except (KeyError, TypeError, AttributeError):
             return []
+
+
+class NodeZones(Beside):
+    """The zones of nodes."""
+
+    def zones(self) -> dict[str, str]:
+        """Node to zone, of those that are known to have one."""
+        found = self._document(_LONG_PATIENCE_S)
+        try:
+            labelled = [(item["metadata"]["name"], item["metadata"].get("labels") or {}) for item in found["items"]]
+            return {name: labels[_ZONE] for name, labels in labelled if labels.get(_ZONE)}
+        except (KeyError, TypeError, AttributeError):
+            return {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")  # stand for themselves
 _API = "/apis/herodotus.dev/v1alpha1"
@@ -122,6 +122,12 @@ def unassigned_pods(namespace: str, *, labels: str = "") -> str:
     """Pods without a node, of the API server; of every namespace where `namespace` is empty."""
     of = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "labelSelector": labels or None, "limit": 500}
     return f"/api/v1/{_within(namespace)}pods{_query(of)}"
+
+
+def nodes_named(names: Sequence[str]) -> str:
+    """Nodes of the API server, by the label that has their name; a selector of names cannot hold several."""
+    selector = f"kubernetes.io/hostname in ({','.join(names)})"
+    return f"/api/v1/nodes{_query({'labelSelector': selector, 'limit': 500})}"
 
 
 def version() -> str:

@@ -248,6 +248,37 @@ def test_pods_that_wait_for_their_gates_are_pending_too(
     assert ("once its gates are removed" in screen) is bool(told)
 
 
+def zoned(node: str, zone: str) -> dict[str, Any]:
+    return {"metadata": {"name": node, "labels": {"topology.kubernetes.io/zone": zone} if zone else {}}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "zones"),
+    [
+        (
+            {"items": [zoned("n1", "a"), zoned("n2", "b"), zoned("n3", "b")]},
+            [{"zone": "b", "pods": 3}, {"zone": "a", "pods": 2}],
+        ),
+        ({"items": [zoned("n1", "a"), zoned("n2", "")]}, [{"zone": "a", "pods": 2}, {"zone": "", "pods": 3}]),
+        ({"items": [zoned("n1", "")]}, None),
+        (None, None),
+    ],
+    ids=["all", "some", "none", "forbidden"],
+)
+def test_a_workloads_zones_are_those_of_the_nodes_that_exist(
+    service: Service, as_kubectl_sees_it: dict[str, str], nodes: Any, zones: Any
+) -> None:
+    """Records hold no labels of nodes; who may not list nodes is told of nodes alone."""
+    pods = [{"node": "n1", "pods": 2}, {"node": "n2", "pods": 2}, {"node": "n3", "pods": 1}]
+    path = f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400"
+    service.answer(path, {"kind": "WorkloadPlacement", "nodes": pods})
+    if nodes is not None:
+        selector = "kubernetes.io%2Fhostname+in+%28n1%2Cn2%2Cn3%29"  # as kubectl writes it
+        service.answer(f"/api/v1/nodes?labelSelector={selector}&limit=500", nodes)
+    ran = command("workload", "deploy/web", "-n", "shop", "-o", "json", environ=as_kubectl_sees_it)
+    assert (ran.code, json.loads(ran.out).get("zones")) == (0, zones)
+
+
 def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / "answer").write_text(json.dumps(placed()))
     environ = fake(script=f"case $3 in */pods/*) exec sleep 100;; esac; cat {tmp_path}/answer")
