@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz lock wheels krew sbom picture clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
 test: system $(STAMP) lint types unit
 
@@ -128,10 +128,6 @@ fuzz: $(STAMP)
 # The plain manifests in deploy/, from the chart.
 manifests: $(STAMP)
 	$(RUN) scripts.manifests
-
-# The chart as an archive, into dist: helm push takes it to a registry.
-chart: $(STAMP)
-	$(VENV)/bin/python -c 'import helm_python; print(helm_python.package("deploy/chart/herodotus", destination="dist"))'
 
 # Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
 # what they leave open. No line of a lock names where a package comes from: that is the installer's setting.

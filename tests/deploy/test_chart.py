@@ -27,7 +27,8 @@ from tests.deploy import operators
 from tests.deploy.charts import COMBINATIONS, Json, combined, merged, named, objects, pods, templates
 from tests.processes import ROOT
 
-KUBERNETES = "1.36"
+TESTED = "1.36"
+SUPPORTED = ("1.30", TESTED, "1.37")  # the oldest, and the newest
 CONTRADICT = {("agents", "observer")}  # the one needs our scheduler, the other is without it
 VALID = [
     (),
@@ -45,12 +46,12 @@ def made_of(names: tuple[str, ...]) -> list[Json]:
 
 
 @functools.cache
-def valid(document: str) -> None:
+def valid(document: str, kubernetes: str = TESTED) -> None:
     """By the API's own schemas, or an operator's, with no field that they do not have."""
     o = json.loads(document)
     kinds = operators.KINDS.get(o["apiVersion"].removesuffix("/v1"))
     if kinds is None:
-        kubernetes_validate.validate(o, KUBERNETES, strict=True)
+        kubernetes_validate.validate(o, kubernetes, strict=True)
     else:
         jsonschema.validate(o["spec"], operators.closed(kinds[o["kind"]]))
 
@@ -62,6 +63,12 @@ def test_every_combination_is_what_kubernetes_takes(names: tuple[str, ...]) -> N
     assert len(keys) == len(set(keys))
     for o in made:
         valid(json.dumps(o, sort_keys=True))
+
+
+@pytest.mark.parametrize("kubernetes", SUPPORTED)
+def test_every_supported_version_of_kubernetes_takes_it(kubernetes: str) -> None:
+    for o in made_of(("agents", "postgresql")) + made_of(("observer",)):
+        valid(json.dumps(o, sort_keys=True), kubernetes)
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "ServiceMonitor"])
@@ -260,8 +267,10 @@ def test_plain_manifests_are_what_the_chart_renders(manifest: Manifest) -> None:
 def test_the_chart_has_this_version_and_the_api_servers_that_are_supported() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-    assert "v1.30 to v1.37" in (ROOT / "docs/limits.md").read_text()
-    assert chart["kubeVersion"] == ">=1.30.0-0 <1.38.0-0"
+    oldest, _, newest = SUPPORTED
+    assert f"v{oldest} to v{newest}" in (ROOT / "docs/limits.md").read_text()
+    after = f"1.{int(newest.removeprefix('1.')) + 1}"
+    assert chart["kubeVersion"] == f">={oldest}.0-0 <{after}.0-0"
 
 
 def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -74,6 +77,77 @@ def test_every_query_is_of_metrics_that_there_are(expression: str, series: dict[
     known = [series.get(name) for name in asked]
     if None not in known:
         assert grouped | selected <= TARGETS.union(*(labels for labels in known if labels))
+
+
+def promtool(*arguments: str, folder: Path, **files: Any) -> str:
+    """What it prints; fails where it is not content."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("NO promtool, which is in Debian's package prometheus")
+    for name, content in files.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    command = [program, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+    asked = (q.replace("$__rate_interval", "5m").replace("$namespace", "herodotus") for q in QUERIES.values())
+    recorded = [{"record": f"query_{i}", "expr": expression} for i, expression in enumerate(asked)]
+    groups = [{"name": "alerts", "rules": RULES}, {"name": "dashboard", "rules": recorded}]
+    said = promtool("check", "rules", "rules.yaml", folder=tmp_path, rules={"groups": groups})
+    assert f"{len(RULES) + len(recorded)} rules found" in said
+
+
+# Of each alert: series of an hour, a value a minute, at the end of which it fires.
+FIRES: dict[str, dict[str, str]] = {
+    "HerodotusRecordsMissing": {'herodotus_missing_sequences{instance="a"}': "5x60"},
+    "HerodotusRecordsLost": {'herodotus_lost_sequences{instance="a"}': "0+1x60"},
+    "HerodotusSpoolFillsUp": {
+        'herodotus_spool_waiting_bytes{instance="a"}': "600x60",
+        'herodotus_spool_limit_bytes{instance="a"}': "1000x60",
+    },
+    "HerodotusDeliveryStuck": {
+        'herodotus_spool_waiting_bytes{instance="a"}': "1x60",
+        'herodotus_shipper_caught_up_timestamp_seconds{instance="a"}': "0x60",
+    },
+    "HerodotusRecordsRefused": {'herodotus_shipper_refused_frames_total{instance="a"}': "0+1x60"},
+    "HerodotusDatabaseRefuses": {'herodotus_ingest_refused_total{instance="a",cause="database"}': "0+1x60"},
+    "HerodotusDatabaseTooLarge": {
+        'herodotus_database_bytes{instance="a",kind="files"}': "121x60",
+        'herodotus_database_limit_bytes{instance="a"}': "100x60",
+    },
+    "HerodotusDiskFillsUp": {
+        'kubelet_volume_stats_available_bytes{instance="a",namespace="herodotus"}': "9x60",
+        'kubelet_volume_stats_capacity_bytes{instance="a",namespace="herodotus"}': "100x60",
+    },
+    "HerodotusWatchesRefused": {'herodotus_watches_refused_total{instance="a"}': "0+1x60"},
+}
+
+
+def test_each_alert_fires_when_it_should_and_no_other(tmp_path: Path) -> None:
+    """Each for itself, and none where everything is well."""
+    assert FIRES.keys() == {rule["alert"] for rule in RULES}
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+
+    def after_an_hour(series: dict[str, str], *alerts: str) -> dict[str, Any]:
+        expected = [{"labels": f'{{alertname="{alert}"}}', "value": 1} for alert in alerts]
+        asked = {"expr": firing, "eval_time": "60m", "exp_samples": expected}
+        given = [{"series": name, "values": values} for name, values in series.items()]
+        return {"interval": "1m", "input_series": given, "promql_expr_test": [asked]}
+
+    well = {name: "0x60" for series in FIRES.values() for name in series} | {
+        'herodotus_shipper_caught_up_timestamp_seconds{instance="a"}': "0+60x60",
+        'herodotus_spool_limit_bytes{instance="a"}': "1000x60",
+        'herodotus_database_limit_bytes{instance="a"}': "100x60",
+        'kubelet_volume_stats_available_bytes{instance="a",namespace="herodotus"}': "50x60",
+        'kubelet_volume_stats_capacity_bytes{instance="a",namespace="herodotus"}': "100x60",
+    }
+    tests = [after_an_hour(well), *(after_an_hour(well | series, alert) for alert, series in FIRES.items())]
+    rules = {"groups": [{"name": "alerts", "rules": RULES}]}
+    unit = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
+    assert "SUCCESS" in promtool("test", "rules", "unit.yaml", folder=tmp_path, rules=rules, unit=unit)
 
 
 def test_the_dashboard_is_one_that_grafana_takes() -> None:

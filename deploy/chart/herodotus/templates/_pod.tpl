@@ -63,6 +63,7 @@ metadata:
   namespace: {{ (index . 0).Release.Namespace }}
 spec:
   maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow # one that does not get ready must not hold up a drain
   selector:
     matchLabels:
       {{- include "herodotus.selector" . | nindent 6 }}
