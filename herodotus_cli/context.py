@@ -43,13 +43,13 @@ class Surroundings(NamedTuple):
     begun: Begun | None = None  # questions that are under way already
     height: Callable[[], int] = int  # of the terminal; 0: none
 
-    def ask(self, connection: Connection, path: str, output: Output) -> Json:
-        """The document behind a question. What will draw it is imported while kubectl works."""
+    def ask(self, connection: Connection, path: str, output: Output, screen: str = "") -> Json:
+        """The document behind a question. `screen`: what will draw it, which is imported while kubectl works."""
         from herodotus_cli.transport import connect
 
-        if output.format in SCREENS:
-            writer = "terminal" if self.on_terminal(output) else "plain"
-            threading.Thread(target=import_module, args=(f"herodotus_cli.render.{writer}",), daemon=True).start()
+        if screen and output.format in SCREENS:
+            drawing = (screen, "terminal" if self.on_terminal(output) else "plain")
+            threading.Thread(target=_import, args=drawing, daemon=True).start()
         return connect(connection, self.environ, self.begun).get(path)
 
     def namespace(self, given: str, connection: Connection) -> str:
@@ -161,6 +161,11 @@ def _width() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):  # not a terminal: colour was demanded
         return USUAL_WIDTH
+
+
+def _import(*names: str) -> None:
+    for name in names:
+        import_module(f"herodotus_cli.render.{name}")
 
 
 def _blocks(screen: Screen, view: View) -> Sequence[Block]:

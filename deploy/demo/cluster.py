@@ -107,12 +107,18 @@ def _replica_set(deployment: Json) -> Json:
     """What the deployment controller creates."""
     template = deployment["spec"]["template"]
     revision = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
+    labels = template["metadata"]["labels"] | {"pod-template-hash": revision}
     metadata = {
         "name": f"{deployment['metadata']['name']}-{revision}",
         "namespace": deployment["metadata"]["namespace"],
+        "labels": labels,
         "ownerReferences": [_owned_by(deployment)],
     }
-    spec = {k: deployment["spec"][k] for k in ("replicas", "selector", "template")}
+    spec = {
+        "replicas": deployment["spec"]["replicas"],
+        "selector": {"matchLabels": labels},
+        "template": template | {"metadata": template["metadata"] | {"labels": labels}},
+    }
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
 
 

@@ -88,7 +88,7 @@ def run(question: BalanceQuestion, connection: Connection, output: Output, aroun
 
 
 def _once(path: str, connection: Connection, output: Output, around: Surroundings) -> None:
-    answer = around.ask(connection, path, output)
+    answer = around.ask(connection, path, output, "balance")
     from herodotus_cli.render import balance as balance_screen
 
     around.show(answer, output, lambda view: balance_screen.screen(answer, view))

@@ -69,7 +69,7 @@ def run(question: Comparison, connection: Connection, output: Output, around: Su
     else:
         path = questions.pod_comparison(namespace, *question.pods)
     try:
-        answer = around.ask(connection, path, output)
+        answer = around.ask(connection, path, output, "compared")
     except ServerError as e:
         absent = str(e.details.get("name") or question.pods[0])
         raise e.with_hints(missing.pod_hints(e, absent, namespace, connection)) from None

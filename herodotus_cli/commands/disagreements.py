@@ -16,7 +16,7 @@ from herodotus_cli.context import Surroundings, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
-_OBSERVER = "is one observed?  kubectl apply -f deploy/observer.yaml starts what does it (docs/observer.md)"
+_OBSERVER = "to observe one: kubectl apply -f deploy/observer.yaml (docs/observer.md)"
 
 
 class AgreementsQuestion(NamedTuple):
@@ -66,7 +66,7 @@ def run(question: AgreementsQuestion, connection: Connection, output: Output, ar
 
 
 def _once(path: str, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
-    answer = around.ask(connection, path, output)
+    answer = around.ask(connection, path, output, "disagreements")
     from herodotus_cli.render import disagreements as disagreements_screen
 
     if not answer.get("schedulers") and output.format not in ("json", "yaml"):

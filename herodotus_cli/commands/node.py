@@ -57,7 +57,7 @@ def run(question: NodeQuestion, connection: Connection, output: Output, around: 
 
 def _once(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
     try:
-        answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output)
+        answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output, "node")
     except ServerError as e:
         raise e.with_hints(missing.similar(e)) from None
     from herodotus_cli.render import node as node_screen

@@ -54,7 +54,7 @@ def run(
 
 def _once(namespace: str, labels: str, connection: Connection, output: Output, around: Surroundings) -> None:
     with _gated_pods(namespace, labels, connection, around) as live:
-        answer = around.ask(connection, questions.pending(namespace, labels=labels), output)
+        answer = around.ask(connection, questions.pending(namespace, labels=labels), output, "pending")
         gated = live.pods()
     if gated:
         from herodotus_cli import gated as gates  # here, because few clusters have such pods

@@ -6,7 +6,7 @@ Owns: its options, the question they make up, what helps when there is no answer
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -17,6 +17,9 @@ from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.live import LivePod
+
+if TYPE_CHECKING:
+    from herodotus_cli.render.blocks import Block, View
 
 _EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet"
 
@@ -108,9 +111,10 @@ def _once(question: PodQuestion, namespace: str, connection: Connection, output:
             every_node=question.every_node,
             node=question.node,
         )
+    screen = "attempts" if question.history else "node_of_pod" if question.node else "pod"
     with _live_pod(question, connection, output, around, namespace) as live:
         try:
-            answer = around.ask(connection, path, output)
+            answer = around.ask(connection, path, output, screen)
         except ServerError as e:
             raise e.with_hints(missing.pod_hints(e, question.name, namespace, connection)) from None
         earlier = live.replaces(answer)
@@ -129,16 +133,25 @@ def _live_pod(
 
 
 def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings, *, earlier: bool) -> None:
-    from herodotus_cli.render import attempts, node_of_pod
-    from herodotus_cli.render import pod as pod_screen
-    from herodotus_cli.render.blocks import Block, Line, View
-
-    note = [Line(_EARLIER)] if earlier else []
+    from herodotus_cli.render.blocks import Line
 
     def screen(view: View) -> list[Block]:
-        if question.history:
-            return attempts.screen(answer, view)
-        draw = node_of_pod.screen if question.node else pod_screen.screen
-        return draw(answer, view, every_node=question.every_node)
+        note: list[Block] = [Line(_EARLIER)] if earlier else []
+        return [*note, *_screen(answer, question, view)]
 
-    around.show(answer, output, lambda view: [*note, *screen(view)])
+    around.show(answer, output, screen)
+
+
+def _screen(answer: Json, question: PodQuestion, view: View) -> list[Block]:
+    """What was asked for, by the one screen that it needs."""
+    if question.history:
+        from herodotus_cli.render import attempts
+
+        return attempts.screen(answer, view)
+    if question.node:
+        from herodotus_cli.render import node_of_pod
+
+        return node_of_pod.screen(answer, view, every_node=question.every_node)
+    from herodotus_cli.render import pod as pod_screen
+
+    return pod_screen.screen(answer, view, every_node=question.every_node)

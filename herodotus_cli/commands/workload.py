@@ -68,7 +68,7 @@ def _once(
 ) -> None:
     path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s, labels=question.labels)
     try:
-        answer = around.ask(connection, path, output)
+        answer = around.ask(connection, path, output, "workload")
     except ServerError as e:
         raise e.with_hints(
             [*missing.similar(e), "further back: --since 7d"] if e.reason == "NotFound" else []
