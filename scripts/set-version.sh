@@ -3,7 +3,7 @@
 #
 #   scripts/set-version.sh 0.2.0
 #
-# What else a release is, docs/releasing.md says.
+# What else a release is, docs/packages.md says.
 set -eu
 
 case ${1:-} in

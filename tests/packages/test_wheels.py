@@ -12,8 +12,11 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
+from packaging.utils import canonicalize_name
 
 from herodotus_record.version import __version__
+from tests.packages.test_locks import locked
 from tests.packages.wheels import PROJECTS, build
 from tests.processes import ROOT
 
@@ -175,3 +178,13 @@ def test_an_installed_service_finds_its_migrations(servers: Path, tmp_path: Path
     make = "import sys, herodotus_endpoint.store as s; s.Store(s.sqlite_url(sys.argv[1])).close()"
     output(servers / "python", "-c", make, str(tmp_path / "herodotus.db"))
     assert (tmp_path / "herodotus.db").stat().st_size > 0
+
+
+def test_a_bill_of_materials_names_every_package_with_its_licence(plugin: Path) -> None:
+    """As `make sbom` makes it."""
+    program = Path(sys.executable).with_name("cyclonedx-py")
+    bill = json.loads(output(program, "environment", "--output-reproducible", str(plugin / "python")))
+    here = {e.name for e in locked("plugin.txt") if not e.marker or Marker(e.marker).evaluate()}
+    assert {canonicalize_name(c["name"]) for c in bill["components"]} == here | {"herodotus"}
+    assert all(c["licenses"] and c["purl"].startswith("pkg:pypi/") for c in bill["components"])
+    assert str(plugin) not in json.dumps(bill)
