@@ -116,12 +116,22 @@ class Metrics:
             buckets=exponential(0.00001, 2, 14),
             registry=r,
         )
+        self._refusals = Counter(
+            "herodotus_kubelet_refusals_total",
+            "Pods that a kubelet turned away after they were bound: another scheduler was quicker.",
+            ["reason", "profile"],
+            registry=r,
+        )
         self._heartbeat = Gauge(
             "herodotus_loop_heartbeat_age_seconds", "Since the scheduling loop last went round.", registry=r
         )
         self._heartbeat.set_function(self.heartbeat_age_s)
         self._held = _Held()
         r.register(self._held)
+
+    def refused(self, reason: str, profile: str) -> None:
+        """A kubelet turned a bound pod away. By whichever thread."""
+        self._refusals.labels(reason, profile).inc()
 
     # --- called by the loop's thread -----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from herodotus_record.version import __version__
-from scheduler import klog, process
+from scheduler import klog, process, refusals
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import defaulted
 from scheduler.debugger import CacheDebugger
@@ -181,6 +181,8 @@ def _schedule(
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
     reflectors = process.reflectors(api, loop.inbox.put, Manifests.of(config.extenders))
+    if not settings.dry_run_binding:
+        reflectors += refusals.reflectors(api, frameworks, vitals.metrics.refused)
     for reflector in reflectors:
         reflector.start()
     reviewer = None
