@@ -18,6 +18,7 @@ from herodotus_endpoint.exchange.files import FileRefusedError
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database
 from herodotus_endpoint.store.purge import Purge, purge
 from herodotus_endpoint.store.sqlite import Sqlite
+from herodotus_record.one_node import count
 
 COMMANDS: Final = ("purge", "backup", "restore", *exchange.COMMANDS)
 
@@ -29,11 +30,14 @@ def main(argv: Sequence[str]) -> int:
     try:
         match arguments.command:
             case "purge":
-                print(f"{_purge(url, arguments)} decisions deleted")
+                print(f"{count(_purge(url, arguments), 'decision')} deleted")
             case "backup":
                 _file_database(url, "pg_dump").back_up(arguments.file)
+                print(f"{arguments.file}: {arguments.file.stat().st_size} bytes")
             case "restore":
-                _file_database(url, "pg_restore").restore(arguments.file)
+                found = _file_database(url, "pg_restore")
+                found.restore(arguments.file)
+                print(f"{found.name} is what {arguments.file} was")
             case _:
                 exchange.run(url, arguments)
     except (StoreError, StoreUnavailableError, FileRefusedError) as e:

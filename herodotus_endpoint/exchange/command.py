@@ -22,6 +22,7 @@ from herodotus_endpoint.exchange.lines import Line, LineError, Reading, Writing
 from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database
 from herodotus_endpoint.store.exchange import Exported, Selection, exported
 from herodotus_endpoint.store.sqlite import Sqlite
+from herodotus_record.one_node import count
 from herodotus_record.units import timestamp
 
 COMMANDS: Final = ("export", "import")
@@ -126,7 +127,7 @@ def _import(store: Store, file: Path) -> None:
             kept = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
             raise FileRefusedError(f"cannot import {file}: {e}; {kept}") from e
     progress.end()
-    print(f"{new} decisions imported, {read - new} were stored already")
+    print(f"{count(new, 'decision')} imported, {read - new} stored already")
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
@@ -192,4 +193,4 @@ class _Progress:
     def done(self) -> None:
         """Say how many there were."""
         self.end()
-        print(f"{self._number} decisions {self._done}", file=sys.stderr)
+        print(f"{count(self._number, 'decision')} {self._done}", file=sys.stderr)

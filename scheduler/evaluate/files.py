@@ -50,7 +50,7 @@ def evaluate_files(
     incoming = PodInfo(defaulted(replace(wanted, spec=replace(wanted.spec, node_name=""))))
     found = load((manifest for path in cluster for manifest in manifests(path)), incoming)
     if found.skipped:
-        note(f"not read, for scheduling does not: {', '.join(sorted(found.skipped))}")
+        note(f"passed over: {', '.join(sorted(found.skipped))}")
     if not found.nodes.live.any():
         raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
     given = config or Configuration()

@@ -60,7 +60,7 @@ def review_files(
     classes, others = _classes_in(objects)
     found = load(others)
     if found.skipped:
-        note(f"not read, for scheduling does not: {', '.join(sorted(found.skipped))}")
+        note(f"passed over: {', '.join(sorted(found.skipped))}")
     if not found.nodes.live.any():
         raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
     given, scheduler = config or Configuration(), asked.scheduler or template.scheduler or DEFAULT_SCHEDULER

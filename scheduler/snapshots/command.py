@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_record.one_node import count
 from scheduler import process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.evaluate import ManifestError, NoCluster
@@ -201,7 +202,8 @@ def _write(path: Path, content: bytes) -> None:
 def _lines(answer: Json) -> Iterator[str]:
     moved, unplaced = answer["moved"], answer["unplaced"]
     yield (
-        f"{answer['pods']} pods placed again with {answer['configuration']}, compared with {answer['comparedWith']}:"
+        f"{count(answer['pods'], 'pod')} placed again with {answer['configuration']},"
+        f" compared with {answer['comparedWith']}:"
         f" {answer['same']} the same, {len(moved)} elsewhere, {len(unplaced)} without a node"
     )
     yield from _listed(

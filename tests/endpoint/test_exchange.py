@@ -342,7 +342,7 @@ def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
     assert "3 decisions of the lines before it were imported and stay" in said
     file.write_bytes(b"".join(written))
     assert main(["import", str(file), *to]) == 0
-    assert capsys.readouterr().out == "2 decisions imported, 3 were stored already\n"
+    assert capsys.readouterr().out == "2 decisions imported, 3 stored already\n"
 
 
 def test_a_line_whose_node_rows_stand_in_another_is_refused_without_it(opened: Open) -> None:

@@ -174,7 +174,7 @@ def test_kinds_that_scheduling_does_not_read_are_said_once(files: Files) -> None
     code, document, notes = files.evaluate("--cluster", cluster, "--pod", files.write("w.yaml", WEB))
     assert document is not None
     assert (code, feasible(document)) == (0, ["a"])
-    assert notes == ["note: not read, for scheduling does not: serving.knative.dev/v1/Service, v1/ConfigMap"]
+    assert notes == ["note: passed over: serving.knative.dev/v1/Service, v1/ConfigMap"]
 
 
 def test_the_profile_is_the_pods(files: Files) -> None:
