@@ -25,7 +25,7 @@ class DictionaryColumn(Generic[T]):
     """Slots' values by number. `values[0]` is what a slot holds before it is set."""
 
     def __init__(self, default: T, capacity: int) -> None:
-        self.version = 0  # goes up when a slot's value may have changed
+        self.version = 0  # goes up when the number of a slot may have changed
         self.values: list[T] = [default]
         self._numbers: dict[T, int] = {default: 0}
         self._ids: Ids = np.zeros(capacity, np.int32)
@@ -44,14 +44,15 @@ class DictionaryColumn(Generic[T]):
 
     def set(self, slot: int, value: T) -> None:
         """Put a slot's value."""
-        self.version += 1
         number = self._numbers.get(value)
         if number is None:
             if len(self.values) > 2 * len(self._ids) + _SPARE:
                 self._drop_unused()
             number = self._numbers[value] = len(self.values)
             self.values.append(value)
-        self._ids[slot] = number
+        if self._ids[slot] != number:
+            self._ids[slot] = number
+            self.version += 1
 
     def grow(self, capacity: int) -> None:
         """Make room for more slots."""

@@ -177,16 +177,14 @@ class NodeColumns:
         value: T = self._kept[what]
         return value
 
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The slots themselves; of `rows`, those of the whole."""
+        return np.arange(self.slots)
+
     def copy_of(self, *slots: int) -> NodeColumns:
-        """These nodes and their pods on their own, to try something on."""
-        copy = NodeColumns()
-        for slot in slots:
-            node = self.nodes[slot]
-            if node is not None:
-                copy.set_node(node)
-            for pod in self.pods[slot].values():
-                copy.add_pod(pod, self.names[slot])
-        return copy
+        """These nodes and their pods on their own, to try pods on and off."""
+        return _Copy(self, np.array(slots, np.intp))
 
     def rows(self, chosen: NDArray[np.intp]) -> NodeColumns:
         """These slots' rows as columns of their own: amounts, taints, features, labels and pods, to read only."""
@@ -250,9 +248,7 @@ class NodeColumns:
         slot = self._slot(node_name)
         self._put(slot, pod)
         self._count(slot, pod, +1)
-        self.volumes.add(slot, pod)
-        for port in pod.host_ports:
-            self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
+        self._occupy(slot, pod)
 
     def remove_pod(self, uid: str, node_name: str) -> None:
         """Stop counting a pod on a node. KeyError when it is not counted there."""
@@ -350,6 +346,12 @@ class NodeColumns:
         for key, column in self._annotations.items():
             column.set(slot, annotations.get(key))
 
+    def _occupy(self, slot: int, pod: PodInfo) -> None:
+        """Volumes and ports that others may want."""
+        self.volumes.add(slot, pod)
+        for port in pod.host_ports:
+            self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
+
     def _put(self, slot: int, pod: PodInfo) -> None:
         self.pods[slot][pod.uid] = pod
         if self._pod_rows is not None:
@@ -384,6 +386,10 @@ class _Rows(NodeColumns):
         self._chosen = chosen
         self._kept, self._kept_of = {}, (self.node_generation, self.slots)
 
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        return self._chosen
+
     # worked out when they are asked for: a plugin reads a few of them, of a few rows
 
     @lazy
@@ -413,15 +419,15 @@ class _Rows(NodeColumns):
 
     @property
     def live(self) -> Mask:
-        return self._whole._live[self._chosen]
+        return self._whole.live[self._chosen]
 
     @property
     def unschedulable(self) -> Mask:
-        return self._whole._unschedulable[self._chosen]
+        return self._whole.unschedulable[self._chosen]
 
     @property
     def since(self) -> Amounts:
-        return self._whole._since[self._chosen]
+        return self._whole.since[self._chosen]
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -449,6 +455,44 @@ class _Rows(NodeColumns):
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
         return self._whole.annotation(key).rows(self._chosen)
+
+
+class _Copy(_Rows):
+    """See `NodeColumns.copy_of`: rows with amounts and pods of their own. Nodes neither come nor go."""
+
+    def __init__(self, whole: NodeColumns, chosen: NDArray[np.intp]) -> None:
+        super().__init__(whole, chosen)
+        self.pods = [dict(whole.pods[slot]) for slot in chosen.tolist()]
+        self._resource_rows = dict(whole._resource_rows)
+        self._allocatable, self._requested = whole._allocatable[:, chosen], whole._requested[:, chosen]
+        self._scoring = whole._scoring[:, chosen]
+        self._since = whole.since[chosen]
+        self._touched, self._latest = set(), deque(maxlen=_LATEST)
+        self._pod_rows = None
+        self.volumes, self._ports = Volumes(), {}
+        for slot, pods in enumerate(self.pods):
+            for pod in pods.values():
+                self._occupy(slot, pod)
+
+    @property
+    def since(self) -> Amounts:
+        return self._since
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return tuple(self._resource_rows)
+
+    def allocatable(self, resource: str) -> Amounts:
+        return self._row(self._allocatable, resource)
+
+    def requested(self, resource: str) -> Amounts:
+        return self._row(self._requested, resource)
+
+    def scoring_requested(self, resource: str) -> Amounts:
+        return NodeColumns.scoring_requested(self, resource)
+
+    def _release_if_empty(self, slot: int) -> None:
+        """Every slot stays: its node does."""
 
 
 @dataclass(frozen=True)

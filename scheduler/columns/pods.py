@@ -9,7 +9,7 @@ and no slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.columns.dictionary import DictionaryColumn
-from scheduler.columns.tallies import Counts, Tallies
+from scheduler.columns.tallies import Counts, Tallies, Tally
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms
 from scheduler.objects.selectors import InvalidSelectorError, label_selector_matches
@@ -89,13 +89,13 @@ class PodRows:
 
     def tally(
         self, selector: LabelSelector | None, namespaces: frozenset[str] | None, slots: int, *, staying: bool = False
-    ) -> Counts:
-        """How many pods that `matching` would find each of the first `slots` slots has; not to be changed.
+    ) -> Tally:
+        """How many pods that `matching` would find there are on each of the first `slots` slots.
 
         `staying`: without pods whose deletion was asked for.
         """
 
-        def matches(pod: PodInfo) -> bool:
+        def weigh(pod: PodInfo) -> int:
             in_namespace = namespaces is None or pod.namespace in namespaces
             return in_namespace and not (staying and pod.terminating) and label_selector_matches(selector, pod.labels)
 
@@ -103,15 +103,24 @@ class PodRows:
             rows = self.matching(selector, namespaces)
             return self.per_slot(rows & ~self.terminating if staying else rows, slots)
 
-        return self._tallies.of((msgspec.msgpack.encode(selector), namespaces, staying), slots, matches, count)
+        return self._tallies.of((msgspec.msgpack.encode(selector), namespaces, staying), slots, weigh, count)
 
-    def tally_of_terms(self, terms: PodTerms, slots: int) -> Counts:
-        """How many pods that have these affinity terms each of the first `slots` slots has; not to be changed."""
+    def tally_of_terms(self, question: Hashable, weights: Mapping[PodTerms, int], slots: int) -> Tally:
+        """What the pods that have these affinity terms add up to on each of the first `slots` slots.
+
+        `question`: equal where terms have the same weights. Terms that no pod had before may be added to the weights.
+        """
+
+        def weigh(pod: PodInfo) -> int:
+            terms = PodTerms.of(pod)
+            return 0 if terms is None else weights.get(terms, 0)
 
         def count() -> Counts:
-            return self.per_slot(self._terms.among(self.count, (terms,)), slots)
+            by_number = np.array([0 if t is None else weights.get(t, 0) for t in self._terms.values], np.int64)
+            weight, placed = by_number.take(self._terms.ids(self.count)), self.slots != _NO_SLOT
+            return np.bincount(self.slots[placed], weight[placed], minlength=slots).astype(np.int64)
 
-        return self._tallies.of(terms, slots, lambda pod: PodTerms.of(pod) == terms, count)
+        return self._tallies.of(question, slots, weigh, count)
 
     def per_slot(self, rows: Mask, slots: int) -> Counts:
         """How many of these rows each of the first `slots` slots has."""

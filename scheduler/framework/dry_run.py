@@ -7,7 +7,9 @@ Does not own: which pods those are (`nominated`), what follows from the answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
+
+import numpy as np
 
 from herodotus_record import reasons
 from herodotus_record.model import SUCCESS, Code, Verdict
@@ -17,6 +19,7 @@ from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import PreFilterExtensions
 from scheduler.framework.nominated import Nominator
 from scheduler.framework.profile import Profile
+from scheduler.framework.recall import Asked
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import error
 from scheduler.objects.pod import PodInfo
@@ -33,8 +36,23 @@ class FilterDryRun:
         self._nominator = nominator
         self._marks = marks
         self._filters = [plugin for plugin in profile.filter if plugin.name not in skipped]
+        self._asked = [Asked.at("filter", plugin) for plugin in self._filters]
         asked = [plugin for plugin in profile.pre_filter if plugin.name not in skipped]
         self._extensions = [plugin for plugin in asked if isinstance(plugin, PreFilterExtensions)]
+
+    @property
+    def together(self) -> bool:
+        """Whether nodes may be asked about at once: no plugin keeps notes about one node's pods that tell of others."""
+        return not self._extensions
+
+    def follows(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
+        """What answers follow from beside the pod's spec and a node's row, to compare; and of which slots from more.
+
+        None where they follow from more for every slot.
+        """
+        if not all(asked.recalls and asked.note is None for asked in self._asked):
+            return None
+        return tuple(asked.name for asked in self._asked), self.rivals(pod, nodes).keys()
 
     def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
         """Each slot's first verdict that is not Success, or Success. With the nominated pods first, where there are."""
@@ -60,7 +78,7 @@ class FilterDryRun:
         """
         rivals = self.rivals(pod, nodes)
         # one question for all nodes, unless notes about one node's pods change what is said of another
-        groups = [[slot] for slot in rivals] if self._extensions else [list(rivals)]
+        groups = [list(rivals)] if self.together else [[slot] for slot in rivals]
         found: dict[int, dict[str, Verdict]] = {}
         for group in groups:
             if group:
@@ -89,17 +107,15 @@ class FilterDryRun:
 
     def _first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
         found = [SUCCESS] * nodes.slots
-        left = set(range(nodes.slots))
+        left = np.ones(nodes.slots, np.bool_)
         for plugin in self._filters:
             verdicts = plugin.filter(state, pod, nodes)
             if verdicts.ids is None:
                 continue
-            for slot in list(left):
-                verdict = verdicts.at(slot)
-                if verdict.code is not Code.SUCCESS:
-                    found[slot] = _blaming(plugin.name, verdict)
-                    left.discard(slot)
-            if not left:
+            for slot in np.flatnonzero(left & (verdicts.codes(nodes.slots) != 0)).tolist():
+                found[slot] = _blaming(plugin.name, verdicts.at(slot))
+                left[slot] = False
+            if not left.any():
                 break
         return found
 

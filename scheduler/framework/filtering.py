@@ -10,7 +10,7 @@ node that an earlier one rejected has no effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from herodotus_record.model import Code, Evaluation
 from scheduler.columns import NodeColumns
 from scheduler.framework.interface import Filter
 from scheduler.framework.per_node import PartialFilter
-from scheduler.framework.recall import Asked, Place, Recall
+from scheduler.framework.recall import Asked, Place, Recall, Slots
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
 from scheduler.framework.verdicts import PASS, Verdicts
@@ -74,38 +74,66 @@ class Filtered:
         return self._run
 
 
-class Failures:
+class Failures(NamedTuple):
     """Of every slot, the first code that is not Success and which filter gave it; 0 and -1 where none did."""
 
-    def __init__(self, codes: Codes, first: Positions) -> None:
-        self.codes = codes
-        self.first = first
-        self.erroneous = any((codes == code).any() for code in ERRORS)  # some slot's is an error
-
-
-def failures_of(recall: Recall, filtered: Sequence[Filtered | None], trace: Trace) -> Failures:
-    """The first failures of a spec's columns; None stands for a filter that was skipped."""
-    kept = recall.place("first failures", _KeptFailures)
-    follows = tuple(None if one is None else one.said.version for one in filtered)
-    if kept.failures is None or kept.follows != follows:
-        kept.failures, kept.follows = first_failures(trace.filters, trace.slots), follows
-    return kept.failures
-
-
-class _KeptFailures:
-    def __init__(self) -> None:
-        self.failures: Failures | None = None
-        self.follows: tuple[int | None, ...] = ()
+    codes: Codes
+    first: Positions
 
 
 def first_failures(filters: Sequence[FilterRun], slots: int) -> Failures:
     """Worked out from the columns of the filters that ran."""
-    codes, first = np.zeros(slots, np.uint8), np.full(slots, -1, np.int16)
-    for i, run in enumerate(filters):
-        if run.verdicts.ids is not None:
-            said = run.verdicts.codes(slots)
-            newly = (codes == 0) & (said != 0)
-            codes[newly] = said[newly]
+    said = (run.verdicts for run in filters)
+    return _first_failures([v.codes(slots) if v.ids is not None else None for v in said], slots)
+
+
+def failures_of(recall: Recall, filtered: Sequence[Filtered | None], trace: Trace) -> Failures:
+    """The same of a spec's columns; None stands for a filter that was skipped."""
+    kept = recall.place("first failures", _KeptFailures)
+    follows = tuple(None if one is None else one.said.version for one in filtered)
+    if kept.follows != follows:
+        rows = kept.changed(recall, filtered)
+        if rows is None:
+            found = first_failures(trace.filters, trace.slots)
+            kept.codes.settle(found.codes)
+            kept.first.settle(found.first)
+        elif len(rows):
+            said = (run.verdicts for run in trace.filters)
+            part = _first_failures([v.codes_at(rows) if v.ids is not None else None for v in said], len(rows))
+            kept.codes.patch(rows, part.codes, trace.slots)
+            kept.first.patch(rows, part.first, trace.slots)
+        kept.follows = follows
+    return Failures(kept.codes.column, kept.first.column)
+
+
+class _KeptFailures:
+    """First failures of one spec, and the versions of the filters' columns that they follow from."""
+
+    def __init__(self) -> None:
+        self.codes: Place[Codes] = Place()
+        self.first: Place[Positions] = Place()
+        self.follows: tuple[int | None, ...] | None = None
+
+    def changed(self, recall: Recall, filtered: Sequence[Filtered | None]) -> Slots | None:
+        """The rows of which some filter says something else; None where these may be any."""
+        changed: list[Slots | None] = []
+        if self.follows is None:
+            return None
+        for one, version in zip(filtered, self.follows, strict=True):
+            if one is not None and version is not None:
+                changed.append(one.said.since(version))
+            elif one is not None or version is not None:  # skipped now, or then
+                return None
+        return recall.few(*changed)
+
+
+def _first_failures(said: Sequence[Codes | None], rows: int) -> Failures:
+    """`said`: each filter's codes; None where all passed."""
+    codes, first = np.zeros(rows, np.uint8), np.full(rows, -1, np.int16)
+    for i, column in enumerate(said):
+        if column is not None:
+            newly = (codes == 0) & (column != 0)
+            codes[newly] = column[newly]
             first[newly] = i
     return Failures(codes, first)
 

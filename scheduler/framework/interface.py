@@ -9,7 +9,7 @@ Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -99,6 +99,16 @@ class Filter(Plugin, Protocol):
 
 class DryRun(Protocol):
     """Lets a PostFilter plugin ask: would the pod fit if?"""
+
+    @property
+    def together(self) -> bool:
+        """Whether several nodes may be tried on at once, in one copy of theirs."""
+
+    def follows(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
+        """What answers follow from beside the pod's spec and a node's row, to compare; and of which slots from more.
+
+        None where they follow from more for every slot.
+        """
 
     def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
         """Each slot's first verdict that is not Success, or Success, by all filters that PreFilter did not skip."""

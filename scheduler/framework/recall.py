@@ -16,7 +16,7 @@ nothing changed is the same object as before: whoever holds one may keep what it
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -135,13 +135,8 @@ class Recall:
 
     def few(self, *changed: Slots | None) -> Slots | None:
         """All these rows, where they are known and not too many."""
-        rows: Slots = NO_ROWS
-        for more in changed:
-            if more is None:
-                return None
-            if more is not rows and len(more):
-                rows = np.union1d(rows, more) if len(rows) else more
-        return rows if len(rows) * MOST_CHANGED <= self.slots else None
+        rows = union(changed)
+        return rows if rows is not None and len(rows) * MOST_CHANGED <= self.slots else None
 
     def _changed(self, place: Place[Any], note: Any, nodes: NodeColumns) -> Slots | None:
         """The rows that changed since the place was brought up to date, and those of which a note says otherwise."""
@@ -185,6 +180,17 @@ class Recollection:
                 self._specs.popitem(last=False)
         self._specs.move_to_end(key)
         return found
+
+
+def union(changed: Iterable[Slots | None]) -> Slots | None:
+    """All these rows, some perhaps twice; None where some may be any."""
+    rows = NO_ROWS
+    for more in changed:
+        if more is None:
+            return None
+        if more is not rows and len(more):
+            rows = np.concatenate([rows, more]) if len(rows) else more
+    return rows
 
 
 def _motley(column: Any) -> bool:

@@ -152,7 +152,7 @@ class Framework:
                 trace.filters.append(run)
                 filtered.append(kept)
             failures = first_failures(trace.filters, trace.slots) if reserved else failures_of(recall, filtered, trace)
-        trace.codes, trace.first, trace.erroneous = failures.codes, failures.first, failures.erroneous
+        trace.codes, trace.first = failures.codes, failures.first
 
     def _reserved(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
@@ -172,7 +172,7 @@ class Framework:
 
         Wait and Skip mean nothing at Filter: they are errors too.
         """
-        if not trace.erroneous:
+        if not any(verdict.code in ERRORS for run in trace.filters for verdict in run.verdicts.table):
             return None
         failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, ERRORS))
         if not len(failed):

@@ -56,7 +56,6 @@ class Trace:
     evaluation: NDArray[np.uint8]
     codes: NDArray[np.uint8]  # the first code that is not Success of every slot; 0 passed them all
     first: NDArray[np.int16]  # index in `filters` of the filter that gave it; -1 where none did
-    erroneous: bool = False  # some slot's code is an error
     pre_filters: list[PluginVerdict] = field(default_factory=list)  # those that did not succeed, Skip left out
     narrowed_by: tuple[str, ...] = ()
     filters: list[FilterRun] = field(default_factory=list)

@@ -74,6 +74,10 @@ class Verdicts:
     def _codes(self) -> NDArray[np.uint8]:
         return np.array([v.code for v in self.table], np.uint8)
 
+    def codes_at(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """The status codes of some slots."""
+        return np.zeros(len(rows), np.uint8) if self.ids is None else self._codes.take(self.ids[rows])
+
     def at(self, slot: int) -> Verdict:
         """The verdict of one slot."""
         return self.table[0 if self.ids is None else int(self.ids[slot])]

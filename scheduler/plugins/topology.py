@@ -6,14 +6,15 @@ than those they were counted on, and changed a pod at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.columns.tallies import Tally
 from scheduler.framework.interface import Mask
 from scheduler.framework.verdicts import PASS, Verdicts
 
@@ -37,15 +38,21 @@ class Domains:
         self._numbers: dict[str | None, int] | None = None  # of the values, once they are asked for
 
     @classmethod
-    def of(cls, key: str, nodes: NodeColumns, where: Mask, pods: Counts) -> Domains:
-        """The domains of the nodes of the mask that have the key. `pods`: those that count, a slot."""
+    def of(cls, key: str, nodes: NodeColumns, tally: Tally) -> Domains:
+        """The domains where pods are."""
         column = nodes.label(key)
-        numbers = column.ids(nodes.slots)[where]
-        present = np.bincount(numbers, minlength=len(column.values)) > 0
-        counts = np.bincount(numbers, pods[where], minlength=len(column.values)).astype(np.int64)
-        present[_NO_VALUE] = False
+        counts = tally.by_value(column).copy()
         counts[_NO_VALUE] = 0
-        return cls(key, column.values, present, counts)
+        return cls(key, column.values, counts > 0, counts)
+
+    @classmethod
+    def among(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> Domains:
+        """The domains of the nodes of `where`, with or without pods. Both masks are kept (`NodeColumns.kept`).
+
+        `present`: which numbers of the label's values these are.
+        """
+        column = nodes.label(key)
+        return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
 
     @classmethod
     def none(cls, key: str) -> Domains:
@@ -66,14 +73,32 @@ class Domains:
         """The count of each domain, in no order."""
         return self._counts[self._present]
 
+    @property
+    def values(self) -> list[str | None]:
+        """The values of the key, by number."""
+        return self._values
+
+    @property
+    def by_value(self) -> Counts:
+        """The count of every value of the key, by number; 0 where there is no such domain."""
+        return self._counts
+
     def on(self, nodes: NodeColumns) -> Counts:
         """The count of each slot's domain; 0 where there is no such domain or the node lacks the key."""
+        return self.told(self._counts, nodes)
+
+    def told(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
+        """What is said of values, by number, told of each slot's; of others as of nodes that lack the key."""
         column = nodes.label(self.key)
         ids = column.ids(nodes.slots)
-        if column.values is self._values and len(column.values) == len(self._counts):
-            return self._counts.take(ids)
+        if column.values is self._values and len(column.values) == len(by_value):
+            return by_value.take(ids)
         numbers = self._known()
-        return self._counts.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
+        return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
+
+    def differing(self, before: Domains, nodes: NodeColumns) -> NDArray[np.intp] | None:
+        """The slots in domains that were not there before, or are not any more; None where these may be any."""
+        return differing(self.key, (self._values, self._present), (before._values, before._present), nodes)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
         """Count pods on a node, more or fewer. Nothing changes where the node lacks the key."""
@@ -95,6 +120,31 @@ class Domains:
         return self._numbers
 
 
+def differing(
+    key: str,
+    now: tuple[list[str | None], NDArray[Any]],
+    before: tuple[list[str | None], NDArray[Any]],
+    nodes: NodeColumns,
+) -> NDArray[np.intp] | None:
+    """The slots whose value of a key is said something else of; None where these may be any.
+
+    Both: the column's values, and what is said of them, by number.
+    """
+    column = nodes.label(key)
+    if now[0] is not before[0] or now[0] is not column.values:
+        return None
+    known = len(before[1])  # nodes whose value has come since have changed rows
+    numbers = np.flatnonzero(now[1][:known] != before[1])
+    if not len(numbers):
+        return numbers
+    ids = column.ids(nodes.slots)
+    if len(numbers) == 1:
+        return np.flatnonzero(ids == numbers[0])
+    chosen = np.zeros(len(column.values), np.bool_)
+    chosen[numbers] = True
+    return np.flatnonzero(chosen.take(ids))
+
+
 class FirstRejections:
     """A verdict column in the making: each slot keeps the first verdict it is given."""
 
@@ -112,9 +162,22 @@ class FirstRejections:
         """Give the undecided slots of the mask this verdict."""
         where = where & self.undecided
         if where.any():
-            if verdict not in self._table:  # two constraints may have the same words
-                self._table.append(verdict)
-            self._ids[where] = self._table.index(verdict)
+            self._ids[where] = self._number(verdict)
+
+    def give(self, verdicts: Sequence[Verdict], numbers: NDArray[np.integer]) -> None:
+        """Give each undecided slot the verdict of its number; 0 gives none, 1 the first."""
+        given = np.where(self.undecided, numbers, 0)
+        occurring = np.flatnonzero(np.bincount(given, minlength=1)[1:]) + 1
+        if len(occurring):
+            numbers_of = np.zeros(int(occurring[-1]) + 1, np.uint16)
+            for number in occurring.tolist():
+                numbers_of[number] = self._number(verdicts[number - 1])
+            self._ids = np.where(given > 0, numbers_of.take(given), self._ids)
+
+    def _number(self, verdict: Verdict) -> int:
+        if verdict not in self._table:  # two constraints may have the same words
+            self._table.append(verdict)
+        return self._table.index(verdict)
 
     def verdicts(self) -> Verdicts:
         """The finished column."""
@@ -122,8 +185,17 @@ class FirstRejections:
 
 
 def has_label(key: str, nodes: NodeColumns) -> Mask:
-    """Which nodes have a label, whatever its value."""
-    return ~nodes.label(key).among(nodes.slots, (None,))
+    """Which nodes have a label, whatever its value; not to be changed."""
+    return nodes.kept(("label", key), lambda: ~nodes.label(key).among(nodes.slots, (None,)))
+
+
+def values_of(key: str, nodes: NodeColumns, where: Mask) -> Mask:
+    """Which values of a key the nodes of the mask have, by number."""
+    column = nodes.label(key)
+    present = np.zeros(len(column.values), np.bool_)
+    present[column.ids(nodes.slots)[where]] = True
+    present[_NO_VALUE] = False
+    return present
 
 
 def labels_of(nodes: NodeColumns, slot: int) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """DefaultPreemption: finds the pods whose eviction would let the pod in, and the node where that does the least harm.
 
-Owns: eligibility, which nodes are tried, the message. `victims` tries one node, `choice` picks one of those that work.
+Owns: eligibility, which nodes are tried, the message. `victims` tries nodes, `trials` remembers what came of it,
+`choice` picks one of those that work.
 Does not own: evicting, which the scheduler around it does after the attempt (`scheduler.preemption`), and does not
 where it is only asked what it would do (`Handle.evicts`). Until the last request for that is sent, the pod is kept out
 of the active queue.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +27,13 @@ from scheduler.framework.events import SKIP, Action, ClusterEventWithHint, Resou
 from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.nominated import CLEARED, Nomination
-from scheduler.framework.plugin import Args, BasePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Handle
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.problems import Problem, invalid
 from scheduler.plugins.default_preemption.choice import best
-from scheduler.plugins.default_preemption.victims import select
+from scheduler.plugins.default_preemption.trials import Trials
 
 NO_CANDIDATE = reasons.sentence(Reason("preemption-no-candidate"))
 NEVER = reasons.sentence(Reason("preemption-never"))
@@ -66,6 +67,10 @@ class DefaultPreemption(BasePlugin):
 
     name = "DefaultPreemption"
     args_type = DefaultPreemptionArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._trials = Trials(handle.objects)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         """A pod that waits for its victims is looked at when one is gone; whether that helps, its rejectors say."""
@@ -105,11 +110,9 @@ class DefaultPreemption(BasePlugin):
         share = len(potential) * args.min_candidate_nodes_percentage // 100
         enough = min(max(share, args.min_candidate_nodes_absolute), len(potential))
         start = zlib.crc32(pod.uid.encode()) % max(len(potential), 1)
-        budgets = self.handle.objects.all(PodDisruptionBudget)
         candidates: list[Victims] = []
         refusals: list[Verdict] = []
-        for slot in np.roll(potential, -start).tolist():
-            found = select(nodes.copy_of(slot), state.clone(), pod, budgets, dry_run)
+        for found in self._trials.of(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
             if isinstance(found, Verdict):
                 refusals.append(found)
                 continue

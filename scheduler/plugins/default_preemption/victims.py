@@ -1,4 +1,4 @@
-"""Which pods would have to go from one node: the fewest and least important, budgets spared where possible.
+"""Which pods would have to go from a node: the fewest and least important, budgets spared where possible.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go v1.36, SelectVictimsOnNode and
 filterPodsWithPDBViolation.
@@ -6,6 +6,7 @@ filterPodsWithPDBViolation.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from herodotus_record.model import Code, Reason, Verdict
@@ -22,36 +23,50 @@ NO_VICTIMS = unresolvable(Reason("no-victims"))
 
 
 def select(
-    node: NodeColumns, state: CycleState, pod: PodInfo, budgets: Sequence[PodDisruptionBudget], dry_run: DryRun
-) -> Victims | Verdict:
-    """The victims on the one node of `node`, or why evicting does not help there.
+    nodes: NodeColumns, state: CycleState, pod: PodInfo, budgets: Sequence[PodDisruptionBudget], dry_run: DryRun
+) -> list[Victims | Verdict]:
+    """Of each node of `nodes`, the victims there, or why evicting does not help.
 
-    `node` and `state` are copies made for the question; both are changed.
+    All nodes are tried in step, so that filters are asked as often as for one. `nodes` and `state` are copies made for
+    the question; both are changed.
     """
-    (name,) = node.names
-    (slot,) = range(node.slots)
-    lower = [p for p in node.pods[slot].values() if p.priority < pod.priority]
-    if not lower:
-        return NO_VICTIMS
-    for p in lower:
-        dry_run.remove_pod(state, pod, p, node, slot)
-    (without_all,) = dry_run.first_failures(state, pod, node)
-    if without_all.code is not Code.SUCCESS:
-        return without_all
+    lower = [[p for p in pods.values() if p.priority < pod.priority] for pods in nodes.pods]
+    for slot, pods in enumerate(lower):
+        for p in pods:
+            dry_run.remove_pod(state, pod, p, nodes, slot)
+    without_all = dry_run.first_failures(state, pod, nodes)
+    tries = [
+        _Try(slot, *_by_budget(sorted(pods, key=importance), budgets))
+        for slot, pods in enumerate(lower)
+        if pods and without_all[slot].code is Code.SUCCESS
+    ]
+    while putting_back := [one for one in tries if one.waiting]:
+        for one in putting_back:
+            dry_run.add_pod(state, pod, one.waiting[0], nodes, one.slot)
+        said = dry_run.first_failures(state, pod, nodes)
+        for one in putting_back:
+            p = one.waiting.popleft()
+            if said[one.slot].code is not Code.SUCCESS:  # the pod does not fit then: it has to go after all
+                dry_run.remove_pod(state, pod, p, nodes, one.slot)
+                one.gone.append(p)
+    found = {one.slot: one.victims(nodes.names[one.slot]) for one in tries}
+    refused = [without_all[slot] if pods else NO_VICTIMS for slot, pods in enumerate(lower)]
+    return [found.get(slot, verdict) for slot, verdict in enumerate(refused)]
 
-    def must_go(p: PodInfo) -> bool:
-        """Put a pod back; whether the pod no longer fits then, so that it has to go after all."""
-        dry_run.add_pod(state, pod, p, node, slot)
-        (verdict,) = dry_run.first_failures(state, pod, node)
-        if verdict.code is Code.SUCCESS:
-            return False
-        dry_run.remove_pod(state, pod, p, node, slot)
-        return True
 
-    violating, others = _by_budget(sorted(lower, key=importance), budgets)
-    gone_violating = [p for p in violating if must_go(p)]
-    gone = gone_violating + [p for p in others if must_go(p)]
-    return Victims(name, tuple(sorted(gone, key=importance)), len(gone_violating))
+class _Try:
+    """A node that the pod fits when all less important pods are gone, while they are put back one by one."""
+
+    def __init__(self, slot: int, violating: list[PodInfo], others: list[PodInfo]) -> None:
+        self.slot = slot
+        self.waiting = deque([*violating, *others])
+        self.gone: list[PodInfo] = []
+        self._violating = {p.uid for p in violating}
+
+    def victims(self, node: str) -> Victims:
+        """Those that could not be put back."""
+        violations = sum(p.uid in self._violating for p in self.gone)
+        return Victims(node, tuple(sorted(self.gone, key=importance)), violations)
 
 
 def importance(p: PodInfo) -> tuple[int, str]:

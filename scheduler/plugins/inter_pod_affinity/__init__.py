@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.columns.tallies import Tally
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import Args, BasePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Follows, Handle
+from scheduler.framework.recall import union
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -24,10 +27,12 @@ from scheduler.objects.pod_affinity import PodTerms, Term
 from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.selectors import InvalidSelectorError
 from scheduler.plugins.inter_pod_affinity.hints import AffinityHints
-from scheduler.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, reaching, readable, wanted
-from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label
+from scheduler.plugins.inter_pod_affinity.terms import Reaching, Wanted, namespace_labels, readable, wanted
+from scheduler.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
 
 _NAMED: Final = 8  # so many closed domains name a pod that closes them; more names would only fill the record
+Slots = NDArray[np.intp]
+
 _NO_TERMS: Final = PodTerms("", b"", None, None)
 
 
@@ -54,6 +59,9 @@ class _Closed:
     def clone(self) -> _Closed:
         return _Closed(self.domains.clone(), self.examples)
 
+    def differing(self, before: _Closed, nodes: NodeColumns) -> Slots | None:
+        return self.domains.differing(before.domains, nodes) if self.examples == before.examples else None
+
 
 @dataclass
 class _Note:
@@ -65,6 +73,23 @@ class _Note:
     affinity: dict[str, Domains]  # by key: pods that match every required term
     anti: list[_Closed]  # for each required anti-affinity term: pods that match it
     existing: dict[str, _Closed]  # by key: running pods whose required anti-affinity means the pod
+    wants_itself: bool  # the pod matches every required term of its own
+
+    @property
+    def first_of_its_kind(self) -> bool:
+        """Pods that want to be near their like: the first finds none, and may go anywhere that has the keys."""
+        return self.wants_itself and not any(domains.counts.any() for domains in self.affinity.values())
+
+    def differs(self, before: _Note, nodes: NodeColumns) -> Slots | None:
+        """Where a domain was closed, or opened, since."""
+        if (self.required, self.required_anti) != (before.required, before.required_anti):
+            return None
+        if self.existing.keys() != before.existing.keys() or self.first_of_its_kind != before.first_of_its_kind:
+            return None
+        pairs: list[tuple[Any, Any]] = [(self.affinity[key], before.affinity[key]) for key in self.affinity]
+        pairs += zip(self.anti, before.anti, strict=True)
+        pairs += [(self.existing[key], before.existing[key]) for key in self.existing]
+        return union(now.differing(then, nodes) for now, then in pairs)
 
     def clone(self) -> _Note:
         return _Note(
@@ -74,6 +99,7 @@ class _Note:
             {key: domains.clone() for key, domains in self.affinity.items()},
             [closed.clone() for closed in self.anti],
             {key: closed.clone() for key, closed in self.existing.items()},
+            self.wants_itself,
         )
 
     def change(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
@@ -89,18 +115,32 @@ class _Note:
             self.existing.setdefault(key, _Closed(Domains.none(key))).domains.add(nodes, slot, by)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Points:
-    """PreScore's note, of the node columns that are scored: points a slot."""
+    """PreScore's note: by topology key, the label's values and the points of each, by number."""
 
-    raw: Scores
+    by_key: Mapping[str, tuple[list[str | None], Counts]]
+
+    def differs(self, before: _Points, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is worth something else now."""
+        if self.by_key.keys() != before.by_key.keys():
+            return None
+        return union(differing(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
 
 
 class InterPodAffinity(BasePlugin):
-    """Each term is matched once against all pods; running pods that ask for the same are asked once."""
+    """Each term is matched once against all pods, and counted on; running pods that ask for the same are asked once."""
 
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs
+    follows = Follows.ROW
+    filter_note = _Note
+    score_note = _Points
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._objecting = Reaching(_required_anti)
+        self._giving = Reaching(self._worth_points)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods that come, go or are relabelled, and nodes that change their domain."""
@@ -127,14 +167,15 @@ class InterPodAffinity(BasePlugin):
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = namespace_labels(pod.namespace, objects)
         existing = {
-            key: _closed(key, nodes, reach.pods, reach.rows)
-            for key, reach in reaching(pod, labels, nodes, _required_anti).items()
+            key: _closed(key, nodes, reach.pods(nodes), reach.rows)
+            for key, reach in self._objecting.of(pod, labels, nodes).items()
         }
         if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
             return SKIPPED
         affinity = _pods_by_key(required, nodes)
         anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.rows) for term in required_anti]
-        state.write(_Note(labels, required, required_anti, affinity, anti, existing))
+        wants_itself = all(term.selects(pod) for term in required)
+        state.write(_Note(labels, required, required_anti, affinity, anti, existing, wants_itself))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
@@ -142,7 +183,7 @@ class InterPodAffinity(BasePlugin):
         note, said = state.read(_Note), FirstRejections(nodes.slots)
         for term in note.required:
             said.reject(~has_label(term.topology_key, nodes), _not_near(term, lacks="label"))
-        if not _first_of_its_kind(note, pod):
+        if not note.first_of_its_kind:
             for term in note.required:
                 said.reject(note.affinity[term.topology_key].on(nodes) <= 0, _not_near(term, lacks="pods"))
         for closed in note.anti:
@@ -167,23 +208,27 @@ class InterPodAffinity(BasePlugin):
         preferred = wanted((*own.preferred, *own.preferred_anti), objects)
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
-        raw, found = np.zeros(nodes.slots, np.int64), False
+        points, found = _Sums(nodes), False
         for term in preferred:
             pods = term.pods(nodes)
-            found |= _add_points(raw, term.topology_key, nodes, pods > 0, pods * term.weight)
+            found |= points.add(term.topology_key, pods, pods, term.weight)
         labels = namespace_labels(pod.namespace, objects)
-        for key, reach in reaching(pod, labels, nodes, self._worth_points).items():
-            found |= _add_points(raw, key, nodes, reach.pods > 0, reach.weights)
-        state.write(_Points(raw))
+        for key, reach in self._giving.of(pod, labels, nodes).items():
+            found |= points.add(key, reach.pods(nodes), reach.weights(nodes), 1)
+        state.write(_Points(points.by_key))
         return SUCCESS if found else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The sum over the domains that the node is in; may be negative."""
-        return state.read(_Points).raw
+        raw = np.zeros(nodes.slots, np.int64)
+        for key, (_, points) in state.read(_Points).by_key.items():
+            raw += points.take(nodes.label(key).ids(nodes.slots))
+        return raw
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """From the least to the most; nothing where all are equal."""
-        least, most = int(raw[feasible].min()), int(raw[feasible].max())
+        counted = raw[feasible]
+        least, most = int(counted.min()), int(counted.max())
         if least == most:
             return np.zeros_like(raw)
         # as upstream: divided before multiplied, then cut, so that 29 of 100 gives 28
@@ -211,13 +256,13 @@ def _pods_by_key(required: tuple[Wanted, ...], nodes: NodeColumns) -> dict[str, 
         counted = required[0].pods(nodes)
     else:
         rows = np.logical_and.reduce([term.rows(nodes) for term in required])
-        counted = nodes.pod_rows.per_slot(rows, nodes.slots)
-    return {t.topology_key: Domains.of(t.topology_key, nodes, counted > 0, counted) for t in required}
+        counted = Tally(nodes.pod_rows.per_slot(rows, nodes.slots))
+    return {t.topology_key: Domains.of(t.topology_key, nodes, counted) for t in required}
 
 
-def _closed(key: str, nodes: NodeColumns, counted: Counts, rows: Callable[[NodeColumns], Mask]) -> _Closed:
-    """`counted`: the pods of each slot. `rows`: which pods those are."""
-    domains = Domains.of(key, nodes, counted > 0, counted)
+def _closed(key: str, nodes: NodeColumns, counted: Tally, rows: Callable[[NodeColumns], Mask]) -> _Closed:
+    """`rows`: which pods are counted."""
+    domains = Domains.of(key, nodes, counted)
     if not 0 < len(domains) <= _NAMED:
         return _Closed(domains)
     column, pods = nodes.label(key), nodes.pod_rows
@@ -229,12 +274,6 @@ def _closed(key: str, nodes: NodeColumns, counted: Counts, rows: Callable[[NodeC
         if value is not None:
             examples[value] = pods.pod(row).full_name
     return _Closed(domains, examples)
-
-
-def _first_of_its_kind(note: _Note, pod: PodInfo) -> bool:
-    """Pods that want to be near their like: the first of them finds none, and may go anywhere that has the keys."""
-    none = not any(domains.counts.any() for domains in note.affinity.values())
-    return none and all(term.selects(pod) for term in note.required)
 
 
 def _not_near(term: Wanted, lacks: str) -> Verdict:
@@ -252,12 +291,21 @@ def _reject_closed(said: FirstRejections, closed: _Closed, nodes: NodeColumns, c
     said.reject(where, unschedulable(Reason(code, {"key": key, "pod": ""})))
 
 
-def _add_points(raw: Scores, key: str, nodes: NodeColumns, where: Mask, points: Counts) -> bool:
-    """Give every node the points of its domain; whether there was such a domain at all."""
-    column = nodes.label(key)
-    ids, where = column.ids(nodes.slots), where & has_label(key, nodes)
-    if not where.any():
-        return False
-    sums = np.bincount(ids[where], points[where], minlength=len(column.values)).astype(np.int64)
-    raw += sums.take(ids)
-    return True
+class _Sums:
+    """Points by domain, in the making."""
+
+    def __init__(self, nodes: NodeColumns) -> None:
+        self._nodes = nodes
+        self.by_key: dict[str, tuple[list[str | None], Counts]] = {}
+
+    def add(self, key: str, pods: Tally, weights: Tally, times: int) -> bool:
+        """Give every domain the weights of its pods; whether some pod is in a domain at all."""
+        column = self._nodes.label(key)
+        found = bool(pods.by_value(column)[1:].any())  # number 0 is of nodes that lack the key
+        if found:
+            if key not in self.by_key:
+                self.by_key[key] = column.values, np.zeros(len(column.values), np.int64)
+            points = self.by_key[key][1]
+            points += weights.by_value(column) * times
+            points[0] = 0
+        return found

@@ -5,12 +5,13 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import Final
 
 from scheduler.columns import NodeColumns
+from scheduler.columns.tallies import Tally
 from scheduler.framework.interface import Mask
 from scheduler.objects import selectors
 from scheduler.objects.cluster import ClusterObjects
@@ -18,7 +19,8 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms, Term, Terms
 from scheduler.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.objects.types import LabelSelector, Namespace
-from scheduler.plugins.topology import Counts
+
+KEPT_KINDS: Final = 256  # of pods, whose reach is known: labels may be of one pod alone
 
 
 @dataclass(frozen=True)
@@ -39,29 +41,92 @@ class Wanted:
         """The running pods that the term means, as rows of `nodes.pod_rows`."""
         return nodes.pod_rows.matching(self.selector, self.namespaces)
 
-    def pods(self, nodes: NodeColumns) -> Counts:
-        """How many of them each slot has; not to be changed."""
+    def pods(self, nodes: NodeColumns) -> Tally:
+        """How many of them there are."""
         return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
 
     def __str__(self) -> str:
         return selectors.describe_labels(self.selector)
 
 
-@dataclass
 class Reach:
-    """Running pods that have terms with one topology key which mean the incoming pod, and what those add up to, a slot.
+    """Affinity terms with one topology key that mean some pod, and what they weigh."""
 
-    `terms`: what these pods ask for.
-    """
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._weights: dict[PodTerms, int] = {}
+        self._questions: tuple[Hashable, Hashable] | None = None
 
-    pods: Counts
-    weights: Counts
-    terms: list[PodTerms] = field(default_factory=list)
+    def add(self, terms: PodTerms, weight: int) -> None:
+        """Terms that mean the pod too."""
+        self._weights[terms], self._questions = weight, None
+
+    def pods(self, nodes: NodeColumns) -> Tally:
+        """How many running pods have such terms."""
+        return nodes.pod_rows.tally_of_terms(self._asked[0], dict.fromkeys(self._weights, 1), nodes.slots)
+
+    def weights(self, nodes: NodeColumns) -> Tally:
+        """What their terms weigh together."""
+        return nodes.pod_rows.tally_of_terms(self._asked[1], self._weights, nodes.slots)
 
     def rows(self, nodes: NodeColumns) -> Mask:
-        """The pods, as rows of `nodes.pod_rows`."""
+        """These pods, as rows of `nodes.pod_rows`."""
         rows = nodes.pod_rows
-        return rows.terms.among(rows.count, self.terms)
+        return rows.terms.among(rows.count, self._weights)
+
+    @property
+    def _asked(self) -> tuple[Hashable, Hashable]:
+        """The two questions: alike for all pods that the same terms mean."""
+        if self._questions is None:
+            self._questions = (frozenset(self._weights), frozenset(self._weights.items()))
+        return self._questions
+
+
+class Reaching:
+    """Which terms of running pods mean a pod, by topology key. Each distinct list of terms is asked once a kind of pod.
+
+    Owns what was asked; a pod's kind is its labels and its namespace, with that one's labels.
+    """
+
+    def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
+        """`terms_of`: which of a running pod's terms to ask."""
+        self._terms_of = terms_of
+        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()  # the one asked for last at the end
+
+    def of(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, Reach]:
+        """`labels`: those of the pod's namespace. Terms whose last pod went may be among them."""
+        known = nodes.pod_rows.terms.values
+        if len(known) == 1:  # nobody has any
+            return {}
+        question = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
+        kind = self._kinds.get(question)
+        if kind is None or kind.terms is not known:
+            kind = self._kinds[question] = _Kind(known)
+            if len(self._kinds) > KEPT_KINDS:
+                self._kinds.popitem(last=False)
+        self._kinds.move_to_end(question)
+        for terms in known[kind.asked :]:
+            if terms is not None:
+                self._ask(kind, terms, pod, labels)
+        kind.asked = len(known)
+        return kind.found
+
+    def _ask(self, kind: _Kind, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> None:
+        weights: dict[str, int] = {}
+        for term in self._terms_of(terms):
+            if term.selects(pod, labels):
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
+        for key, weight in weights.items():
+            kind.found.setdefault(key, Reach(key)).add(terms, weight)
+
+
+@dataclass
+class _Kind:
+    """What is known of a kind of pod. `terms`: as numbered by the column of terms, of which so many were asked."""
+
+    terms: list[PodTerms | None]
+    asked: int = 0
+    found: dict[str, Reach] = field(default_factory=dict)
 
 
 def wanted(terms: Terms, objects: ClusterObjects) -> tuple[Wanted, ...]:
@@ -77,34 +142,6 @@ def namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, st
     """The labels of a namespace; none where it is not known."""
     found = objects.get(Namespace, namespace)
     return (found.metadata.labels if found else None) or {}
-
-
-def reaching(
-    pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns, terms_of: Callable[[PodTerms], Iterator[Term]]
-) -> dict[str, Reach]:
-    """By topology key, the running pods that have terms which mean the pod, each with the sum of their weights.
-
-    `labels`: those of the pod's namespace. `terms_of`: which of a running pod's terms to ask. Pods that ask for the
-    same are asked once.
-    """
-    found: dict[str, Reach] = {}
-    for terms in nodes.pod_rows.terms.values:
-        weights: dict[str, int] = {}
-        for term in terms_of(terms) if terms is not None else ():
-            if term.selects(pod, labels):
-                weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
-        if terms is None or not weights:
-            continue
-        pods = nodes.pod_rows.tally_of_terms(terms, nodes.slots)
-        if not pods.any():  # the last of its pods went
-            continue
-        for key, weight in weights.items():
-            if key not in found:
-                found[key] = Reach(np.zeros(nodes.slots, np.int64), np.zeros(nodes.slots, np.int64))
-            found[key].pods += pods
-            found[key].weights += pods * weight
-            found[key].terms.append(terms)
-    return found
 
 
 def readable(terms: Callable[[], Terms]) -> Terms:

@@ -18,7 +18,8 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.framework.plugin import BasePlugin, Handle
+from scheduler.framework.plugin import BasePlugin, Follows, Handle
+from scheduler.framework.recall import union
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
@@ -27,8 +28,10 @@ from scheduler.objects.types import Node, TopologySpreadConstraint
 from scheduler.plugins.pod_topology_spread import constraints as spread
 from scheduler.plugins.pod_topology_spread import hints
 from scheduler.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
-from scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints
-from scheduler.plugins.topology import Counts, Domains, FirstRejections, has_label
+from scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
+from scheduler.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
+
+Slots = NDArray[np.intp]
 
 __all__ = ["PodTopologySpread", "PodTopologySpreadArgs"]
 
@@ -38,35 +41,77 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
 )
 _NO_DOMAINS: Final = (1 << 31) - 1  # the fewest pods of no domain at all
+_OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no number of pods
 
 
 @dataclass
 class _Hard:
-    """PreFilter's note: the hard constraints and, of each, the pods by domain."""
+    """PreFilter's note: the hard constraints and, of each, whether it counts the pod itself, and the pods by domain."""
 
     constraints: Constraints
+    itself: list[bool]
     domains: list[Domains]
 
     def clone(self) -> _Hard:
-        return _Hard(self.constraints, [d.clone() for d in self.domains])
+        return _Hard(self.constraints, self.itself, [d.clone() for d in self.domains])
+
+    def judged(self, i: int) -> tuple[int, Counts]:
+        """The fewest pods in a domain; and by value, those in a domain that the pod must not join, itself among them.
+
+        `_OPEN` where it may.
+        """
+        constraint, domains = self.constraints[i], self.domains[i]
+        fewest, with_pod = _fewest(constraint, domains), domains.by_value + self.itself[i]
+        return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
+
+    def differs(self, before: _Hard, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is judged in other words."""
+        if (self.constraints, self.itself) != (before.constraints, before.itself):
+            return None
+        return union(self._differing(i, before, nodes) for i in range(len(self.constraints)))
+
+    def _differing(self, i: int, before: _Hard, nodes: NodeColumns) -> Slots | None:
+        (fewest, judged), (fewest_before, judged_before) = self.judged(i), before.judged(i)
+        if fewest != fewest_before and not (_all_open(judged) and _all_open(judged_before)):
+            return None
+        now, then = self.domains[i], before.domains[i]
+        return differing(now.key, (now.values, judged), (then.values, judged_before), nodes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Term:
-    """A soft constraint's part of the score: pods that count for each slot, on the nodes that have its key."""
+    """A soft constraint's part of the score: what each value of its key is worth, by number, or else each slot."""
 
     constraint: Constraint
-    pods: Counts
-    has_key: Mask
-    weight: float
+    values: list[str | None]
+    points: NDArray[np.floating]
+
+    def of(self, nodes: NodeColumns) -> NDArray[np.floating]:
+        """What each slot is worth."""
+        if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
+            return self.points[nodes.numbers]
+        return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
+
+    def differing(self, before: _Term, nodes: NodeColumns) -> Slots | None:
+        if self.constraint != before.constraint:
+            return None
+        if self.constraint.key == HOSTNAME:
+            return np.flatnonzero(self.points != before.points) if len(self.points) == len(before.points) else None
+        return differing(self.constraint.key, (self.values, self.points), (before.values, before.points), nodes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Soft:
-    """PreScore's note, of the node columns that are scored. Ignored: nodes that lack a key which all must have."""
+    """PreScore's note. Ignored: nodes that lack a key which all must have."""
 
     terms: tuple[_Term, ...]
-    ignored: Mask
+    ignored: Mask  # follows from the constraints and the Node objects
+
+    def differs(self, before: _Soft, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is worth something else now."""
+        if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
+            return None
+        return union(now.differing(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
 
 
 class PodTopologySpread(BasePlugin):
@@ -74,6 +119,9 @@ class PodTopologySpread(BasePlugin):
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
+    follows = Follows.ROW
+    filter_note = _Hard
+    score_note = _Soft
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods to spread, nodes that make up domains, and this pod's tolerations where taints count."""
@@ -104,25 +152,21 @@ class PodTopologySpread(BasePlugin):
         constraints = self._constraints(pod, HARD, "hard")
         if not constraints:
             return SKIPPED
-        have_all = spread.have_all_keys(constraints, nodes)
-        domains = [
-            Domains.of(c.key, nodes, have_all & spread.included(c, pod, nodes), spread.pods_on_nodes(c, pod, nodes))
-            for c in constraints
-        ]
-        state.write(_Hard(constraints, domains))
+        domains = [_domains(c, spread.keys_of(constraints), pod, nodes) for c in constraints]
+        state.write(_Hard(constraints, [c.selects(pod) for c in constraints], domains))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The first constraint that the pod would violate; the reason says by how much."""
         note, said = state.read(_Hard), FirstRejections(nodes.slots)
-        for constraint, domains in zip(note.constraints, note.domains, strict=True):
+        for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
             missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
             said.reject(~has_label(constraint.key, nodes), missing)
-            fewest = _fewest(constraint, domains)
-            with_pod = domains.on(nodes) + constraint.selects(pod)
-            exceeded = said.undecided & (with_pod - fewest > constraint.max_skew)
-            for count in np.unique(with_pod[exceeded]).tolist():
-                said.reject(exceeded & (with_pod == count), _rejection(constraint, count, fewest))
+            fewest, judged = note.judged(i)
+            if not _all_open(judged):
+                counts = np.union1d(_OPEN, judged)
+                words = [_rejection(constraint, count, fewest) for count in counts[1:].tolist()]
+                said.give(words, domains.told(np.searchsorted(counts, judged), nodes))
         return said.verdicts()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
@@ -142,18 +186,18 @@ class PodTopologySpread(BasePlugin):
             return SKIP
         # kube-scheduler's own constraints are lenient, so that nodes without a zone still spread by name
         lenient = self._system and not pod.pod.spec.topology_spread_constraints
-        have_all = nodes.live if lenient else spread.have_all_keys(constraints, nodes)
-        terms = tuple(_term(c, pod, nodes, feasible & have_all, have_all) for c in constraints)
-        state.write(_Soft(terms, ~have_all))
+        keys = spread.keys_of(()) if lenient else spread.keys_of(constraints)
+        scored = feasible & spread.have_all(keys, nodes)
+        terms = tuple(_term(c, keys, pod, nodes, scored) for c in constraints)
+        state.write(_Soft(terms, spread.lacking(keys, nodes)))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The pods in the node's domains, weighed: fewer is better."""
-        note = state.read(_Soft)
-        total = np.zeros(nodes.slots)
+        note, total = state.read(_Soft), np.zeros(nodes.slots)
         for term in note.terms:
-            total += np.where(term.has_key, term.pods * term.weight + (term.constraint.max_skew - 1), 0.0)
-        return np.where(note.ignored, 0, _rounded(total))
+            total += term.of(nodes)
+        return np.where(note.ignored[nodes.numbers], 0, _rounded(total))
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """The fewest is best; ignored nodes get nothing."""
@@ -178,6 +222,10 @@ def _parsed(constraints: Callable[[], Constraints], what: str) -> Constraints:
         raise InvalidSelectorError(f"{what}: {e}") from e
 
 
+def _all_open(judged: Counts) -> bool:
+    return bool((judged == _OPEN).all())
+
+
 def _fewest(constraint: Constraint, domains: Domains) -> int:
     """The pods of the emptiest domain; 0 where there are fewer domains than there should be."""
     if len(domains) < constraint.min_domains:
@@ -197,26 +245,44 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
 
 def _change(note: _Hard, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
     """As upstream: a terminating pod counts here, and so does every pod where the selector is empty."""
-    if changed.namespace != pod.namespace or not spread.have_all_keys(note.constraints, nodes)[slot]:
+    keys = spread.keys_of(note.constraints)
+    if changed.namespace != pod.namespace or not spread.have_all(keys, nodes)[slot]:
         return
     for constraint, domains in zip(note.constraints, note.domains, strict=True):
         if constraint.selects(changed) and spread.included(constraint, pod, nodes)[slot]:
             domains.add(nodes, slot, by)
 
 
-def _term(constraint: Constraint, pod: PodInfo, nodes: NodeColumns, scored: Mask, counted: Mask) -> _Term:
-    """`scored`: the feasible nodes that are not ignored. `counted`: the nodes whose pods count."""
-    pods, has_key = spread.pods_on_nodes(constraint, pod, nodes), has_label(constraint.key, nodes)
-    if constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
-        return _Term(constraint, pods, has_key, math.log(int(scored.sum()) + 2))
-    column = nodes.label(constraint.key)
-    ids = column.ids(nodes.slots)
+def _domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Domains:
+    """The pods to spread, over the nodes that have every key and that the constraint includes."""
+    where = spread.counted(constraint, keys, pod, nodes)
+    present = spread.domains(constraint, keys, pod, nodes)
+    return Domains.among(constraint.key, nodes, where, present, spread.pods_to_spread(constraint, pod, nodes))
+
+
+def _term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _Term:
+    """`scored`: the feasible nodes that have every key."""
+    tally, column = spread.pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
+    spare = float(constraint.max_skew - 1)
+    if constraint.key == HOSTNAME:
+        points = np.where(has_label(constraint.key, nodes), tally.counts * _weight(scored) + spare, 0.0)
+        return _Term(constraint, column.values, points)
+    pods = tally.by_value(column, spread.counted(constraint, keys, pod, nodes)).copy()
+    seen = np.zeros(len(column.values), np.bool_)
+    seen[column.ids(nodes.slots)[scored]] = True
     if "" in column.values:  # a missing label counts as the empty one
-        ids = np.where(has_key, ids, column.values.index(""))
-    counted = counted & spread.included(constraint, pod, nodes)
-    sums = np.bincount(ids[counted], pods[counted], minlength=len(column.values)).astype(np.int64)
-    size = int(np.count_nonzero(np.bincount(ids[scored])))
-    return _Term(constraint, sums.take(ids), has_key, math.log(size + 2))
+        empty = column.values.index("")
+        pods[empty] += pods[0]
+        seen[empty] |= seen[0]
+        seen[0] = False
+    points = pods * _weight(seen) + spare
+    points[0] = 0.0  # of the nodes that lack the key
+    return _Term(constraint, column.values, points)
+
+
+def _weight(domains: Mask) -> float:
+    """What a pod counts: the more domains there are, the more."""
+    return math.log(np.count_nonzero(domains) + 2)
 
 
 def _rounded(amounts: NDArray[np.float64]) -> Scores:

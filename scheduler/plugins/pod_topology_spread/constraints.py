@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.columns import NodeColumns
+from scheduler.columns.tallies import Tally
 from scheduler.framework.interface import Mask
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -19,7 +20,7 @@ from scheduler.objects.taints import HARD_EFFECTS, tolerated
 from scheduler.objects.types import LabelSelector, OwnerReference, Requirement, TopologySpreadConstraint
 from scheduler.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.plugins.node_affinity import required_matches
-from scheduler.plugins.topology import Counts, has_label
+from scheduler.plugins.topology import has_label, values_of
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HONOR = "Honor"
@@ -42,6 +43,7 @@ class Constraint:
 
 
 Constraints = tuple[Constraint, ...]
+Keys = frozenset[str]
 
 
 def own(pod: PodInfo, action: str) -> Constraints:
@@ -80,7 +82,27 @@ def deduced_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | N
 
 
 def included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """The nodes whose pods count, by the constraint's node inclusion policies."""
+    """The nodes whose pods count, by the constraint's node inclusion policies; not to be changed."""
+    return nodes.kept(("included", *_policies(constraint, pod)), lambda: _included(constraint, pod, nodes))
+
+
+def counted(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Those of them that have every key; not to be changed."""
+    what = ("counted", keys, *_policies(constraint, pod))
+    return nodes.kept(what, lambda: have_all(keys, nodes) & included(constraint, pod, nodes))
+
+
+def domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Which values of the constraint's key, by number, these nodes have; not to be changed."""
+    what = ("domains", constraint.key, keys, *_policies(constraint, pod))
+    return nodes.kept(what, lambda: values_of(constraint.key, nodes, counted(constraint, keys, pod, nodes)))
+
+
+def _policies(constraint: Constraint, pod: PodInfo) -> tuple[bytes, bool, bool]:
+    return pod.spec_digest, constraint.honor_affinity, constraint.honor_taints
+
+
+def _included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
     counts = nodes.live.copy()
     if constraint.honor_affinity:
         counts &= required_matches(pod, nodes)
@@ -92,19 +114,28 @@ def included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
     return counts
 
 
-def have_all_keys(constraints: Constraints, nodes: NodeColumns) -> Mask:
-    """The nodes that have the topology key of every constraint."""
-    have = nodes.live.copy()
-    for key in {c.key for c in constraints}:
-        have &= has_label(key, nodes)
-    return have
+def keys_of(constraints: Constraints) -> Keys:
+    """The topology keys that a node must have all of to count."""
+    return frozenset(c.key for c in constraints)
 
 
-def pods_on_nodes(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Counts:
-    """How many pods to spread each slot has. The empty selector, which matches every pod, counts none."""
+def have_all(keys: Keys, nodes: NodeColumns) -> Mask:
+    """The nodes that have every key; not to be changed."""
+    return nodes.kept(
+        ("labels", keys), lambda: np.logical_and.reduce([nodes.live, *(has_label(key, nodes) for key in keys)])
+    )
+
+
+def lacking(keys: Keys, nodes: NodeColumns) -> Mask:
+    """The others; not to be changed."""
+    return nodes.kept(("lacking", keys), lambda: ~have_all(keys, nodes))
+
+
+def pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
+    """How many pods to spread there are. The empty selector, which matches every pod, counts none."""
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
-        return np.zeros(nodes.slots, np.int64)
+        return Tally(np.zeros(nodes.slots, np.int64))
     return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
 
 

@@ -47,7 +47,7 @@ def pod(number: int, app: str, terminating: bool, far: bool) -> PodBuilder:
 
 def ask(columns: NodeColumns, number: int) -> list[int]:
     selector, namespaces, staying = QUESTIONS[number]
-    return columns.pod_rows.tally(selector, namespaces, columns.slots, staying=staying).tolist()
+    return columns.pod_rows.tally(selector, namespaces, columns.slots, staying=staying).counts.tolist()
 
 
 def answers(columns: NodeColumns) -> dict[Any, list[int]]:
@@ -55,7 +55,7 @@ def answers(columns: NodeColumns) -> dict[Any, list[int]]:
     for app in "xy":
         terms = PodTerms.of(make_pod("q").anti_affinity("zone", app=app).info())
         assert terms is not None
-        by_question[app] = columns.pod_rows.tally_of_terms(terms, columns.slots).tolist()
+        by_question[app] = columns.pod_rows.tally_of_terms(("terms", app), {terms: 1}, columns.slots).counts.tolist()
     return by_question
 
 
@@ -114,13 +114,13 @@ def asked() -> Asked:
 
 def test_a_pod_is_asked_once(asked: Asked) -> None:
     running = Tallies()
-    assert running.of("even", 2, asked.matches, asked.count).tolist() == [0, 0]
+    assert running.of("even", 2, asked.matches, asked.count).counts.tolist() == [0, 0]
     for i in range(4):
         running.note(i % 2, make_pod(str(i)).info(), +1)
     for _ in range(2):
-        assert running.of("even", 2, asked.matches, asked.count).tolist() == [2, 0]
+        assert running.of("even", 2, asked.matches, asked.count).counts.tolist() == [2, 0]
     running.note(0, make_pod("2").info(), -1)
-    assert running.of("even", 3, asked.matches, asked.count).tolist() == [1, 0, 0]
+    assert running.of("even", 3, asked.matches, asked.count).counts.tolist() == [1, 0, 0]
     assert (asked.pods, asked.counts) == (["0", "1", "2", "3", "2"], 1)
 
 
