@@ -167,13 +167,13 @@ class InterPodAffinity(BasePlugin):
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = namespace_labels(pod.namespace, objects)
         existing = {
-            key: _closed(key, nodes, reach.pods(nodes), reach.rows)
+            key: _closed(key, nodes, reach.pods(nodes), reach.counts)
             for key, reach in self._objecting.of(pod, labels, nodes).items()
         }
         if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
             return SKIPPED
         affinity = _pods_by_key(required, nodes)
-        anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.rows) for term in required_anti]
+        anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.selects) for term in required_anti]
         wants_itself = all(term.selects(pod) for term in required)
         state.write(_Note(labels, required, required_anti, affinity, anti, existing, wants_itself))
         return PreFilterResult()
@@ -188,8 +188,8 @@ class InterPodAffinity(BasePlugin):
                 said.reject(note.affinity[term.topology_key].on(nodes) <= 0, _not_near(term, lacks="pods"))
         for closed in note.anti:
             _reject_closed(said, closed, nodes, "pod-anti-affinity")
-        for closed in note.existing.values():
-            _reject_closed(said, closed, nodes, "existing-anti-affinity")
+        for key in sorted(note.existing):
+            _reject_closed(said, note.existing[key], nodes, "existing-anti-affinity")
         return said.verdicts()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
@@ -260,19 +260,18 @@ def _pods_by_key(required: tuple[Wanted, ...], nodes: NodeColumns) -> dict[str, 
     return {t.topology_key: Domains.of(t.topology_key, nodes, counted) for t in required}
 
 
-def _closed(key: str, nodes: NodeColumns, counted: Tally, rows: Callable[[NodeColumns], Mask]) -> _Closed:
-    """`rows`: which pods are counted."""
+def _closed(key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]) -> _Closed:
+    """`counts`: whether a pod is one of those that are counted."""
     domains = Domains.of(key, nodes, counted)
     if not 0 < len(domains) <= _NAMED:
         return _Closed(domains)
-    column, pods = nodes.label(key), nodes.pod_rows
-    numbers = np.flatnonzero(rows(nodes))
-    ids, first = np.unique(column.ids(nodes.slots).take(pods.slots[numbers]), return_index=True)
+    column, slots = nodes.label(key), np.flatnonzero(counted.counts)
+    numbers, first = np.unique(column.ids(nodes.slots)[slots], return_index=True)
     examples = {}
-    for number, row in zip(ids.tolist(), numbers[first].tolist(), strict=True):
+    for number, slot in zip(numbers.tolist(), slots[first].tolist(), strict=True):
         value = column.values[number]
         if value is not None:
-            examples[value] = pods.pod(row).full_name
+            examples[value] = next(pod.full_name for pod in nodes.pods[slot].values() if counts(pod))
     return _Closed(domains, examples)
 
 

@@ -69,10 +69,9 @@ class Reach:
         """What their terms weigh together."""
         return nodes.pod_rows.tally_of_terms(self._asked[1], self._weights, nodes.slots)
 
-    def rows(self, nodes: NodeColumns) -> Mask:
-        """These pods, as rows of `nodes.pod_rows`."""
-        rows = nodes.pod_rows
-        return rows.terms.among(rows.count, self._weights)
+    def counts(self, pod: PodInfo) -> bool:
+        """Whether a running pod has such terms."""
+        return PodTerms.of(pod) in self._weights
 
     @property
     def _asked(self) -> tuple[Hashable, Hashable]:

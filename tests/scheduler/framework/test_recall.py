@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -17,11 +18,16 @@ from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
 from scheduler.framework.interface import Scores
+from scheduler.framework.nominated import Nominator
 from scheduler.framework.plugin import Follows
 from scheduler.framework.recall import Recollection
 from scheduler.framework.runtime import Framework
 from scheduler.framework.verdicts import PASS, Verdicts, unschedulable
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.types import Namespace
+from scheduler.objects.workloads import Service
 from scheduler.plugins import IN_TREE
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.framework.plugins import framework, run
@@ -29,35 +35,62 @@ from tests.scheduler.framework.plugins import framework, run
 ZONE = "topology.kubernetes.io/zone"
 
 
-def new_framework() -> Framework:
-    return Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
+HOST = "kubernetes.io/hostname"
 
 
-def spread(when: str) -> list[dict[str, Any]]:
+def new_framework(objects: ClusterObjects, nominator: Nominator) -> Framework:
+    profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(objects))
+    return Framework(profile, time.monotonic, nominator=nominator)
+
+
+def spread(*constraints: tuple[str, str]) -> dict[str, Any]:
+    """Constraints by topology key and what happens where they do not hold."""
     selector = {"matchLabels": {"app": "web"}}
-    return [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": when, "labelSelector": selector}]
+    return {
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector}
+            for key, when in constraints
+        ]
+    }
 
 
-def web(name: str, **spec: Any) -> PodBuilder:
-    return make_pod(name).label("app", "web").request(cpu="500m", memory="1Gi").with_spec(**spec)
+def affinity(kind: str, key: str, weight: int = 0, **more: Any) -> dict[str, Any]:
+    """One term of pod affinity or anti-affinity; preferred where it has a weight."""
+    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}, **more}
+    if not weight:
+        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [wanted]}}}
+    preferred = [{"weight": weight, "podAffinityTerm": wanted}]
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
 
-def templates(name: str) -> list[PodBuilder]:
-    return [
-        web(name),
-        make_pod(name).request(cpu="2").node_selector(disk="ssd"),
-        make_pod(name).request(cpu="100m").image("big"),
-        make_pod(name).request(cpu="100m").toleration("soft", operator="Exists").host_port(80),
-        make_pod(name)
-        .label("app", "web")
-        .request(cpu="1")
-        .with_spec(topologySpreadConstraints=spread("DoNotSchedule")),
-        make_pod(name)
-        .label("app", "web")
-        .request(cpu="1")
-        .with_spec(topologySpreadConstraints=spread("ScheduleAnyway")),
-        make_pod(name).label("app", "web").request(cpu="1").anti_affinity("kubernetes.io/hostname", app="web"),
-    ]
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+SPECS: list[dict[str, Any]] = [
+    {},
+    {"nodeSelector": {"disk": "ssd"}},
+    {"tolerations": [{"key": "soft", "operator": "Exists"}]},
+    spread((ZONE, HARD)),
+    spread((HOST, HARD)),
+    spread((ZONE, SOFT)),
+    spread((ZONE, HARD), (HOST, SOFT)),
+    spread((HOST, SOFT), (ZONE, SOFT)) | {"nodeSelector": {"disk": "ssd"}},
+    affinity("podAffinity", ZONE),
+    affinity("podAffinity", ZONE, 10),
+    affinity("podAffinity", HOST, 7),
+    affinity("podAntiAffinity", HOST),
+    affinity("podAntiAffinity", ZONE),
+    affinity("podAntiAffinity", HOST, 20),
+    affinity("podAntiAffinity", HOST, namespaceSelector={"matchLabels": {"team": "a"}}),
+    {"priority": 10},
+    {"priority": 10} | affinity("podAntiAffinity", ZONE),
+]
+PORT = len(SPECS)  # a template that wants a host port, and an image that some nodes have
+
+
+def template(number: int, name: str, namespace: str = "default", app: str = "web") -> PodBuilder:
+    made = make_pod(name, namespace).label("app", app)
+    if number == PORT:
+        return made.request(cpu="100m").image("big").host_port(80)
+    return made.request(cpu="1500m" if number % 2 else "500m", memory="1Gi").with_spec(**SPECS[number])
 
 
 def said(result: CycleResult) -> dict[str, Any]:
@@ -66,40 +99,68 @@ def said(result: CycleResult) -> dict[str, Any]:
     slots = range(trace.slots)
     return {
         "outcome": (result.path, result.chosen, result.message, sorted(result.rejectors)),
+        "evaluation": trace.evaluation.tolist(),
         "codes": trace.codes.tolist(),
         "first": trace.first.tolist(),
+        "preFilters": trace.pre_filters,
         "filters": {r.plugin: (r.skipped, [r.verdicts.at(slot) for slot in slots]) for r in trace.filters},
         "raw": {r.plugin: None if r.raw is None else r.raw.tolist() for r in trace.scores},
         "normalized": {r.plugin: None if r.normalized is None else r.normalized.tolist() for r in trace.scores},
         "totals": None if trace.totals is None else trace.totals.tolist(),
+        "preemption": (trace.post_filters, trace.preemption, trace.nomination, [p.uid for p in trace.victims]),
+        "marks": trace.marks,
     }
 
 
+def rebuilt(columns: NodeColumns) -> NodeColumns:
+    """The same nodes and pods in the same slots, counted anew."""
+    fresh = NodeColumns()
+    for slot, node in enumerate(columns.nodes):
+        name = columns.names[slot] or f"free-{slot}"
+        fresh.set_node(node or make_node(name).obj())
+        for pod in columns.pods[slot].values():
+            fresh.add_pod(pod, name)
+    for slot, node in enumerate(columns.nodes):
+        if node is None:
+            fresh.remove_node(fresh.names[slot])
+    return fresh
+
+
 class Herd(RuleBasedStateMachine):
-    """Nodes and pods come, change and go; pods of a few templates are scheduled, some of them assumed."""
+    """Nodes, pods, nominations and other objects come, change and go; pods of some templates are scheduled.
+
+    Whatever happened before: what is recalled is what a framework says that never saw anything, of columns that never
+    changed.
+    """
 
     names = st.sampled_from([f"n{i}" for i in range(12)])
+    templates = st.integers(0, PORT)
+    namespaces = st.sampled_from(["default", "other"])
+    apps = st.sampled_from(["web", "web", "db"])
 
     def __init__(self) -> None:
         super().__init__()
-        self.columns = NodeColumns()
-        self.framework = new_framework()
+        self.columns, self.objects, self.nominator = NodeColumns(), ClusterObjects(), Nominator()
+        self.framework = new_framework(self.objects, self.nominator)
         self.placed: dict[str, str] = {}
         self.count = 0
+        self.label_namespace("other", "a")
         for i in range(9):
-            self.columns.set_node(self.node(f"n{i}", "4", False, False, i % 2 == 0).obj())
+            self.columns.set_node(self.node(f"n{i}", "4", i % 3, (False, False, i % 2 == 0, False)).obj())
 
     @staticmethod
-    def node(name: str, cpu: str, tainted: bool, cordoned: bool, ssd: bool) -> NodeBuilder:
-        made = make_node(name).zone(f"z{int(name[1:]) % 3}").label("kubernetes.io/hostname", name)
-        made = made.allocatable(cpu=cpu, memory="16Gi", pods="6")
+    def node(name: str, cpu: str, zone: int, flags: tuple[bool, bool, bool, bool]) -> NodeBuilder:
+        tainted, cordoned, ssd, closed = flags
+        made = make_node(name).label(HOST, name).allocatable(cpu=cpu, memory="16Gi", pods="6")
+        made = made.zone(f"z{zone}") if zone else made
         made = made.taint("soft", effect="PreferNoSchedule") if tainted else made
+        made = made.taint("closed") if closed else made
         made = made.cordoned() if cordoned else made
         return made.label("disk", "ssd").image(500 << 20, "big:latest") if ssd else made
 
-    @rule(name=names, cpu=st.sampled_from(["1", "4"]), flags=st.tuples(st.booleans(), st.booleans(), st.booleans()))
-    def set_node(self, name: str, cpu: str, flags: tuple[bool, bool, bool]) -> None:
-        self.columns.set_node(self.node(name, cpu, *flags).obj())
+    @rule(name=names, cpu=st.sampled_from(["1", "4"]), zone=st.integers(0, 3), flags=st.tuples(*[st.booleans()] * 4))
+    def set_node(self, name: str, cpu: str, zone: int, flags: tuple[bool, bool, bool, bool]) -> None:
+        self.columns.set_node(self.node(name, cpu, zone, flags).obj())
 
     @rule(name=names)
     def remove_node(self, name: str) -> None:
@@ -111,21 +172,57 @@ class Herd(RuleBasedStateMachine):
             uid = data.draw(st.sampled_from(sorted(self.placed)))
             self.columns.remove_pod(uid, self.placed.pop(uid))
 
-    @rule(name=names, template=st.integers(0, 6))
-    def someone_else_binds(self, name: str, template: int) -> None:
-        self.add(templates(self.uid())[template].info(), name)
+    @rule(data=st.data(), number=templates, app=apps, terminating=st.booleans(), started=st.booleans())
+    def change_pod(self, data: st.DataObject, number: int, app: str, terminating: bool, started: bool) -> None:
+        if self.placed:
+            uid = data.draw(st.sampled_from(sorted(self.placed)))
+            made = template(number, uid.removeprefix("uid-"), app=app)
+            made = made.terminating() if terminating else made
+            made = made.condition("Ready", "True") if started else made
+            self.columns.replace_pod(made.info(), self.placed[uid])
 
-    @rule(template=st.integers(0, 6), assumed=st.booleans(), times=st.integers(1, 3))
-    def schedule(self, template: int, assumed: bool, times: int) -> None:
+    @rule(name=names, number=templates, namespace=namespaces, app=apps)
+    def someone_else_binds(self, name: str, number: int, namespace: str, app: str) -> None:
+        self.add(template(number, self.name(), namespace, app).info(), name)
+
+    @rule(name=names, number=templates)
+    def nominate(self, name: str, number: int) -> None:
+        self.nominator.observe(template(number, f"rival-{number}").nominated(name).info())
+
+    @rule(number=templates)
+    def rival_gone(self, number: int) -> None:
+        self.nominator.remove(f"uid-rival-{number}")
+
+    @rule(name=namespaces, team=st.sampled_from("ab"))
+    def label_namespace(self, name: str, team: str) -> None:
+        self.objects.set(msgspec.convert({"metadata": {"name": name, "labels": {"team": team}}}, Namespace))
+
+    @rule(allowed=st.integers(0, 2))
+    def set_budget(self, allowed: int) -> None:
+        budget = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        self.objects.set(msgspec.convert(budget, PodDisruptionBudget))
+
+    @rule(serves=st.booleans())
+    def set_service(self, serves: bool) -> None:
+        selector = {"app": "web"} if serves else {"app": "nobody"}
+        service = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": selector}}
+        self.objects.set(msgspec.convert(service, Service))
+
+    @rule(number=templates, namespace=namespaces, app=apps, assumed=st.booleans(), times=st.integers(1, 3))
+    def schedule(self, number: int, namespace: str, app: str, assumed: bool, times: int) -> None:
         for _ in range(times):
-            pod = templates(self.uid())[template].info()
-            snapshot = Snapshot.of(self.columns)
-            recalled, fresh = (schedule(f, pod, snapshot, seed=7) for f in (self.framework, new_framework()))
-            assert said(recalled) == said(fresh)
+            pod = template(number, self.name(), namespace, app).info()
+            recalled = schedule(self.framework, pod, Snapshot.of(self.columns), seed=7)
+            anew = new_framework(self.objects, self.nominator)
+            assert said(recalled) == said(schedule(anew, pod, Snapshot.of(rebuilt(self.columns)), seed=7))
             if assumed and recalled.chosen is not None:
                 self.add(pod, self.columns.names[recalled.chosen])
 
-    def uid(self) -> str:
+    def name(self) -> str:
         self.count += 1
         return f"p{self.count}"
 
@@ -135,7 +232,7 @@ class Herd(RuleBasedStateMachine):
 
 
 TestRecalledIsFresh = Herd.TestCase
-TestRecalledIsFresh.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRecalledIsFresh.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
 
 class Rows:
