@@ -30,6 +30,8 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
 from scheduler.objects.pod import PodInfo
 
+_LEAST = np.iinfo(np.int64).min
+
 
 @dataclass(frozen=True)
 class CycleResult:
@@ -48,7 +50,7 @@ class CycleResult:
 def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:
     """Find a node for the pod. Never raises for what a plugin does: that is `Path.ERROR` with its message."""
     nodes = snapshot.nodes
-    trace, state = Trace.start(nodes.live), CycleState()
+    trace, state = Trace.start(nodes), CycleState()
     if not nodes.live.any():
         message = reasons.sentence(Reason("no-nodes"))
         return CycleResult(Path.NONE, trace, state, message=message, next_start=start)
@@ -72,8 +74,8 @@ def _schedule(
     nominated = _nominated(framework, pod, nodes, trace)
     if nominated is not None:
         slot, runs = nominated
-        trace.evaluation[order] = Evaluation.NOT_NEEDED
-        trace.evaluation[slot] = Evaluation.EVALUATED
+        trace.mark(order, Evaluation.NOT_NEEDED)
+        trace.mark(slot, Evaluation.EVALUATED)
         for run in runs:
             trace.narrow(run)
         return CycleResult(Path.NOMINATED, trace, state, chosen=slot, next_start=start)
@@ -99,7 +101,7 @@ def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDAr
     if outcome.names is None:
         return order
     left = np.array([nodes.names[slot] in outcome.names for slot in order], np.bool_)
-    trace.evaluation[order[~left]] = Evaluation.NARROWED
+    trace.mark(order[~left], Evaluation.NARROWED)
     return order[left]
 
 
@@ -133,12 +135,13 @@ def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], tr
         turned = order  # every node, so the turn does not matter
     else:
         turned = visited(order, start % len(order), trace.codes == 0, enough)
-    if turned is order:  # nobody else is left to be reached
-        trace.evaluation[trace.evaluation == Evaluation.NOT_REACHED] = Evaluation.EVALUATED
+    live = len(nodes.order.slots())
+    if len(turned) == live:
+        trace.evaluate_all(nodes)
     else:
-        trace.evaluation[order] = Evaluation.NOT_SAMPLED
-        trace.evaluation[turned] = Evaluation.EVALUATED
-    return (start + len(turned)) % int(np.count_nonzero(nodes.live))
+        trace.mark(order, Evaluation.NOT_SAMPLED)
+        trace.mark(turned, Evaluation.EVALUATED)
+    return (start + len(turned)) % live
 
 
 def _unplaced(
@@ -189,6 +192,6 @@ def _histogram(trace: Trace) -> Counter[str]:
 def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> int:
     """One of the slots with the best total."""
     assert trace.totals is not None
-    best = np.where(feasible, trace.totals, np.iinfo(np.int64).min)
+    best = np.where(feasible, trace.totals, _LEAST)
     equals = np.flatnonzero(best == best.max())
     return int(equals[random.Random(seed).randrange(len(equals)) if len(equals) > 1 else 0])

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import Evaluation, PluginVerdict, Preemption
+from scheduler.columns import NodeColumns
 from scheduler.formulas.inputs import Inputs
 from scheduler.framework.interface import Scores
 from scheduler.framework.nominated import Nomination
 from scheduler.framework.verdicts import Verdicts
 from scheduler.objects.pod import PodInfo
 
+_EVALUATED = int(Evaluation.EVALUATED)  # numpy compares faster with plain numbers
 ABSENT_CODE = 255  # in `Trace.codes`: no verdict, the node was not evaluated
 
 
@@ -70,22 +72,26 @@ class Trace:
     marks: list[str] = field(default_factory=list)  # what went wrong without ending the attempt, in words
 
     @classmethod
-    def start(cls, live: NDArray[np.bool_]) -> Trace:
+    def start(cls, nodes: NodeColumns) -> Trace:
         """Before any phase: every node is still to be reached."""
-        slots = len(live)
-        evaluation = np.full(slots, Evaluation.NOT_REACHED, np.uint8)
-        evaluation[~live] = Evaluation.ABSENT
-        return cls(
-            slots=slots,
-            evaluation=evaluation,
-            codes=np.full(slots, ABSENT_CODE, np.uint8),
-            first=np.full(slots, -1, np.int16),
+        codes, first = nodes.kept(
+            "no codes", lambda: (np.full(nodes.slots, ABSENT_CODE, np.uint8), np.full(nodes.slots, -1, np.int16))
         )
+        return cls(nodes.slots, _everywhere(nodes, Evaluation.NOT_REACHED), codes, first)
+
+    def evaluate_all(self, nodes: NodeColumns) -> None:
+        """Every node goes through the filters."""
+        self.evaluation = _everywhere(nodes, Evaluation.EVALUATED)
+
+    def mark(self, where: NDArray[np.intp] | int, evaluation: Evaluation) -> None:
+        """This became of these slots."""
+        self.evaluation = self.evaluation.copy()
+        self.evaluation[where] = evaluation
 
     @property
     def evaluated(self) -> NDArray[np.bool_]:
         """Which slots' nodes went through the filters."""
-        evaluated: NDArray[np.bool_] = self.evaluation == Evaluation.EVALUATED
+        evaluated: NDArray[np.bool_] = self.evaluation == _EVALUATED
         return evaluated
 
     @property
@@ -101,3 +107,8 @@ class Trace:
         self.codes = np.where(newly, said, self.codes)
         self.first = np.where(newly, np.int16(len(self.filters)), self.first)
         self.filters.append(run)
+
+
+def _everywhere(nodes: NodeColumns, evaluation: Evaluation) -> NDArray[np.uint8]:
+    """Each node is where this says."""
+    return nodes.kept(evaluation, lambda: np.where(nodes.live, evaluation, Evaluation.ABSENT).astype(np.uint8))

@@ -15,10 +15,10 @@ from herodotus_record.model import Reason
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.interface import DryRun, Mask, Scores
-from scheduler.framework.plugin import Args, BasePlugin
+from scheduler.framework.plugin import Args, BasePlugin, Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import (
-    SKIP,
+    SKIPPED,
     PostFilterResult,
     PreFilterResult,
     Verdicts,
@@ -63,6 +63,7 @@ class DynamicResources(BasePlugin):
     """Skips pods without claims, refuses the others."""
 
     name = "DynamicResources"
+    follows = Follows.NODES
     args_type = DynamicResourcesArgs
     idle_at = frozenset({"preEnqueue", "reserve", "preBind"})
 
@@ -73,7 +74,7 @@ class DynamicResources(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""
         state.write(_Claims())
-        return PreFilterResult(REFUSED if pod.pod.spec.resource_claims else SKIP)
+        return PreFilterResult(REFUSED) if pod.pod.spec.resource_claims else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Never reached: PreFilter skips or refuses."""

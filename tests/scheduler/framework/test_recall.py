@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from herodotus_record.model import SUCCESS, Reason, Verdict
+from herodotus_record.model import SUCCESS, Path, Reason, Verdict
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult, schedule
@@ -218,6 +218,7 @@ class Herd(RuleBasedStateMachine):
             pod = template(number, self.name(), namespace, app).info()
             recalled = schedule(self.framework, pod, Snapshot.of(self.columns), seed=7)
             anew = new_framework(self.objects, self.nominator)
+            assert recalled.path is not Path.ERROR
             assert said(recalled) == said(schedule(anew, pod, Snapshot.of(rebuilt(self.columns)), seed=7))
             if assumed and recalled.chosen is not None:
                 self.add(pod, self.columns.names[recalled.chosen])
