@@ -1,9 +1,9 @@
 """The algorithm alone: no API server; a cycle, its record in the spool, and the pod assumed.
 
 Every node is filtered and scored. Each workload runs with recording on and off in turn, several times, so that the
-ratio is of one run and one machine; the medians are reported, and a fixed calibration kernel beside them. A cycle that
-would preempt counts as it is: nobody is evicted, so that each looks for victims anew. What goes on beside the measured
-pods (`Churn`) is left out.
+ratio is of one run and one machine; the best round of each is reported, and how many cycles fit into a calibration
+kernel that runs between the rounds. A cycle that would preempt counts as it is: nobody is evicted, so that each asks
+which victims there are. What goes on beside the measured pods (`Churn`) is left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from scheduler.cycle import schedule
 from scheduler.evaluate import NoCluster
 from scheduler.evaluate.cluster import Manifest, load
 from scheduler.framework.runtime import Framework
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
@@ -35,13 +36,17 @@ from scheduler.recorder.spool import Spool
 
 @dataclass(frozen=True)
 class Result:
-    """One workload: cycles a second, the 99th percentile of one, and what recording costs."""
+    """One workload: cycles a second, recorded and not, the 99th percentile of a cycle, and what is recorded.
+
+    `per_kernel`: recorded cycles in the time of the kernel, lower quartiles of both.
+    """
 
     workload: str
     nodes: int
     cycles_per_s: float
+    unrecorded_per_s: float
+    per_kernel: float
     cycle_p99_ms: float
-    recording_ratio: float  # throughput with recording over throughput without
     bytes_per_decision: float
 
 
@@ -51,19 +56,23 @@ def run(workload: Workload, size: Size, rounds: int) -> Result:
     off: list[float] = []
     latencies: list[float] = []
     sizes: list[float] = []
+    kernel = _small_kernel_s()
+    there = _There.of(workload, size)
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
-            each, spooled = round_of(workload, size, recording=recording)
+            each, spooled = _round_of(there, recording=recording)
             rates.append(size.pods / sum(each))
             if recording:
                 latencies += each
                 sizes.append(spooled / size.pods)
+        kernel += _small_kernel_s()
     return Result(
         workload.name,
         size.nodes,
-        statistics.median(on),
+        max(on),
+        max(off),
+        float(np.percentile(kernel, 25) / np.percentile(latencies, 25)),
         float(np.percentile(latencies, 99)) * 1000,
-        statistics.median(on) / statistics.median(off),
         statistics.median(sizes),
     )
 
@@ -79,8 +88,9 @@ def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
     In time of this thread's processor, of lower quartiles, taken in turn: what else a busy machine does hardly counts.
     """
     kernel, cycles = _small_kernel_s(), []
+    there = _There.of(workload, size)
     for _ in range(rounds):
-        cycles += round_of(workload, size, recording=True, clock=time.thread_time)[0]
+        cycles += _round_of(there, recording=True, clock=time.thread_time)[0]
         kernel += _small_kernel_s()
     return float(np.percentile(kernel, 25) / np.percentile(cycles, 25))
 
@@ -108,12 +118,46 @@ def _small_kernel_s() -> list[float]:
     return times
 
 
-def round_of(
-    workload: Workload, size: Size, *, recording: bool, clock: Callable[[], float] = time.perf_counter
+@dataclass(frozen=True)
+class _There:
+    """What is there when a round begins, decoded."""
+
+    name: str
+    nodes: list[Node]
+    before: list[PodInfo]
+    waiting: list[PodInfo]
+    others: ClusterObjects
+
+    @classmethod
+    def of(cls, workload: Workload, size: Size) -> _There:
+        """Of a workload."""
+        before = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods_before(size)]
+        return cls(
+            workload.name,
+            [msgspec.convert(node, Node) for node in workload.nodes(size)],
+            [pod for pod in before if pod.pod.spec.node_name],
+            [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)],
+            load([Manifest("bench", content) for _, content in workload.others(size)]).objects,
+        )
+
+    def begin(self) -> tuple[Cache, Framework]:
+        """A cache that has seen all that, and a framework that has seen nothing."""
+        framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(self.others)), time.monotonic)
+        cache = Cache()
+        for node in self.nodes:
+            cache.set_node(node)
+        for pod in self.before:
+            cache.assume(pod, pod.pod.spec.node_name)
+        framework.prepare(cache.columns)
+        return cache, framework
+
+
+def _round_of(
+    there: _There, *, recording: bool, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[list[float], int]:
     """Seconds of each pod, bytes of the spool."""
-    cache, framework = _cluster(workload, size)
-    waiting = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)]
+    cache, framework = there.begin()
+    waiting = [PodInfo(pod.pod) for pod in there.waiting]  # nothing is known of them yet
     each = []
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
@@ -127,22 +171,8 @@ def round_of(
             if result.chosen is not None:
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:
-                raise RuntimeError(f"{workload.name}: pod {i} fits nowhere: {result.message}")
+                raise RuntimeError(f"{there.name}: pod {i} fits nowhere: {result.message}")
             each.append(clock() - start)
         recorder.close()
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
     return each, spooled
-
-
-def _cluster(workload: Workload, size: Size) -> tuple[Cache, Framework]:
-    others = [Manifest("bench", content) for _, content in workload.others(size)]
-    framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(load(others).objects)), time.monotonic)
-    cache = Cache()
-    for node in workload.nodes(size):
-        cache.set_node(msgspec.convert(node, Node))
-    for manifest in workload.pods_before(size):
-        pod = msgspec.convert(manifest, Pod)
-        if pod.spec.node_name:
-            cache.assume(PodInfo(pod), pod.spec.node_name)
-    framework.prepare(cache.columns)
-    return cache, framework

@@ -60,7 +60,9 @@ class Scorer:
                 raise PluginError(f"running Normalize on Score plugins: {e}") from e
         self._check(kept.normalized)
         kept.follows = follows
-        kept.run = ScoreRun(self.name, self.weight, kept.raw.column, kept.normalized.column)
+        raw, normalized = kept.raw.column, kept.normalized.column
+        if kept.run.raw is not raw or kept.run.normalized is not normalized:
+            kept.run = ScoreRun(self.name, self.weight, raw, normalized)
         return kept
 
     def _mask(self, recall: Recall, kept: Weighed, feasible: Place[Mask]) -> None:
