@@ -164,8 +164,7 @@ class NodeColumns:
         behind = self.generation - generation
         if behind > len(self._latest):
             return np.flatnonzero(self.since > generation)
-        latest = islice(self._latest, len(self._latest) - behind, None)
-        return np.array(sorted(set(latest)), np.intp)
+        return np.array(sorted(set(islice(reversed(self._latest), behind))), np.intp)
 
     def kept(self, what: Hashable, compute: Callable[[], T]) -> T:
         """What follows from the Node objects alone: computed when first asked for, kept until one of them changes."""

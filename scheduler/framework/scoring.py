@@ -58,7 +58,7 @@ class Scorer:
                 kept.normalized.settle(_points(points, feasible.column))
             except (Exception, SystemExit) as e:
                 raise PluginError(f"running Normalize on Score plugins: {e}") from e
-        self._check(kept.normalized)
+        self._check(kept)
         kept.follows = follows
         raw, normalized = kept.raw.column, kept.normalized.column
         if kept.run.raw is not raw or kept.run.normalized is not normalized:
@@ -75,14 +75,16 @@ class Scorer:
         else:
             kept.raw.patch(rows, _points(given[rows], mask[rows]), recall.slots)
 
-    def _check(self, normalized: Place[Scores]) -> None:
-        points = normalized.column
+    def _check(self, kept: Weighed) -> None:
+        rows = kept.normalized.since(kept.checked)
+        points = kept.normalized.column if rows is None else kept.normalized.column[rows]
         if (points.view(np.uint64) > MAX_NODE_SCORE).any():  # seen as unsigned, what is negative is large
             low, high = int(points.min()), int(points.max())
             raise PluginError(
                 f'plugin "{self.name}" returns an invalid score {low if low < 0 else high},'
                 f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
             )
+        kept.checked = kept.normalized.version
 
 
 class Weighed:
@@ -93,6 +95,7 @@ class Weighed:
         self.given: Place[Scores] = Place()  # what it said, of nodes that are not feasible too
         self.raw: Place[Scores] = Place()
         self.normalized: Place[Scores] = self.raw if scorer.normalizer is None else Place()
+        self.checked = 0  # the version of the normalised points that is known to be in range
         self.follows: tuple[int, int, int] | None = None  # what `run` follows from
         self.run = scorer.skipped
 
