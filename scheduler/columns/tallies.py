@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 KEPT: Final = 256  # questions: some templates' terms and constraints; 8 bytes a slot each, 10 MB at 5,000 nodes
-KEPT_LABELS: Final = 4  # of one question, likewise: mostly a zone and a host name
+KEPT_LABELS: Final = 4  # of a question: mostly one; of a host name as much again
 JOURNAL: Final = 1024  # pods; asking each costs some microseconds, so that counting all anew is faster beyond
 
 

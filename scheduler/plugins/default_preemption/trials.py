@@ -26,7 +26,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.default_preemption.victims import select
 
-KEPT: Final = 32  # specs, of which some hundred nodes are remembered each
+KEPT: Final = 8  # specs; of each perhaps all nodes are remembered, and which pods were on them
 
 
 class _Trial(NamedTuple):
