@@ -14,7 +14,7 @@ from scheduler.columns.tallies import Tallies
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.pod_affinity import PodTerms
 from scheduler.objects.types import LabelSelector
-from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
+from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 
 QUESTIONS = [
     (LabelSelector(match_labels={"app": app} if app else None), namespaces, staying)
@@ -34,6 +34,7 @@ steps = st.lists(
         ),
         st.tuples(st.just("remove"), st.integers(0, 5)),
         st.tuples(st.just("ask"), st.integers(0, len(QUESTIONS) - 1)),
+        st.tuples(st.just("node"), st.sampled_from("abc"), st.sampled_from(["", "u", "v"]), st.booleans()),
     ),
     max_size=30,
 )
@@ -45,18 +46,46 @@ def pod(number: int, app: str, terminating: bool, far: bool) -> PodBuilder:
     return made.terminating() if terminating else made
 
 
-def ask(columns: NodeColumns, number: int) -> list[int]:
+def ask(columns: NodeColumns, number: int) -> dict[str, Any]:
+    """Each question's counts by slot, and by zone: of all nodes, and of those that are not cordoned."""
     selector, namespaces, staying = QUESTIONS[number]
-    return columns.pod_rows.tally(selector, namespaces, columns.slots, staying=staying).counts.tolist()
+    tally = columns.pod_rows.tally(selector, namespaces, columns.slots, staying=staying)
+    zones = columns.label("zone")
+    open_ = columns.kept("open", lambda: columns.live & ~columns.unschedulable)
+    return {
+        "slots": tally.counts.tolist(),
+        "zones": dict(zip(zones.values, tally.by_value(zones).tolist(), strict=True)),
+        "open": dict(zip(zones.values, tally.by_value(zones, open_).tolist(), strict=True)),
+    }
 
 
-def answers(columns: NodeColumns) -> dict[Any, list[int]]:
-    by_question: dict[Any, list[int]] = {i: ask(columns, i) for i in range(len(QUESTIONS))}
+def answers(columns: NodeColumns) -> dict[Any, Any]:
+    by_question: dict[Any, Any] = {i: ask(columns, i) for i in range(len(QUESTIONS))}
     for app in "xy":
         terms = PodTerms.of(make_pod("q").anti_affinity("zone", app=app).info())
         assert terms is not None
-        by_question[app] = columns.pod_rows.tally_of_terms(("terms", app), {terms: 1}, columns.slots).counts.tolist()
+        tally = columns.pod_rows.tally_of_terms(("terms", app), {terms: 3}, columns.slots)
+        by_question[app] = tally.counts.tolist()
     return by_question
+
+
+def said(answers: dict[Any, Any]) -> dict[Any, Any]:
+    """Without zones that no node is in: columns that have seen more know more of them."""
+
+    def some(counts: dict[Any, int]) -> dict[Any, int]:
+        return {zone: count for zone, count in counts.items() if count}
+
+    return {
+        question: {kind: some(found[kind]) if kind != "slots" else found[kind] for kind in found}
+        if isinstance(found, dict)
+        else found
+        for question, found in answers.items()
+    }
+
+
+def node(name: str, zone: str, cordoned: bool) -> NodeBuilder:
+    made = make_node(name).label("zone", zone) if zone else make_node(name)
+    return made.cordoned() if cordoned else made
 
 
 @settings(max_examples=200)
@@ -71,6 +100,9 @@ def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> 
             if step[0] == "ask":
                 ask(columns, step[1])
                 continue
+            if step[0] == "node":
+                columns.set_node(node(*step[1:]).obj())
+                continue
             _, number, *described = step
             if step[0] == "set" and where.get(number) == described[3]:
                 columns.replace_pod(pod(number, *described[:3]).info(), described[3])
@@ -81,12 +113,15 @@ def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> 
                 columns.add_pod(pod(number, *described[:3]).info(), described[3])
                 where[number] = described[3]
         fresh = NodeColumns()
-        for name in columns.names:
-            fresh.set_node(make_node(name).obj())
+        for name, known in zip(columns.names, columns.nodes, strict=True):
+            fresh.set_node(known or make_node(name).obj())
         for slot, here in enumerate(columns.pods):
             for info in here.values():
                 fresh.add_pod(info, columns.names[slot])
-        assert answers(columns) == answers(fresh)
+        for name, known in zip(columns.names, columns.nodes, strict=True):
+            if known is None:
+                fresh.remove_node(name)
+        assert said(answers(columns)) == said(answers(fresh))
     finally:
         tallies.JOURNAL = kept  # type: ignore[misc]
 

@@ -10,10 +10,14 @@ import pytest
 
 from herodotus_record.model import SUCCESS, Path, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.cycle import CycleResult
 from scheduler.evaluate import NoCluster
+from scheduler.framework.plugin import Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts, error
+from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
+from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.framework.plugins import framework, run, text
@@ -77,3 +81,61 @@ def test_different_errors_are_all_told() -> None:
         'running "WhenEmpty" filter plugin: no disk',
         'running "WhenEmpty" filter plugin: no route',
     ]
+
+
+class Room:
+    """So many pods fit on a node; keeps how many nodes it was asked about."""
+
+    name = "Room"
+    follows = Follows.ROW
+
+    def __init__(self, pods: int) -> None:
+        self._pods = pods
+        self.asked: list[int] = []
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        self.asked.append(nodes.slots)
+        return Verdicts.reject(nodes.requested("pods") >= self._pods, text("full"))
+
+
+def crowded(nodes: int, pods: int) -> NodeColumns:
+    names = [f"n{i}" for i in range(nodes)]
+    return columns_of(map(make_node, names), [make_pod(f"{n}-{i}").node(n) for n in names for i in range(pods)])
+
+
+def victims(result: CycleResult) -> dict[str, int]:
+    """How many would have to go from each candidate."""
+    assert result.trace.preemption is not None
+    return {c.node: len(c.victims) for c in result.trace.preemption.candidates}
+
+
+def test_nodes_are_tried_in_step() -> None:
+    """Filters are asked as often as one node needs it: once without pods, once for each that is put back."""
+    room = Room(2)
+    made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster()),))
+    result = run(made, crowded(nodes=30, pods=3), make_pod().priority(1).info())
+    assert victims(result) == {f"n{i}": 2 for i in range(30)}
+    assert room.asked == [30, 30, 30, 30, 30]  # in the cycle, without pods, then each of three put back
+
+
+def test_a_node_where_nothing_happened_is_not_tried_again() -> None:
+    room, columns = Room(2), crowded(nodes=30, pods=2)
+    made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster()),))
+    run(made, columns, make_pod("first").priority(1).info())
+    columns.add_pod(make_pod("n3-2").info(), "n3")
+    columns.replace_pod(make_pod("n4-0").label("app", "db").info(), "n4")
+    room.asked.clear()
+    result = run(made, columns, make_pod("second").priority(1).info())
+    assert victims(result) == {f"n{i}": 2 if i == 3 else 1 for i in range(30)}
+    assert room.asked == [1, 2, 2, 2, 2]  # the row that changed; then both nodes: without pods, and each put back
+
+
+def test_another_budget_makes_every_node_be_tried_again() -> None:
+    objects, room = ClusterObjects(), Room(2)
+    made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster(objects)),))
+    columns = crowded(nodes=3, pods=2)
+    run(made, columns, make_pod("first").priority(1).info())
+    objects.set(PodDisruptionBudget())
+    room.asked.clear()
+    run(made, columns, make_pod("second").priority(1).info())
+    assert room.asked == [3, 3, 3]
