@@ -3,6 +3,7 @@
 stored/NUMBER.sql is a dump of a small database whose schema is that revision: three decisions, an outcome, a gap.
 """
 
+import re
 import sqlite3
 from collections import Counter
 from dataclasses import replace
@@ -96,3 +97,11 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
         assert (found.decision.id, found.decision.summary is None) == (decision.id, False)
     finally:
         store.close()
+
+
+def test_a_revision_that_takes_something_away_says_who_can_no_longer_use_the_schema() -> None:
+    """From 0010 on, where services began to read that: expand, then contract. One that only adds says nothing."""
+    revisions = [p for p in sorted((MIGRATIONS / "versions").glob("0*.py")) if p.stem[:4] > "0010"]
+    takes = re.compile(r"op\.(?:drop|alter|rename)_|DROP |RENAME |add_column\([^\n]*nullable=False(?!.*server_default)")
+    silent = [p.name for p in revisions if takes.search(p.read_text()) and "usable_from" not in p.read_text()]
+    assert not silent
