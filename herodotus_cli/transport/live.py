@@ -32,9 +32,7 @@ def comes_again(pod: str) -> bool:
 
 
 class Beside:
-    """`kubectl get --raw` of the API server, under way: no discovery, so as fast as the question itself. No process:
-    nobody is asked.
-    """
+    """`kubectl get --raw` of the API server, under way: as fast as the question itself. No process: nobody is asked."""
 
     def __init__(self, process: Process | None = None) -> None:
         self._process = process
