@@ -21,7 +21,7 @@ from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, attempts, node, pla
 from tests.e2e.versions import Version
 from tests.processes import eventually
 
-NODES: Final = 100  # of 110 pods each: the load does not fill them in an hour
+NODES: Final = 100  # of 110 pods each: room for the load of nine minutes, five rounds
 EVERY_S: Final = 0.05  # a pod
 AWAY: Final = 10  # pods that are bound while the service is away, so that their records wait in the spool
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SCHEDULER}"

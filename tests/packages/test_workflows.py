@@ -88,7 +88,7 @@ def test_a_job_has_the_rights_that_it_names_a_limit_and_no_credentials_in_its_cl
             continue
         assert job["timeout-minutes"] <= 60
         (checkout,) = (s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@"))
-        assert checkout["with"] == {"persist-credentials": False}
+        assert checkout["with"]["persist-credentials"] is False
 
 
 def test_only_what_publishes_may_write() -> None:
