@@ -26,7 +26,6 @@ from scheduler.columns.order import VisitOrder
 from scheduler.columns.pods import PodRows
 from scheduler.columns.volumes import Volumes
 from scheduler.objects import requests
-from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import HostPort, PodInfo
 from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
 from scheduler.objects.types import Node, Taint
@@ -37,7 +36,7 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
 _FIRST_CAPACITY: Final = 64  # slots; doubles when full
-_LATEST: Final = 1024  # changes of rows that are told one by one; whoever is further behind compares generations
+LATEST: Final = 1024  # changes of rows that are told one by one; whoever is further behind compares generations
 _KEPT: Final = 512  # values that follow from the Node objects, a few bytes a slot each: some megabytes at 5,000 nodes
 
 
@@ -77,7 +76,7 @@ class NodeColumns:
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._pod_rows: PodRows | None = None
         self._touched: set[int] = set()
-        self._latest: deque[int] = deque(maxlen=_LATEST)  # slots that changed, one for each generation
+        self._latest: deque[int] = deque(maxlen=LATEST)  # slots that changed, one for each generation
         self._kept: dict[Hashable, Any] = {}
         self._kept_of = (0, 0)  # the node generation and the number of slots of these
 
@@ -178,16 +177,8 @@ class NodeColumns:
 
     @property
     def numbers(self) -> NDArray[np.intp]:
-        """The slots themselves; of `rows`, those of the whole."""
+        """The slots themselves; of `Rows`, those of the whole."""
         return np.arange(self.slots)
-
-    def copy_of(self, *slots: int) -> NodeColumns:
-        """These nodes and their pods on their own, to try pods on and off."""
-        return _Copy(self, np.array(slots, np.intp))
-
-    def rows(self, chosen: NDArray[np.intp]) -> NodeColumns:
-        """These slots' rows as columns of their own: amounts, taints, features, labels and pods, to read only."""
-        return _Rows(self, chosen)
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -373,125 +364,6 @@ class NodeColumns:
         self._since[slot] = self.generation
         self._touched.add(slot)
         self._latest.append(slot)
-
-
-class _Rows(NodeColumns):
-    """See `NodeColumns.rows`. What is known of the cluster as a whole is not here."""
-
-    def __init__(self, whole: NodeColumns, chosen: NDArray[np.intp]) -> None:
-        self.generation, self.revision, self.node_generation = whole.generation, whole.revision, whole.node_generation
-        self.slots = len(chosen)
-        self._whole = whole
-        self._chosen = chosen
-        self._kept, self._kept_of = {}, (self.node_generation, self.slots)
-
-    @property
-    def numbers(self) -> NDArray[np.intp]:
-        return self._chosen
-
-    # worked out when they are asked for: a plugin reads a few of them, of a few rows
-
-    @lazy
-    def names(self) -> list[str]:
-        """As of the whole."""
-        return [self._whole.names[slot] for slot in self._chosen.tolist()]
-
-    @lazy
-    def uids(self) -> list[str]:
-        """As of the whole."""
-        return [self._whole.uids[slot] for slot in self._chosen.tolist()]
-
-    @lazy
-    def nodes(self) -> list[Node | None]:
-        """As of the whole."""
-        return [self._whole.nodes[slot] for slot in self._chosen.tolist()]
-
-    @lazy
-    def pods(self) -> list[dict[str, PodInfo]]:
-        """As of the whole."""
-        return [self._whole.pods[slot] for slot in self._chosen.tolist()]
-
-    @lazy
-    def index(self) -> dict[str, int]:
-        """Of the names that are here."""
-        return {name: i for i, name in enumerate(self.names)}
-
-    @property
-    def live(self) -> Mask:
-        return self._whole.live[self._chosen]
-
-    @property
-    def unschedulable(self) -> Mask:
-        return self._whole.unschedulable[self._chosen]
-
-    @property
-    def since(self) -> Amounts:
-        return self._whole.since[self._chosen]
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        return self._whole.resources
-
-    def allocatable(self, resource: str) -> Amounts:
-        return self._whole.allocatable(resource)[self._chosen]
-
-    def requested(self, resource: str) -> Amounts:
-        return self._whole.requested(resource)[self._chosen]
-
-    def scoring_requested(self, resource: str) -> Amounts:
-        return self._whole.scoring_requested(resource)[self._chosen]
-
-    @property
-    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
-        return self._whole.taints.rows(self._chosen)
-
-    @property
-    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
-        return self._whole.declared_features.rows(self._chosen)
-
-    def label(self, key: str) -> DictionaryColumn[str | None]:
-        return self._whole.label(key).rows(self._chosen)
-
-    def annotation(self, key: str) -> DictionaryColumn[str | None]:
-        return self._whole.annotation(key).rows(self._chosen)
-
-
-class _Copy(_Rows):
-    """See `NodeColumns.copy_of`: rows with amounts and pods of their own. Nodes neither come nor go."""
-
-    def __init__(self, whole: NodeColumns, chosen: NDArray[np.intp]) -> None:
-        super().__init__(whole, chosen)
-        self.pods = [dict(whole.pods[slot]) for slot in chosen.tolist()]
-        self._resource_rows = dict(whole._resource_rows)
-        self._allocatable, self._requested = whole._allocatable[:, chosen], whole._requested[:, chosen]
-        self._scoring = whole._scoring[:, chosen]
-        self._since = whole.since[chosen]
-        self._touched, self._latest = set(), deque(maxlen=_LATEST)
-        self._pod_rows = None
-        self.volumes, self._ports = Volumes(), {}
-        for slot, pods in enumerate(self.pods):
-            for pod in pods.values():
-                self._occupy(slot, pod)
-
-    @property
-    def since(self) -> Amounts:
-        return self._since
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        return tuple(self._resource_rows)
-
-    def allocatable(self, resource: str) -> Amounts:
-        return self._row(self._allocatable, resource)
-
-    def requested(self, resource: str) -> Amounts:
-        return self._row(self._requested, resource)
-
-    def scoring_requested(self, resource: str) -> Amounts:
-        return NodeColumns.scoring_requested(self, resource)
-
-    def _release_if_empty(self, slot: int) -> None:
-        """Every slot stays: its node does."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from herodotus_record import reasons
 from herodotus_record.model import SUCCESS, Code, Verdict
-from scheduler.columns import NodeColumns
+from scheduler.columns import Copy, NodeColumns
 from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import PreFilterExtensions
@@ -89,7 +89,7 @@ class FilterDryRun:
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rivals: Mapping[int, Sequence[PodInfo]]
     ) -> dict[int, dict[str, Verdict]]:
         """`state` is a copy made for the question."""
-        copy = nodes.copy_of(*rivals)
+        copy = Copy(nodes, list(rivals))
         slots = {slot: copy.index[nodes.names[slot]] for slot in rivals}
         for slot, there in slots.items():
             for rival in rivals[slot]:

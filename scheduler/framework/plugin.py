@@ -93,7 +93,8 @@ class Follows(Enum):
     """What, beside the pod's spec, decides what a plugin's Filter and Score say of a node.
 
     A plugin that follows less than ANYTHING is asked only about rows that changed, when a pod of the same spec comes:
-    it must not look at `feasible`, and at no other notes than those that it names.
+    it must not look at `feasible`, and at no other notes than those that it names. What it normalises to must follow
+    from its points, `feasible`, the spec and the Node objects.
     """
 
     ANYTHING = "anything"

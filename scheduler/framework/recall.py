@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.columns import NodeColumns
+from scheduler.columns import NodeColumns, Rows
 from scheduler.framework.plugin import Follows
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts
@@ -159,7 +159,7 @@ class Recall:
         """These rows as columns, the same for all plugins that ask alike."""
         known = self._part
         if known is None or known[0] is not rows or known[1] != nodes.generation:
-            known = self._part = (rows, nodes.generation, nodes.rows(rows))
+            known = self._part = (rows, nodes.generation, Rows(nodes, rows))
         return known[2]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
-from scheduler.columns import NodeColumns
+from scheduler.columns import Copy, NodeColumns
 from scheduler.framework.extender import Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.state import CycleState
@@ -63,7 +63,7 @@ class Trials:
             unknown = [slot for slot in chosen if slot not in answers]
             if unknown:
                 budgets = self._objects.all(PodDisruptionBudget)
-                found = select(nodes.copy_of(*unknown), state.clone(), pod, budgets, dry_run)
+                found = select(Copy(nodes, unknown), state.clone(), pod, budgets, dry_run)
                 for slot, answer in zip(unknown, found, strict=True):
                     answers[slot] = answer
                     if slot not in others:

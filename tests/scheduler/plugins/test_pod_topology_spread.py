@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_record.model import Code, Reason
-from scheduler.columns import NodeColumns
+from scheduler.columns import Copy, NodeColumns
 from scheduler.evaluate import NoCluster
 from scheduler.framework.state import CycleState
 from scheduler.objects.cluster import ClusterObjects
@@ -211,7 +211,7 @@ def test_a_trial_changes_a_copy_of_the_note_only() -> None:
     pod = newcomer(spread(ZONE)).info()
     by.pre_filter(state, pod, columns)
     slot, trial = columns.index["a"], state.clone()
-    alone = columns.copy_of(slot)
+    alone = Copy(columns, [slot])
     (running,) = columns.pods[slot].values()
     alone.remove_pod(running.uid, "a")
     by.remove_pod(trial, pod, running, alone, 0)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from herodotus_record.model import Code, Reason, Verdict
+from scheduler.columns import Copy
 from scheduler.framework.plugin import NoArgs
 from scheduler.framework.state import CycleState
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
@@ -105,7 +106,7 @@ def test_a_pod_taken_off_frees_the_claim_for_the_copy_alone() -> None:
     columns.add_pod(running, "a")
     by, state, pod = plugin(claim("c", modes=RWOP)), CycleState(), claiming("c").info()
     by.pre_filter(state, pod, columns)
-    node, tried_on = columns.copy_of(0), state.clone()
+    node, tried_on = Copy(columns, [0]), state.clone()
 
     node.remove_pod(running.uid, "a")
     by.remove_pod(tried_on, pod, running, node, 0)
