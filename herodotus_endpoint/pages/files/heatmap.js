@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { number } from "./words.js";
 
 const ROW = 28; // pixels, as in the style sheet
-const BEYOND = 8; // rows drawn above and below what is in sight
+const BEYOND = 4; // rows drawn above and below what is in sight
 const HEADS = 2; // rows of headings
 const STEPS = 5; // shades of a score
 
@@ -93,7 +93,7 @@ export class HeatMap {
 
   #row() {
     const pick = el("input", { type: "checkbox", change: () => this.on.pick(row.node, pick.checked) });
-    const name = el("button", { type: "button", click: () => this.on.open(row.node) });
+    const name = el("button", { type: "button", click: () => this.on.open(row.node) }, "");
     const row = el("tr", {}, el("th", { scope: "row" }, el("span", { class: "who" }, pick, name)), Array.from({ length: this.width - 1 }, () => el("td", {}, "")));
     Object.assign(row, { pick, name });
     return row;
@@ -104,14 +104,15 @@ export class HeatMap {
     const node = this.nodes[at];
     row.node = node;
     row.setAttribute("aria-rowindex", String(at + HEADS + 1));
-    row.className = `${this.opened === node ? "opened " : ""}${columns.rank[node] === 1 ? "best" : ""}`;
+    const kind = `${this.opened === node ? "opened " : ""}${columns.rank[node] === 1 ? "best" : ""}`;
+    if (row.className !== kind) row.className = kind; // else the style of every cell would be asked for anew
     row.pick.checked = this.picked.has(node);
     row.pick.setAttribute("aria-label", `Compare ${columns.names[node]}`);
-    row.name.textContent = columns.names[node];
+    row.name.firstChild.data = columns.names[node];
     row.name.title = columns.names[node];
     let cell = row.firstChild.nextSibling;
     const put = (text, kind) => {
-      cell.firstChild.data = text;
+      if (cell.firstChild.data !== text) cell.firstChild.data = text; // else it would be laid out anew
       if (cell.className !== kind) cell.className = kind;
       cell = cell.nextSibling;
     };
