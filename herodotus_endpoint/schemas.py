@@ -222,6 +222,7 @@ SCHEMAS: Final[Json] = {
             until=string("When this was asked."),
             complete=boolean("Whether these are all of the time that was asked for."),
             schedulers=array("Each scheduler's outcomes by class and cause.", anything("A scheduler.")),
+            causes=array("Why outcomes do not agree, in words, the most first.", anything("A cause.")),
             disagreements=array("The newest outcomes that do not follow.", anything("An outcome.")),
             disagreementsOmitted=integer("Those that are not told."),
         ),

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from herodotus_record.model import API_VERSION, Agreement
+from herodotus_record.model import API_VERSION, Agreement, Cause
 from herodotus_record.units import timestamp
+from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
 
@@ -59,6 +60,9 @@ def agreements(
         "until": timestamp(until_us),
         "complete": complete,
         "schedulers": [_scheduler(name, found) for name, found in sorted(by_scheduler.items())],
+        "causes": [
+            {"cause": cause, "outcomes": n, "text": CAUSES[Cause(cause)]} for cause, n in _causes(outcomes).items()
+        ],
         "disagreements": [_told(outcome) for outcome in disagreements],
         "disagreementsOmitted": omitted,
     }
@@ -66,7 +70,6 @@ def agreements(
 
 def _scheduler(name: str, outcomes: Sequence[Compared]) -> Json:
     classes = Counter(outcome.agreement for outcome in outcomes)
-    causes = Counter(outcome.cause for outcome in outcomes if outcome.cause)
     return {
         "scheduler": name,
         "outcomes": len(outcomes),
@@ -74,8 +77,14 @@ def _scheduler(name: str, outcomes: Sequence[Compared]) -> Json:
         "agreeInWindow": classes[Agreement.IN_WINDOW.value],
         "disagree": classes[Agreement.DISAGREE.value],
         "unknown": classes[Agreement.UNKNOWN.value],
-        "causes": dict(sorted(causes.items(), key=lambda c: (-c[1], c[0]))),
+        "causes": _causes(outcomes),
     }
+
+
+def _causes(outcomes: Sequence[Compared]) -> dict[str, int]:
+    """How many outcomes have each, the most first."""
+    counts = Counter(outcome.cause for outcome in outcomes if outcome.cause)
+    return dict(sorted(counts.items(), key=lambda c: (-c[1], c[0])))
 
 
 def _told(outcome: Compared) -> Json:

@@ -42,6 +42,7 @@ FILES: Final = (
     "node.js",
     "pending.js",
     "balance.js",
+    "disagreements.js",
 )
 TYPES: Final = {
     ".html": "text/html; charset=utf-8",

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,7 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from herodotus_endpoint.pages import HOME
-from herodotus_record.model import Owner
+from herodotus_record.model import Agreement, Cause, Owner, Reconstruction
+from tests import observed
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, TAINTED, a_decision, a_table, bound
 from tests.endpoint.browser import chromium, served
 from tests.endpoint.service import a_service, rows
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
 NODES = [f"worker-{n}" for n in range(5_000)]
 PREFIX = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
 POD = "checkout-7d9f-x2k"
+TOGETHER = "view=decision&namespace=web&name=front-0"  # seen by an observer and read from a log
 THIS_POD = f"view=decision&namespace=shop&name={POD}"
 SHOWN_MS = 5_000  # measured: 300 to 700 ms, on two cores that other work kept busy
 FRAMES = 60  # scrolled through, half a screen each
 TASK_MS = 50  # of processor time; measured: 12 to 30
 VIEWS = ("view=decisions", THIS_POD, "view=node&name=worker-1", "view=node", "view=pending", "view=balance")
+OTHERS_VIEWS = ("view=disagreements", TOGETHER)
+EVERY_VIEW = [*(("pages", query) for query in VIEWS), *(("others", query) for query in OTHERS_VIEWS)]
 
 
 @dataclass
@@ -79,7 +84,38 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def others_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scheduler that is not ours: an outcome that agrees, and that its log tells of too; and one that does not."""
+    points = {"worker-1": {"NodeResourcesFit": 60}, "worker-2": {"NodeResourcesFit": 50}}
+    disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    of: dict[str, Any] = {"namespace": "web", "points": points, "nodes": ("worker-1", "worker-2")}
+    agreeing = observed.seen(**of, pod="front-0")
+    other = observed.seen(**of, pod="front-1", chosen="worker-2", found=disagrees, sequence=3, at_ms=900)
+    logged = observed.logged("worker-1", points | {"worker-2": {"NodeResourcesFit": 55}}, pod="web/front-0")
+    service = a_service(tmp_path_factory.mktemp("others"))
+    service.clock.now_s = observed.NOON_US / 1e6 + 60
+    for record in (agreeing, other, logged):
+        service.stored(*record.frames)
+    with served(service.client, PREFIX) as url:
+        yield url
+    service.store.close()
+
+
+@pytest.fixture(scope="module")
 def tab(root: str) -> Iterator[Pages]:
+    with a_tab(root) as pages:
+        yield pages
+
+
+@pytest.fixture(scope="module")
+def others_tab(tab: Pages, others_root: str) -> Pages:
+    """The same browser, at the other service."""
+    return Pages(tab.page, others_root, tab.complaints, [])
+
+
+@contextmanager
+def a_tab(root: str) -> Iterator[Pages]:
+    """A browser's, which keeps what its pages complain of and ask for."""
     with chromium() as browser:
         pages = Pages(browser.new_page(viewport={"width": 1440, "height": 900}), root)
         pages.page.set_default_timeout(60_000)
@@ -92,10 +128,21 @@ def tab(root: str) -> Iterator[Pages]:
 @pytest.fixture
 def pages(tab: Pages) -> Iterator[Pages]:
     """The tab; a flow that makes the browser complain, or ask elsewhere, fails."""
+    yield from watched(tab, tab)
+
+
+@pytest.fixture
+def others(tab: Pages, others_tab: Pages) -> Iterator[Pages]:
+    """Likewise."""
+    yield from watched(others_tab, tab)
+
+
+def watched(pages: Pages, tab: Pages) -> Iterator[Pages]:
     tab.complaints.clear()
-    yield tab
+    tab.asked.clear()
+    yield pages
     assert tab.complaints == []
-    assert {url for url in tab.asked if not url.startswith(f"{tab.root}/")} == set()
+    assert {url for url in tab.asked if not url.startswith(f"{pages.root}/")} == set()
 
 
 def test_decisions_are_filtered_by_a_form_that_the_keyboard_sends(pages: Pages) -> None:
@@ -229,14 +276,48 @@ def test_pending_pods_and_balance_answer_with_plots(pages: Pages) -> None:
     assert pages.answer().startswith("With ImageLocality=0, 0 of 2 pods")
 
 
+def test_disagreements_are_counted_by_cause_and_lead_to_their_decisions(others: Pages) -> None:
+    pages = others
+    page = pages.open("view=disagreements")
+    assert pages.answer() == (
+        "50 % of 2 outcomes follow from the cluster as it was seen; 1 do not, and of 0 nothing can be said."
+    )
+    rates = page.get_by_role("region", name="Rates by scheduler").locator("tbody tr").all_inner_texts()
+    assert [text.split() for text in rates] == [
+        ["default-scheduler", "2", "1", "(50", "%)", "0", "(0", "%)", "1", "(50", "%)", "0", "(0", "%)"]
+    ]
+    page.get_by_label("Cause").select_option("sampling")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**cause=sampling*")
+    assert "None of that cause." in pages.ready().locator("main").inner_text()
+    page.get_by_label("Cause").select_option("unexplained")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**cause=unexplained*")
+    pages.ready().get_by_role("link", name="web/front-1").click()
+    page.wait_for_url("**view=decision*")
+    pages.ready()
+    assert pages.answer().startswith("On worker-2, by default-scheduler. The evaluation puts worker-1 ")
+    assert "disagrees: unexplained" in page.locator(".facts").inner_text()
+
+
+def test_a_decision_that_a_log_tells_of_too_says_which_part_is_whose(others: Pages) -> None:
+    page = others.open(TOGETHER)
+    assert others.answer().endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
+    page.locator("summary", has_text="Who tells what").click()
+    parts = page.get_by_role("region", name="Who tells what").locator("tbody tr").all_inner_texts()
+    assert "points of NodeResourcesFit\tthe log\t1" in parts
+    assert "all the rest\tthe observer\t" in [part if part.endswith("\t") else f"{part}\t" for part in parts]
+
+
 def test_what_is_not_there_is_said_in_the_service_s_words(tab: Pages) -> None:
     page = tab.open("view=decision&namespace=shop&name=chekout-7d9f-x2k")
     assert 'no decision for pod "chekout-7d9f-x2k"' in page.get_by_role("alert").inner_text()
     assert POD in page.get_by_role("alert").inner_text()
 
 
-@pytest.mark.parametrize("query", VIEWS)
-def test_nothing_serious_is_in_the_way_of_a_screen_reader(pages: Pages, query: str) -> None:
+@pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
+def test_nothing_serious_is_in_the_way_of_a_screen_reader(request: pytest.FixtureRequest, of: str, query: str) -> None:
+    pages: Pages = request.getfixturevalue(of)
     page = pages.open(query)
     from axe_playwright_python.sync_playwright import Axe
 
@@ -250,8 +331,9 @@ def test_nothing_serious_is_in_the_way_of_a_screen_reader(pages: Pages, query: s
     page.emulate_media(color_scheme="light")
 
 
-@pytest.mark.parametrize("query", VIEWS)
-def test_a_narrow_screen_scrolls_in_one_direction(pages: Pages, query: str) -> None:
+@pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
+def test_a_narrow_screen_scrolls_in_one_direction(request: pytest.FixtureRequest, of: str, query: str) -> None:
+    pages: Pages = request.getfixturevalue(of)
     pages.page.set_viewport_size({"width": 375, "height": 800})
     page = pages.open(query)
     assert page.evaluate("document.documentElement.scrollWidth") <= 375

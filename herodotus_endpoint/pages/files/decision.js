@@ -4,9 +4,10 @@
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, section, table } from "./dom.js";
 import { Sheet } from "./sheet.js";
-import { ago, duration, full, more, number, state } from "./words.js";
+import { ago, count, duration, full, more, number, state } from "./words.js";
 
 const ATTEMPTS = 20;
+const SOURCES = { logged: "the log", reconstructed: "the observer" };
 
 export async function view(params) {
   const namespace = params.get("namespace") ?? "";
@@ -20,6 +21,7 @@ export async function view(params) {
     answer.message ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
     about(namespace, answer),
     marks(answer.marks),
+    answer.origins ? origins(answer.origins, answer.headline) : "",
     attempts(namespace, answer),
     answer.nextSteps.length ? section("What would help", el("ul", {}, answer.nextSteps.map((step) => el("li", {}, step)))) : "",
     answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : "",
@@ -47,10 +49,27 @@ function about(namespace, answer) {
     ["Requests", requests],
     ["Priority", pod.priority ? number(pod.priority) : null],
     ["Profile", attempt.profile],
-    ["Source", attempt.source === "scheduler" ? null : attempt.source],
+    ["Source", attempt.source === "scheduler" ? null : answer.origins ? "reconstructed, and the scheduler's log" : attempt.source],
+    ["Compared", answer.reconstruction && compared(answer.reconstruction)],
     ["Next try", attempt.retry && `not before ${full(attempt.retry.notBefore)}`],
     ["The whole record", el("a", { href: address(path("namespaces", namespace, "decisions", attempt.id)) }, "JSON")],
   ]);
+}
+
+function compared({ agreement, cause, bindingsInFlight, deletionsInFlight }) {
+  const shifts = [[bindingsInFlight, "binding"], [deletionsInFlight, "deletion"]].filter(([n]) => n);
+  const moved = shifts.map(([n, what]) => `${count(Math.abs(n), what)} ${n < 0 ? "fewer" : "more"}`).join(", ");
+  const said = { agree: "agrees", "agree-in-window": "agrees, on what was in flight", disagree: "disagrees", unknown: "unknown" }[agreement];
+  return `${said}${cause ? `: ${cause}` : ""}${moved ? ` (${moved} than was seen)` : ""}`;
+}
+
+/** Where an observer and the scheduler's log tell of the decision: which part is whose. */
+function origins(told, headline) {
+  const rows = told.parts.map((part) => [part.text, part.from.map((source) => SOURCES[source]).join(" and "), part.overruled ? number(part.overruled) : "–"]);
+  rows.push(["all the rest", SOURCES[told.rest], ""]);
+  return el("details", {}, el("summary", {}, "Who tells what: what the log says stands"),
+    told.evaluation === headline ? "" : el("p", {}, el("b", {}, "The reconstruction by itself: "), told.evaluation),
+    table("Who tells what", [["Part"], ["Told by"], ["Said otherwise by the reconstruction", "number"]], rows));
 }
 
 function marks(told) {

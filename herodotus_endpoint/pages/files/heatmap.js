@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { number } from "./words.js";
 
 const ROW = 28; // pixels, as in the style sheet
-const BEYOND = 4; // rows drawn above and below what is in sight
+const BEYOND = 8; // rows drawn above and below what is in sight
 const HEADS = 2; // rows of headings
 const STEPS = 5; // shades of a score
 

@@ -4,11 +4,12 @@
 import * as balance from "./balance.js";
 import * as decision from "./decision.js";
 import * as decisions from "./decisions.js";
+import * as disagreements from "./disagreements.js";
 import { el } from "./dom.js";
 import * as node from "./node.js";
 import * as pending from "./pending.js";
 
-const VIEWS = { decisions, decision, pending, node, balance };
+const VIEWS = { decisions, decision, pending, node, balance, disagreements };
 const UNDER = { decision: "decisions" };
 
 async function show() {

@@ -1,0 +1,68 @@
+// What other schedulers did, held against what an observer makes of it: rates, causes, and what does not follow.
+
+import { get, within } from "./api.js";
+import { el, facts, field, form, link, section, table } from "./dom.js";
+import { bar, bars } from "./plots.js";
+import { ago, count, full, more, number, percent, WINDOWS } from "./words.js";
+
+const DAY = "86400";
+const CAUSES = ["sampling", "extenders", "stale-view", "unknown-plugin", "unexplained"];
+
+export async function view(params) {
+  const asked = Object.fromEntries(["namespace", "profile", "cause"].map((name) => [name, (params.get(name) ?? "").trim()]));
+  const since = params.get("since") ?? DAY;
+  const answer = await get(within(asked.namespace, "agreements"), { since, profile: asked.profile });
+  const told = answer.disagreements.filter((one) => !asked.cause || one.cause === asked.cause);
+  const body = [
+    el("h1", {}, "Disagreements"),
+    form("disagreements", "Choose what is compared",
+      field("namespace", "Namespace", asked.namespace, null, "all"),
+      field("profile", "Scheduler", asked.profile, null, "all"),
+      field("since", "Time", since, WINDOWS),
+      field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])])),
+    el("p", { class: "answer" }, headline(answer)),
+  ];
+  if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, "An observer (python -m scheduler observe) makes these records.")] };
+  body.push(section("Schedulers", rates(answer.schedulers)));
+  if (answer.causes.length) body.push(bars("By cause", answer.causes.map((one) => ({ name: one.cause, value: one.outcomes })), "outcomes"), key(answer.causes));
+  body.push(section("What does not follow", told.length ? outcomes(told) : el("p", { class: "quiet" }, asked.cause ? "None of that cause." : "Nothing."), el("p", { class: "quiet" }, more(answer.disagreementsOmitted))));
+  body.push(facts([["From", full(answer.since)], ["To", full(answer.until)], ["Of these", answer.complete ? "all" : "the newest alone"]]));
+  return { title: "Disagreements", body };
+}
+
+function headline(answer) {
+  const outcomes = sum(answer.schedulers, "outcomes");
+  if (!outcomes) return "No decision of another scheduler was observed in that time.";
+  const agree = sum(answer.schedulers, "agree") + sum(answer.schedulers, "agreeInWindow");
+  return `${percent(agree / outcomes)} of ${count(outcomes, "outcome")} follow from the cluster as it was seen; ${number(sum(answer.schedulers, "disagree"))} do not, and of ${number(sum(answer.schedulers, "unknown"))} nothing can be said.`;
+}
+
+function rates(schedulers) {
+  const columns = [["Scheduler"], ["Outcomes", "number"], ["Agree", "plotted"], ["On what was in flight", "plotted"], ["Disagree", "plotted"], ["Unknown", "plotted"]];
+  const rows = schedulers.map((one) => [
+    one.scheduler, number(one.outcomes),
+    ...["agree", "agreeInWindow", "disagree", "unknown"].map((kind) => [bar(one[kind] / one.outcomes), `${number(one[kind])} (${percent(one[kind] / one.outcomes)})`]),
+  ]);
+  return table("Rates by scheduler", columns, rows);
+}
+
+function key(causes) {
+  return el("ul", { class: "quiet" }, causes.map((one) => el("li", {}, el("b", {}, one.cause), `: ${one.text}`)));
+}
+
+function outcomes(told) {
+  const columns = [["Pod"], ["Scheduler"], ["Node"], ["Cause"], ["Seen"], ["How it was evaluated", "long"]];
+  const rows = told.map((one) => [
+    link("decision", { namespace: one.namespace, name: one.id }, `${one.namespace}/${one.pod}`),
+    one.scheduler,
+    one.node ? link("node", { name: one.node }, one.node) : "–",
+    one.cause,
+    ago(one.at),
+    el("span", { class: "said" }, one.headline ?? "no longer kept"),
+  ]);
+  return table("Disagreements, newest first", columns, rows);
+}
+
+function sum(schedulers, kind) {
+  return schedulers.reduce((all, one) => all + one[kind], 0);
+}
