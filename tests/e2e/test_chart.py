@@ -141,13 +141,19 @@ POSTGRESQL = merged(combined("postgresql"), {"endpoint": {"certificate": {"sourc
 
 
 def test_the_api_server_believes_the_certificate_that_helm_makes(real: Cluster, namespace: str) -> None:
-    """Also after an upgrade; and a release without an answering service can be upgraded and taken out."""
+    """Kept by an upgrade, made anew where it was deleted. A release whose service does not answer can be taken out."""
     with helm(real, namespace) as (release, config):
-        for action in (config.install, config.upgrade):
+
+        def shown(action: Callable[..., Any]) -> str:
             release(action, POSTGRESQL)
-            secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
+            secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")["data"]
             service = release.object("APIService", "v1alpha1.herodotus.dev")
-            assert service["spec"]["caBundle"] == secret["data"]["ca.crt"]
+            assert service["spec"]["caBundle"] == secret["ca.crt"]
+            return str(secret["tls.crt"])
+
+        first, kept = shown(config.install), shown(config.upgrade)
+        real.delete(f"/api/v1/namespaces/{namespace}/secrets/{RELEASE}-endpoint-self-signed")
+        assert first == kept != shown(config.upgrade)
         config.uninstall(RELEASE)
         assert release.there() == set()
 

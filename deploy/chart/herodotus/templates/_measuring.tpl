@@ -13,7 +13,8 @@
 {{- end -}}
 {{- if $own.congestion.enabled -}}
 {{- $devices := printf "--devices=%s" $own.congestion.devices -}}
-{{- $found = append $found (dict "name" "congestion" "args" (list $asked $devices (printf "--capacity=%d" (int64 $own.congestion.capacity)))) -}}
+{{- $capacity := printf "--capacity=%d" (int64 $own.congestion.capacity) -}}
+{{- $found = append $found (dict "name" "congestion" "args" (list $asked $devices $capacity)) -}}
 {{- end -}}
 {{- toYaml $found -}}
 {{- end }}
@@ -71,6 +72,10 @@ env:
 {{- if eq $it.name "usage" }}
 - name: USE_FORECAST
   value: {{ $it.forecast | quote }}
+{{- end }}
+{{- range $name, $value := $own.environment }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
 {{- end }}
 resources:
   {{- toYaml $own.resources | nindent 2 }}

@@ -23,7 +23,7 @@ spec:
     {{- if eq (index . 3) "https" }}
     tlsConfig:
       {{- if eq (index . 1) "endpoint" }}
-      serverName: {{ include "herodotus.name" . }}.{{ $root.Release.Namespace }}.svc
+      serverName: {{ include "herodotus.host" $root }}
       ca:
         secret: {name: {{ include "herodotus.tls.secret" $root }}, key: ca.crt}
       {{- else }}

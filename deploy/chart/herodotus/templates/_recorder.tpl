@@ -33,11 +33,20 @@
 {{- if ne .Values.endpoint.certificate.source "none" }}true{{ end -}}
 {{- end }}
 
+{{- define "herodotus.scheme" -}}
+http{{ if include "herodotus.tls" . }}s{{ end }}
+{{- end }}
+
+{{/* The service's name in the cluster, which its certificate is for. */}}
+{{- define "herodotus.host" -}}
+{{ include "herodotus.name" (list . "endpoint") }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
 {{/* The Secret with the service's certificate. Each source has its own, for a Secret belongs to whoever made it. */}}
 {{- define "herodotus.tls.secret" -}}
 {{- $certificate := .Values.endpoint.certificate -}}
-{{- $own := printf "%s-%s" (include "herodotus.name" (list . "endpoint")) (ternary "self-signed" "tls" (eq $certificate.source "selfSigned")) -}}
-{{- ternary $certificate.secret $own (eq $certificate.source "secret") -}}
+{{- $made := ternary "endpoint-self-signed" "endpoint-tls" (eq $certificate.source "selfSigned") -}}
+{{- ternary $certificate.secret (include "herodotus.name" (list . $made)) (eq $certificate.source "secret") -}}
 {{- end }}
 
 {{- define "herodotus.delivery" -}}
@@ -49,7 +58,7 @@
 - --endpoint-key-file=/var/run/herodotus/tls.key
 {{- end }}
 {{- else -}}
-- --endpoint={{ ternary "https" "http" (eq (include "herodotus.tls" .) "true") }}://{{ include "herodotus.name" (list . "endpoint") }}.{{ .Release.Namespace }}.svc:8001
+- --endpoint={{ include "herodotus.scheme" . }}://{{ include "herodotus.host" . }}:8001
 {{- if include "herodotus.tls" . }}
 - --endpoint-token-file=/var/run/herodotus/token
 - --endpoint-ca-file=/var/run/herodotus/ca.crt
@@ -92,7 +101,6 @@
 {{/* (list . "COMPONENT"): the rest of the container. */}}
 {{- define "herodotus.recorder.container" -}}
 {{- $root := index . 0 -}}
-{{- $values := index $root.Values (index . 1) -}}
 ports:
 - name: https # health, metrics, configuration; a certificate of its own, made in memory
   containerPort: 10259
