@@ -41,9 +41,8 @@ class Built:
 def build(wheel_dir: Path, output: Path) -> Built:
     wheels = [str(path) for path in sorted(wheel_dir.glob(f"herodotus-{__version__}-*.whl"))]
     for entry in sorted(locked("plugin.txt"), key=lambda e: e.name):
-        (found,) = wheel_dir.glob(
-            f"[{entry.name[0]}{entry.name[0].upper()}]{entry.name[1:].replace('-', '_')}-[0-9]*.whl"
-        )
+        name = entry.name.replace("-", "_")
+        (found,) = wheel_dir.glob(f"[{name[0]}{name[0].upper()}]{name[1:]}-{entry.version}-*.whl")
         wheels.append(str(found))
     command = [sys.executable, str(BUILD), str(output), *wheels]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
@@ -133,15 +132,16 @@ def test_it_runs_on_its_own_libraries_whatever_this_python_has(installed: Path) 
     """With -S nothing of the interpreter's own is on the path."""
     program = installed / "kubectl-herodotus"
     code = (
-        "import runpy, sys\n"
+        "import os, runpy, sys\n"
+        "files = lambda: [sys.modules[name].__file__ for name in ('click', 'httpx')]\n"
+        "os._exit = lambda code: print(code, *files(), sep='\\n')\n"  # as the plugin ends
         "sys.argv[1:] = ['pod', 'x', '--endpoint', 'http://127.0.0.1:1']\n"
-        f"try: runpy.run_path({str(program)!r}, run_name='__main__')\n"
-        "finally: print(*(sys.modules[name].__file__ for name in ('click', 'httpx')), sep='\\n')\n"
+        f"runpy.run_path({str(program)!r}, run_name='__main__')\n"
     )
     said = run(sys.executable, "-S", "-c", code, path="")
     assert "(http://127.0.0.1:1: Connection refused)" in said.stderr
     lib = program.resolve().with_name("lib")
-    assert said.stdout.splitlines() == [str(lib / name / "__init__.py") for name in ("click", "httpx")]
+    assert said.stdout.splitlines() == ["1", *(str(lib / name / "__init__.py") for name in ("click", "httpx"))]
 
 
 def test_completion_lies_beside_it(installed: Path) -> None:
