@@ -5,7 +5,7 @@ Owns: finding them, by what is kept beside every record. Does not own: what they
 A log has no UIDs, and an observer sees an outcome some moments after it; so they are matched by the outcome and the
 time. Pure, and of all records of a pod's name at once: the result does not depend on which came first.
 
-Invariant: every record stands in one attempt, and an attempt has at most one record of each source.
+Invariant: every record stands in one attempt, and an attempt is told by at most one record of each source.
 """
 
 from __future__ import annotations
@@ -25,16 +25,25 @@ Record = Any  # with the attributes id, source, cluster, namespace, pod, pod_uid
 
 @dataclass(frozen=True)
 class Attempt:
-    """`record` tells most of it; `logged` is the log's, where there is one beside. `uid`: the pod's."""
+    """`record` tells most of it; `logged` is the log's, where there is one beside. `uid`: the pod's.
+
+    `again`: the log's record from other parts of the log, which overlap.
+    """
 
     uid: str
     record: Record
     logged: Record | None = None
+    again: tuple[Record, ...] = ()
+
+    @property
+    def told(self) -> list[int]:
+        """The ids of the records that tell of it, the one that tells most first."""
+        return [record.id for record in (self.record, self.logged) if record is not None]
 
     @property
     def ids(self) -> list[int]:
-        """Of its records, the one that tells most first."""
-        return [record.id for record in (self.record, self.logged) if record is not None]
+        """Of all its records."""
+        return [*self.told, *(record.id for record in self.again)]
 
 
 def attempts(records: Iterable[Record]) -> list[Attempt]:
@@ -47,15 +56,20 @@ def attempts(records: Iterable[Record]) -> list[Attempt]:
 
 
 def _of_pod(records: Sequence[Record]) -> Iterable[Attempt]:
-    logged = [record for record in records if record.source == Source.LOGGED.value]
+    same: dict[tuple[int, str | None, str], list[Record]] = {}
+    for record in records:
+        if record.source == Source.LOGGED.value:
+            same.setdefault((record.started_us, record.node, record.message), []).append(record)
+    logged = [first for first, *_ in same.values()]
+    again = {first.id: tuple(rest) for first, *rest in same.values()}
     others = [record for record in records if record.source != Source.LOGGED.value]
     for record in others:
         beside = _beside(record, logged) if record.source == Source.RECONSTRUCTED.value else None
         if beside is not None:
             logged.remove(beside)
-        yield Attempt(record.pod_uid, record, beside)
+        yield Attempt(record.pod_uid, record, beside, again[beside.id] if beside is not None else ())
     for record in logged:
-        yield Attempt(_uid(record, others), record)
+        yield Attempt(_uid(record, others), record, None, again[record.id])
 
 
 def _beside(seen: Record, logged: Sequence[Record]) -> Record | None:

@@ -273,10 +273,10 @@ class Reader:
 
     def _told(self, connection: sa.Connection, attempt: Attempt) -> _Told:
         """The attempt as its records tell it together; its row is that of the first."""
-        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids))
+        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.told))
         rows = {row.id: row for row in connection.execute(statement)}
-        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.ids)
-        row = rows[attempt.ids[0]]
+        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.told)
+        row = rows[attempt.told[0]]
         if beside:
             both = merged(first, beside[0])
             return _Told(row, both.decision, both.outcomes, both.table, both.origins)

@@ -10,7 +10,8 @@ import pytest
 from herodotus_record.model import Owner
 from tests.builders import INSUFFICIENT_CPU, SCORES
 from tests.endpoint.service import API, Service, a_service
-from tests.observed import NOON_US, Record, logged, seen, turned_away
+from tests.observed import NOON_US, POD, Record, logged, read, seen, turned_away
+from tests.scheduler.logged import klogs
 
 NODES = ("worker-1", "worker-2", "worker-3")
 POINTS = {
@@ -103,11 +104,29 @@ def test_a_pod_that_waits_is_pending_once(tmp_path: Path, first: str) -> None:
     service.store.close()
 
 
+def test_parts_of_a_log_that_overlap_tell_of_an_attempt_once(tmp_path: Path) -> None:
+    """Each part is a log with a first line of its own, so their records are not the same to the store."""
+    service = a_service(tmp_path)
+    service.clock.now_s = NOON_US / 1e6 + 60
+    lines = [*klogs.scores(POD, POINTS), klogs.bound(POD, "worker-1", 3, 2)]
+    early = ("Added node to NodeTree", {"node": "worker-1"})
+    parts = [read(early, klogs.attempt_starts(POD), *lines), read(klogs.attempt_starts(POD), *lines, at_ms=1)]
+    for (record,) in parts:
+        service.stored(*record.frames)
+    first, second = (record.decision for (record,) in parts)
+    assert first.key.incarnation != second.key.incarnation
+    told = service.explain()
+    assert (told["attempt"]["attempts"], told["attempt"]["id"]) == (1, first.id)
+    assert service.explain(second.id) == told
+    assert service.history("worker-1")["chosen"] == 1
+    service.store.close()
+
+
 def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) -> None:
     service = a_service(tmp_path)
     named = seen(points=NORMALISED, pod="seen-0", owner=Owner("ReplicaSet", "seen"))
-    read = logged("worker-1", POINTS, pod="shop/logged-0")
-    for record in (named, read):
+    told_by_log = logged("worker-1", POINTS, pod="shop/logged-0")
+    for record in (named, told_by_log):
         service.stored(*record.frames)
     for pod, source in (("seen-0", "reconstructed"), ("logged-0", "logged")):
         told = service.explain(pod)

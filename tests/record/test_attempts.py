@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import pytest
@@ -22,10 +22,11 @@ class Row:
     pod: str = "web"
     cluster: str = "c"
     namespace: str = "shop"
+    part: int = 0
 
     @property
     def id(self) -> int:
-        return int(self.at_s * 1000) + (1 if self.source == "logged" else 0)
+        return int(self.at_s * 1000) + (1 + self.part if self.source == "logged" else 0)
 
     @property
     def started_us(self) -> int:
@@ -96,6 +97,16 @@ def told(*rows: Row) -> list[tuple[str, float, float | None]]:
             id="after a rejection the same pod, whose binding was not seen",
         ),
         pytest.param([logged(1, "n1")], [("shop/web", 1, None)], id="a log alone"),
+        pytest.param(
+            [logged(1, "n1"), replace(logged(1, "n1"), part=1)],
+            [("shop/web", 1, None)],
+            id="parts of a log that overlap",
+        ),
+        pytest.param(
+            [seen(2, "n1"), logged(1, "n1"), replace(logged(1, "n1"), part=1)],
+            [("u1", 2, 1)],
+            id="parts of a log that overlap, beside an observer",
+        ),
         pytest.param(
             [Row("scheduler", 2, "n1", uid="u1"), logged(1, "n1")],
             [("u1", 1, None), ("u1", 2, None)],

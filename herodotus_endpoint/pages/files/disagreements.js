@@ -34,7 +34,9 @@ function headline(answer) {
   const outcomes = sum(answer.schedulers, "outcomes");
   if (!outcomes) return "No decision of another scheduler was observed in that time.";
   const agree = sum(answer.schedulers, "agree") + sum(answer.schedulers, "agreeInWindow");
-  return `${percent(agree / outcomes)} of ${count(outcomes, "outcome")} follow from the cluster as it was seen; ${number(sum(answer.schedulers, "disagree"))} do not, and of ${number(sum(answer.schedulers, "unknown"))} nothing can be said.`;
+  const [not, unknown] = [sum(answer.schedulers, "disagree"), sum(answer.schedulers, "unknown")];
+  const rest = unknown ? `, and of ${number(unknown)} nothing can be said` : "";
+  return `${percent(agree / outcomes)} of ${count(outcomes, "outcome")} follow from the cluster as it was seen; ${not ? number(not) : "none"} ${not === 1 ? "does" : "do"} not${rest}.`;
 }
 
 function rates(schedulers) {
