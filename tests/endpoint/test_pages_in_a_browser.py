@@ -248,7 +248,7 @@ def test_arrows_go_from_row_to_row_and_the_focus_stays_with_its_node(pages: Page
     page.get_by_role("heading", name="worker-40", exact=True).wait_for()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Space")
-    assert pages.state()["a"] == "worker-40"
+    page.wait_for_url("**a=worker-40*")
     assert page.evaluate("document.activeElement.ariaLabel") == "Compare worker-40"
 
 
