@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.headlines import headline
 from herodotus_record.model import Agreement, Decision, NodeRows, NodeTable
 from scheduler.logged.reader import LogReader
@@ -275,7 +275,7 @@ def _bytes(spool: Path) -> int:
 
 def _frames(segments: Iterable[Path]) -> Iterator[object]:
     for segment in segments:
-        yield from codec.decode_all(segment.read_bytes())
+        yield from deltas.decode_all(segment.read_bytes())
 
 
 if __name__ == "__main__":

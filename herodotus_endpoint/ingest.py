@@ -26,6 +26,7 @@ from herodotus_endpoint.metrics import Metrics
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import Frame
 
 PATH: Final = "/ingest/v1/frames"
@@ -133,17 +134,19 @@ def _body() -> bytes:
         raise ApiError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e
 
 
-def _decoded(body: bytes) -> Iterator[tuple[Frame, memoryview]]:
-    """Every frame with its bytes, one at a time: a whole batch of decisions in memory takes ten times its bytes.
+def _decoded(body: bytes) -> Iterator[tuple[Frame, bytes | memoryview]]:
+    """Every frame with its bytes, put together, one at a time: a whole batch in memory takes ten times its bytes.
 
     ApiError 400 with the reason when one is not as it should be.
     """
     number = 0
     try:
-        for number, (_, raw) in enumerate(codec.split(body), 1):
+        reader = deltas.Reader()
+        for number, (_, framed) in enumerate(codec.split(body), 1):
             if number > MAX_FRAMES:
                 raise ApiError(413, f"a batch must be at most {MAX_FRAMES} frames")
-            yield checked(codec.decode(raw)), raw
+            frame, raw = reader.read(framed)
+            yield checked(frame), raw
             number += 1
     except codec.CodecError as e:
         code = 415 if isinstance(e, codec.UnknownVersionError) else 400

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -179,6 +179,13 @@ class NodeColumns:
     def numbers(self) -> NDArray[np.intp]:
         """The slots themselves; of `Rows`, those of the whole."""
         return np.arange(self.slots)
+
+    def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+        """Of slots: since when, and for each of `resources` what is allocatable and requested, 0 without a node."""
+        chosen, known = np.asarray(slots, np.intp), len(self._resource_rows)
+        live = self._live[chosen]
+        allocatable, requested = (m[:known, chosen] * live for m in (self._allocatable, self._requested))
+        return self._since[chosen].tolist(), allocatable.tolist(), requested.tolist()
 
     # --- changing -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from herodotus_record.codec import complete
 from herodotus_record.document import decision_document
 from herodotus_record.model import Key, NodeTable, Path, SchedulerInfo, Source, Times
 from herodotus_record.version import __version__
@@ -108,7 +109,7 @@ class Evaluation:
             retry=None,
             marks=(*self.result.trace.marks, *MARKS),
         )
-        return decision_document(record, (), table)
+        return decision_document(complete(record), (), table)
 
 
 class Engine:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.codec import END_OF_TIME_S, MAX_DIGITS, column
+from herodotus_record.codec import END_OF_TIME_S, FOLLOWS, MAX_DIGITS, column, column_of
 from herodotus_record.model import (
     Column,
     Decision,
@@ -23,7 +24,6 @@ from herodotus_record.model import (
     NodeRows,
     Number,
     Owner,
-    Path,
     PodInfo,
     Reconstruction,
     Retry,
@@ -39,9 +39,9 @@ from scheduler.formulas import inputs
 from scheduler.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.objects import pod as objects
 from scheduler.objects.types import Volume
+from scheduler.recorder.narrowed import Evaluated, Narrowed
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 
-MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points is ten times as fast as sorting
 MOST: Final = 2.0**62  # beyond, a number is not recorded: its columns hold 64 bits
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -62,12 +62,15 @@ def decision(
     retry: Retry | None,
     unknown: tuple[str, ...] = (),
     reconstruction: Reconstruction | None = None,
-    narrow: Callable[[NDArray[np.int64]], Column] = column,
+    known: Narrowed | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
-    """The record of one attempt. `narrow`: `codec.column`, or what remembers its answers."""
-    trace = result.trace
-    evaluated, feasible = trace.evaluated, trace.feasible
+    """The record of one attempt, whose rank and points FOLLOW where they do (`codec.complete`).
+
+    `known`: what was made for earlier ones.
+    """
+    trace, known = result.trace, Narrowed() if known is None else known
+    evaluated = known.evaluated(trace.evaluation)
     return Decision(
         id=id,
         key=key,
@@ -78,17 +81,17 @@ def decision(
         generation=generation,
         slots=trace.slots,
         nodes_total=int(np.count_nonzero(trace.evaluation != Evaluation.ABSENT)),
-        nodes_evaluated=int(np.count_nonzero(evaluated)),
-        nodes_feasible=int(np.count_nonzero(feasible)),
+        nodes_evaluated=int(np.count_nonzero(evaluated.mask)),
+        nodes_feasible=int(np.count_nonzero(evaluated.mask & (trace.codes == 0))),
         path=result.path,
         chosen=result.chosen,
         pre_filters=tuple(trace.pre_filters),
         narrowed_by=trace.narrowed_by,
-        evaluation=column(trace.evaluation),
-        filters=tuple(_filter(run, evaluated) for run in trace.filters),
-        scores=tuple(_score(run, narrow) for run in trace.scores) if trace.totals is not None else (),
+        evaluation=evaluated.column,
+        filters=tuple([_filter(run, evaluated, known) for run in trace.filters]),
+        scores=tuple([_score(run, known) for run in trace.scores]) if trace.totals is not None else (),
         totals=column(trace.totals) if trace.totals is not None else array("B"),
-        rank=_rank(trace.totals, feasible if result.path is not Path.ERROR else np.zeros_like(feasible)),
+        rank=FOLLOWS,
         seed=seed,
         post_filters=tuple(trace.post_filters),
         message=result.message,
@@ -104,22 +107,25 @@ def decision(
 
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
     """The rows of these slots as of now. A slot whose node is gone, or not there yet, is free."""
-    chosen = np.asarray(slots, np.int64)
-    here = columns.live[chosen] if len(chosen) else np.zeros(0, np.bool_)
-    known = [(r, columns.allocatable(r)[chosen] * here, columns.requested(r)[chosen] * here) for r in columns.resources]
-    known = [(r, a, q) for r, a, q in known if a.any() or q.any()]
+    here = columns.live[np.asarray(slots, np.intp)].tolist()
+    since, allocatable, requested = columns.amounts(slots)
+    known = [
+        (resource, column_of(a), column_of(q))
+        for resource, a, q in zip(columns.resources, allocatable, requested, strict=True)
+        if any(a) or any(q)
+    ]
     return NodeRows(
         cluster=cluster,
         incarnation=incarnation,
         base=base,
         generation=columns.generation,
         resources=tuple(r for r, _, _ in known),
-        slot=column(chosen),
-        since=column(columns.since[chosen]) if len(chosen) else array("B"),
-        name=tuple(columns.names[slot] if live else "" for slot, live in zip(slots, here, strict=True)),
-        uid=tuple(columns.uids[slot] if live else "" for slot, live in zip(slots, here, strict=True)),
-        allocatable=tuple(column(a) for _, a, _ in known),
-        requested=tuple(column(q) for _, _, q in known),
+        slot=column_of(list(slots)),
+        since=column_of(since),
+        name=tuple([columns.names[slot] if live else "" for slot, live in zip(slots, here, strict=True)]),
+        uid=tuple([columns.uids[slot] if live else "" for slot, live in zip(slots, here, strict=True)]),
+        allocatable=tuple([a for _, a, _ in known]),
+        requested=tuple([q for _, _, q in known]),
     )
 
 
@@ -157,17 +163,40 @@ def microseconds(rfc3339: str | None) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
-def _filter(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:
+def _filter(run: FilterRun, evaluated: Evaluated, known: Narrowed) -> FilterColumn:
+    if run.verdicts.ids is None:  # as most, and all those share one object
+        return _passed(run.plugin, run.skipped)
+    return known.of(run.verdicts, lambda: _rejecting(run, evaluated.mask), run.plugin, run.skipped, evaluated)
+
+
+def _rejecting(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:
     ids = run.verdicts.ids
-    if ids is None or not (said := np.where(evaluated, ids, 0)).any():
-        return FilterColumn(run.plugin, run.skipped)
+    said = np.zeros(0, np.uint8) if ids is None else np.where(evaluated, ids, 0)
+    if not said.any():
+        return _passed(run.plugin, run.skipped)
     return FilterColumn(run.plugin, run.skipped, run.verdicts.table, column(said))
 
 
-def _score(run: ScoreRun, narrow: Callable[[NDArray[np.int64]], Column]) -> ScoreColumn:
+@lru_cache(maxsize=256)  # plugins and extenders
+def _passed(plugin: str, skipped: bool) -> FilterColumn:
+    return FilterColumn(plugin, skipped)
+
+
+def _score(run: ScoreRun, known: Narrowed) -> ScoreColumn:
     if run.raw is None or run.normalized is None:
-        return ScoreColumn(run.plugin, run.weight, skipped=True)
-    return ScoreColumn(run.plugin, run.weight, False, narrow(run.raw), narrow(run.normalized))
+        return _skipped(run.plugin, run.weight)
+    raw, normalized = run.raw, run.normalized
+    return known.of(run, lambda: _points(run, raw, normalized))
+
+
+@lru_cache(maxsize=256)
+def _skipped(plugin: str, weight: int) -> ScoreColumn:
+    return ScoreColumn(plugin, weight, skipped=True)
+
+
+def _points(run: ScoreRun, raw: NDArray[np.int64], normalized: NDArray[np.int64]) -> ScoreColumn:
+    as_raw = normalized is raw or np.array_equal(normalized, raw)
+    return ScoreColumn(run.plugin, run.weight, False, column(raw), FOLLOWS if as_raw else column(normalized))
 
 
 def _inputs(run: InputRun) -> Inputs:
@@ -202,17 +231,3 @@ def _measured(moments_s: NDArray[np.float64] | None) -> Column:
 
 def _where(mask: NDArray[np.bool_] | None) -> Column:
     return empty_column() if mask is None or not mask.any() else column(mask)
-
-
-def _rank(totals: NDArray[np.int64] | None, feasible: NDArray[np.bool_]) -> Column:
-    """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
-    rank = feasible.astype(np.int64)
-    if totals is not None and feasible.any():
-        behind = totals[feasible]
-        behind = behind.max() - behind
-        if behind.max() < MOST_POINTS:
-            points = np.bincount(behind)
-            rank[feasible] += (np.cumsum(points) - points).take(behind)
-        else:
-            rank[feasible] += np.searchsorted(np.sort(behind), behind)
-    return column(rank)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import (
     Code,
     Decision,
@@ -24,7 +25,6 @@ from herodotus_record.model import (
     Gap,
     HighWater,
     Key,
-    NodeRows,
     Outcome,
     Reconstruction,
     Retry,
@@ -73,6 +73,7 @@ class Recorder:
         self._omitted = omitted
         self._lock = threading.Lock()
         self._narrowed = Narrowed()
+        self._deltas = deltas.Writer()
         self._sequence = 0
         self._rows_generation = -1
         self._table_needed = True  # the next decision must bring the complete node table
@@ -114,7 +115,7 @@ class Recorder:
                 retry=retry,
                 unknown=unknown,
                 reconstruction=reconstruction,
-                narrow=self._narrowed,
+                known=self._narrowed,
                 omitted=self._omitted,
             )
             self._put(record, snapshot.nodes)
@@ -193,30 +194,39 @@ class Recorder:
     def _put(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
         """Write a record; a decision brings the rows of the node table that changed, which go first."""
         try:
-            if columns is not None:
-                self._put_rows(columns)
-            self._append(record)
+            if isinstance(record, Decision) and columns is not None:
+                self._put_decision(record, columns)
+            else:
+                self._append(record)
             self.recorded += 1
         except Exception as e:  # whatever it is, it is history's problem and not scheduling's
+            self._deltas.forget()  # what was not written is no base
             if self._gap is None:
                 self._gap = (record.sequence, str(e))
                 klog.error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
 
-    def _put_rows(self, columns: NodeColumns) -> None:
+    def _put_decision(self, record: Decision, columns: NodeColumns) -> None:
         """A new segment starts with the complete table, and so does whatever follows rows that were lost."""
-        touched = columns.take_touched()
-        if self._table_needed or self._spool.wants_rotation:
-            self._table_needed = True
-            self._spool.rotate(codec.encode(self._rows(columns, range(columns.slots), base=-1)))
+        touched, whole = columns.take_touched(), self._table_needed or self._spool.wants_rotation
+        self._table_needed = bool(whole or touched)
+        if whole:
+            self._deltas.forget()
+            rows = self._rows(columns, range(columns.slots), base=-1)
         elif touched:
-            self._table_needed = True
-            self._append(self._rows(columns, touched, base=self._rows_generation))
+            rows = self._rows(columns, touched, base=self._rows_generation)
+        else:
+            rows = b""
+        frames = rows + self._deltas.encode(record)
+        if whole:
+            self._spool.rotate(frames)
+        else:
+            self._spool.append(frames)
         self._table_needed = False
         self._rows_generation = columns.generation  # unchanged where no row was touched
 
-    def _rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> NodeRows:
-        return build.node_rows(columns, slots, self._cluster, self.incarnation, base)
+    def _rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> bytes:
+        return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
 
     def _append(self, frame: Frame) -> None:
         """To the spool's end. Before the first decision there is no segment: one without a node table, then."""

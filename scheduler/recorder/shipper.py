@@ -24,6 +24,7 @@ from typing import Any, Final
 import httpx
 
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from scheduler import klog
 from scheduler.recorder.connection import Connection
 from scheduler.recorder.endpoint import Endpoint
@@ -62,16 +63,19 @@ class Shipper:
             codec.NEWEST_EVER
         )  # of frames' versions, by the service: until it says so, it is sent what there is
         self._told_at = -TELL_EVERY_S
+        self._spools: dict[str, IncarnationSpool] = {}
 
     def pass_over(self) -> bool:
         """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
         any_sent = False
-        for spool in incarnations(self._directory):
+        self._spools = {found.name: self._spools.get(found.name, found) for found in incarnations(self._directory)}
+        for spool in [*self._spools.values()]:
             alive = spool.alive()  # asked before reading: what a live writer still writes is read in the next pass
             while self._deliver_next(spool):
                 any_sent = True
             if not alive:
                 spool.delete()
+                del self._spools[spool.name]
         return any_sent
 
     def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> None:
@@ -143,18 +147,20 @@ class Shipper:
     def _offer(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
         """Send frames as far back in version as the service needs, and with the node table where it misses that.
 
+        With them goes what their deltas differ from: the service has it from an earlier batch, and keeps nothing.
+
         UnknownVersionError where one of them cannot be said in a version that it reads.
         """
-        known = self._reads
-        code, message = self._send(frames)
+        known, bases = self._reads, spool.bases(frames)
+        code, message = self._send(bases, frames)
         if code == 415 and self._reads < known:
-            code, message = self._send(frames)
+            code, message = self._send(bases, frames)
         if code == 409 and (table := spool.node_table()) is not None:
-            code, message = self._send((table, *frames))
+            code, message = self._send(bases, (table, *frames))
         return code, message
 
-    def _send(self, frames: Sequence[bytes]) -> tuple[int, str]:
-        body = b"".join([codec.restated(frame, self._reads) for frame in frames])
+    def _send(self, bases: Sequence[bytes], frames: Sequence[bytes]) -> tuple[int, str]:
+        body = b"".join(deltas.restated_all(bases, frames, self._reads))
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
             response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)

@@ -11,12 +11,13 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows, NodeTable
 from scheduler import klog
 from scheduler.recorder.spool import ACK, position
@@ -24,7 +25,6 @@ from scheduler.recorder.spool import ACK, position
 BATCH_FRAMES: Final = 2000
 BATCH_BYTES: Final = 20 << 20  # a whole segment: in a large batch a record costs the service half as much
 
-_KIND_AT: Final = 3  # of a frame's header
 _NODE_ROWS: Final = 4
 
 
@@ -42,6 +42,7 @@ class IncarnationSpool:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._segment, self._offset = self._position()
+        self._bases: dict[bytes, tuple[int, int]] = {}  # name of a frame of this segment -> from, to
 
     @property
     def name(self) -> str:
@@ -74,12 +75,27 @@ class IncarnationSpool:
             if not self._path(self._segment + 1).exists():
                 return None
             self._move(self._segment + 1, 0)  # the writer has gone on, so this segment is complete
+            self._bases.clear()
             self._path(self._segment - 1).unlink(missing_ok=True)
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
         """The first `frames` frames of the batch were delivered, or set aside."""
         if frames:
             self._move(self._segment, batch.ends[frames - 1])
+
+    def bases(self, frames: Sequence[bytes]) -> list[bytes]:
+        """The decisions that deltas among these frames differ from, and that are not among them."""
+        here = {deltas.name_of(frame) for frame in frames}
+        names = dict.fromkeys(name for frame in frames if (name := deltas.base_of(frame)) and name not in here)
+        if not names:
+            return []
+        with self._path(self._segment).open("rb") as f:
+            if not names.keys() <= self._bases.keys():  # we have begun in the middle of the segment
+                with contextlib.suppress(codec.CodecError):
+                    for end, frame in codec.split(f.read(self._offset)):
+                        self._note(frame, end)
+            found = [self._bases[name] for name in names if name in self._bases]
+            return [os.pread(f.fileno(), end - start, start) for start, end in found]
 
     def node_table(self) -> bytes | None:
         """The complete node table as of the position, as a frame; None where there is none to be had."""
@@ -88,7 +104,7 @@ class IncarnationSpool:
             passed = f.read(self._offset)
         try:
             for _, frame in codec.split(passed):
-                if frame[_KIND_AT] == _NODE_ROWS and isinstance(rows := codec.decode(frame), NodeRows):
+                if frame[codec.KIND_AT] == _NODE_ROWS and isinstance(rows := codec.decode(frame), NodeRows):
                     table.apply(rows)
                     cluster = rows.cluster
         except ValueError as e:  # damaged on disk, or rows that do not follow each other
@@ -135,6 +151,7 @@ class IncarnationSpool:
             for end, frame in codec.split(data):
                 frames.append(bytes(frame))
                 ends.append(self._offset + end)
+                self._note(frame, self._offset + end)
                 if len(frames) == BATCH_FRAMES:
                     break
         except codec.TruncatedError:
@@ -143,6 +160,12 @@ class IncarnationSpool:
             if not frames:
                 raise
         return Batch(tuple(frames), tuple(ends)) if frames else None
+
+    def _note(self, frame: memoryview, end: int) -> None:
+        """Deltas may name it."""
+        name = deltas.name_of(frame)
+        if name is not None:
+            self._bases[name] = (end - len(frame), end)
 
     def _path(self, segment: int) -> Path:
         return self.directory / f"{segment:08d}.seg"

@@ -17,6 +17,7 @@ import pytest
 
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import Decision
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.shipper import Shipper
@@ -52,7 +53,7 @@ class Acknowledged(httpx.BaseTransport):
         self._network = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        frames = list(codec.decode_all(codec.decompress(request.read(), 1 << 30)))
+        frames = list(deltas.decode_all(codec.decompress(request.read(), 1 << 30)))
         response = self._network.handle_request(request)
         if response.status_code == 200:
             self.sequences |= {f.sequence for f in frames if isinstance(f, Decision)}

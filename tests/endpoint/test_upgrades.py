@@ -13,8 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from herodotus_endpoint import ingest
 from herodotus_record import codec
-from herodotus_record.model import Frame, Gap, HighWater
+from herodotus_record.codec import deltas
+from herodotus_record.model import Decision, Frame, Gap, HighWater
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
@@ -63,6 +65,7 @@ def spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     def write(*frames: Frame, by: int, shipper: int) -> Path:
         monkeypatch.setitem(codec._BEFORE, TOMORROW, in_todays_words)
         monkeypatch.setattr(codec, "VERSION", by)
+        monkeypatch.setattr(codec, "_needs", lambda _: by)
         spool = Spool(tmp_path / "spool", INCARNATION)
         spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
         for frame in frames:
@@ -137,3 +140,54 @@ def test_somebody_else_s_415_refuses_nothing_for_good(spooled: Callable[..., Pat
     with pytest.raises(NotDeliveredError, match="not from the decisions service: a proxy"):
         shipper.pass_over()
     assert shipper.progress.refused == 0
+
+
+class TestDeltas:
+    """Real frames of version 2: a template's first decision is whole, the next ones are said by their difference."""
+
+    @pytest.fixture
+    def herd(self, tmp_path: Path) -> Path:
+        """A spool with three decisions of one template; the position is behind the first one."""
+        spool, writer = Spool(tmp_path / "spool", INCARNATION), deltas.Writer()
+        first = replace(DECISION, rank=codec.FOLLOWS)
+        frames = [writer.encode(replace(first, sequence=i, id=f"{DECISION.id[:-1]}{i}")) for i in (1, 2, 3)]
+        assert [(frame[2], frame[3]) for frame in frames] == [(2, 1), (2, codec.DELTA), (2, codec.DELTA)]
+        spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
+        spool.append(frames[0])
+        self.ship(tmp_path / "spool", httpx.MockTransport(lambda _: httpx.Response(200)))
+        for frame in frames[1:]:
+            spool.append(frame)
+        return tmp_path / "spool"
+
+    @staticmethod
+    def ship(spool: Path, way: httpx.BaseTransport) -> Shipper:
+        shipper = Shipper(spool, Endpoint("http://service"), way)
+        shipper.pass_over()
+        return shipper
+
+    @pytest.mark.parametrize(("version", "codes"), [(2, [409, 200]), (1, [415, 409, 200])], ids=["same", "older"])
+    def test_a_service_that_has_nothing_gets_what_it_needs(
+        self, service: Service, herd: Path, version: int, codes: list[int]
+    ) -> None:
+        """From a shipper that has just been started in the middle of a segment; the table is asked for too."""
+        wire = Wire(service, version)
+        assert (self.ship(herd, wire).progress.refused, wire.codes) == (0, codes)
+        stored = service.get("/apis/herodotus.dev/v1alpha1/namespaces/shop/decisions")["items"]
+        assert len(stored) == (3 if version == 2 else 2), "a base goes along, an older service is told without"
+        assert {item["spec"]["snapshot"]["evaluated"] for item in stored} == {3}
+
+    def test_around_a_refused_frame_each_part_of_a_batch_brings_its_base(
+        self, service: Service, herd: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        taken = ingest.checked
+
+        def refuses_the_second(frame: Frame) -> Frame:
+            if isinstance(frame, Decision) and frame.sequence == 2:
+                raise codec.CodecError("not this one")
+            return taken(frame)
+
+        monkeypatch.setattr(ingest, "checked", refuses_the_second)
+        shipper = self.ship(herd, Wire(service, 2))
+        assert shipper.progress.refused == 1
+        (known,) = service.store.reader.incarnations()
+        assert (known.highest, known.missing) == (3, 1)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus_record import codec
-from herodotus_record.codec import CodecError, TruncatedError
+from herodotus_record.codec import CodecError, TruncatedError, deltas
 from herodotus_record.model import (
     Code,
     Decision,
@@ -138,7 +138,7 @@ def test_what_goes_in_comes_out(frame: Frame) -> None:
 
 @given(st.lists(frames, max_size=5))
 def test_frames_follow_each_other(several: list[Frame]) -> None:
-    assert list(codec.decode_all(b"".join(map(codec.encode, several)))) == several
+    assert list(deltas.decode_all(b"".join(map(codec.encode, several)))) == several
 
 
 @given(st.lists(numbers, max_size=20))
@@ -238,8 +238,9 @@ PAYLOAD = FRAME[12:]
     ("data", "message"),
     [
         (b"XX" + FRAME[2:], "at byte 0: no frame starts here"),
-        (framed(PAYLOAD, version=2), "frame version 2 is not known to version 1"),
-        (framed(PAYLOAD, kind=9), "frame version 1 has no kind 9"),
+        (framed(PAYLOAD, version=3), "frame version 3 is not known to version 2"),
+        (framed(PAYLOAD, kind=9), "frame version 2 has no kind 9"),
+        (framed(PAYLOAD, kind=codec.DELTA), "a decision that says only what differs from another"),
         (
             FRAME[:4] + b"\xff\xff\xff\xff" + FRAME[8:],
             f"at byte 0: a payload of 4294967295 bytes is over the limit of {64 << 20}",

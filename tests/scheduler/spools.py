@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable, Outcome
 
 F = TypeVar("F", Decision, Outcome, Gap, NodeRows)
@@ -13,7 +13,7 @@ F = TypeVar("F", Decision, Outcome, Gap, NodeRows)
 
 def frames(directory: Path) -> list[Frame]:
     """Every whole frame, by incarnation and segment."""
-    return [f for segment in sorted(directory.glob("*/*.seg")) for f in codec.decode_all(segment.read_bytes())]
+    return [f for segment in sorted(directory.glob("*/*.seg")) for f in deltas.decode_all(segment.read_bytes())]
 
 
 def of(kind: type[F], directory: Path) -> list[F]:

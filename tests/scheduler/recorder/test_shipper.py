@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows
 from scheduler import app
 from scheduler.recorder import shipper as module
@@ -47,7 +48,7 @@ class Service:
             if isinstance(answer, Exception):
                 raise answer
             return answer
-        frames = list(codec.decode_all(codec.decompress(request.read(), 1 << 26)))
+        frames = list(deltas.decode_all(codec.decompress(request.read(), 1 << 26)))
         sequences = [f.sequence for f in frames if not isinstance(f, NodeRows)]
         status = self.refuses(sequences)
         if status == 409 and isinstance(frames[0], NodeRows):

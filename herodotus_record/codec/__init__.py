@@ -13,7 +13,11 @@ entries. Frames follow each other without padding: a spool segment and an uncomp
 Versions: unknown fields are ignored, so that a reader one version behind can read on; a new field needs a default. A
 new kind of frame, and whatever older readers must not misread, needs a new version, and with it a step in `_BEFORE`:
 how the same is said in the version before, or that it cannot be. The header does not change: a frame of any version can
-be found, passed on and set aside. A service tells what it reads (`accepted`), and a shipper says it so (`restated`).
+be found, passed on and set aside. A service tells what it reads (`accepted`), and a shipper says it so (`restated`). A
+frame is written in the oldest version that can say it.
+
+1. Everything is said.
+2. A column of type "=" is not: it follows (`columns.complete`). Frames of kind DELTA (`deltas`).
 
 Invariant: what `decode` returns satisfies `validate`; what does not is refused with the reason.
 """
@@ -30,10 +34,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
+from herodotus_record.codec.columns import FOLLOWS as FOLLOWS
+from herodotus_record.codec.columns import TYPECODES
+from herodotus_record.codec.columns import as_numpy as as_numpy
+from herodotus_record.codec.columns import column as column
+from herodotus_record.codec.columns import column_of as column_of
+from herodotus_record.codec.columns import complete as complete
 from herodotus_record.model import (
     Column,
     Decision,
@@ -48,7 +56,7 @@ from herodotus_record.model import (
 )
 
 OLDEST: Final = 1  # that is read
-VERSION: Final = 1  # that is written, and the newest that is read
+VERSION: Final = 2  # the newest that is written and read
 NEWEST_EVER: Final = 255  # that the header can name
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
@@ -59,17 +67,17 @@ ZSTD_LEVEL: Final = 1  # higher levels cost five times the time for three per ce
 
 _HEADER: Final = struct.Struct("<2sBBII")
 HEADER_BYTES: Final = _HEADER.size
+DELTA: Final = 6  # a kind of frame that is read together with another one
+KIND_AT: Final = 3  # of the header
 _VERSION_AT: Final = 2
 _MAGIC: Final = b"HF"
 # By version: a frame of it as the version before says it. UnknownVersionError for what that cannot say.
-_BEFORE: Final[dict[int, Callable[[Frame], Frame]]] = {}
+_BEFORE: Final[dict[int, Callable[[Frame], Frame]]] = {2: lambda frame: frame}  # what was decoded is complete
 _KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
-_TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
-_CODES: Final = {code.encode(): code for code in _TYPECODES}
+_CODES: Final = {code.encode(): code for code in TYPECODES}
+_FOLLOWS: Final = b"="
 _UNSIGNED: Final = "BH"
-_FEW: Final = 32
-_LIMITS: Final = [(c, np.iinfo(np.dtype(c)).min, np.iinfo(np.dtype(c)).max) for c in _TYPECODES]
 
 
 class CodecError(ValueError):
@@ -84,27 +92,19 @@ class TruncatedError(CodecError):
     """The bytes end inside a frame: a spool that is still being written, or one that was cut off."""
 
 
-def column(values: NDArray[Any]) -> Column:
-    """A column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
-    if not len(values):
-        return array("B")
-    few = values.tolist() if len(values) <= _FEW else None  # faster looked at one by one
-    low, high = (min(few), max(few)) if few else (int(values.min()), int(values.max()))
-    code = next(c for c, lo, hi in _LIMITS if lo <= low and high <= hi)
-    narrow = array(code)
-    narrow.frombytes(values.astype(code, copy=False).tobytes())
-    return narrow
+def encode(frame: Frame, newest: int = NEWEST_EVER) -> bytes:
+    """One frame as bytes, of no version newer than `newest`. CodecError when it contradicts itself."""
+    version = _needs(frame)
+    if version > newest:
+        return restated(_encoded(frame, version), newest)
+    return _encoded(frame, version)
 
 
-def as_numpy(col: Column) -> NDArray[Any]:
-    """The column as a read-only numpy view, without a copy."""
-    view: NDArray[Any] = np.frombuffer(col, dtype=np.dtype(col.typecode)) if len(col) else np.zeros(0, np.uint8)
-    return view
-
-
-def encode(frame: Frame) -> bytes:
-    """One frame as bytes. CodecError when it contradicts itself."""
-    return _encoded(frame, VERSION)
+def _needs(frame: Frame) -> int:
+    """The oldest version that can say it."""
+    if not isinstance(frame, Decision):
+        return 1
+    return 2 if frame.rank is FOLLOWS or any(s.normalized is FOLLOWS for s in frame.scores) else 1
 
 
 def _encoded(frame: Frame, version: int) -> bytes:
@@ -115,8 +115,8 @@ def _encoded(frame: Frame, version: int) -> bytes:
     return framed(_KIND_OF[type(frame)], payload, version)
 
 
-def framed(kind: int, payload: bytes, version: int = VERSION) -> bytes:
-    """A payload behind its header: for keepers of payloads in a form of their own."""
+def framed(kind: int, payload: bytes, version: int = OLDEST) -> bytes:
+    """A payload behind its header: for keepers of payloads in a form of their own, who leave nothing out of them."""
     return _HEADER.pack(_MAGIC, version, kind, len(payload), zlib.crc32(payload)) + payload
 
 
@@ -175,15 +175,30 @@ def decode(frame: bytes | memoryview) -> Frame:
     ends = [end for end, _ in split(view)]
     if ends != [len(view)]:
         raise CodecError(f"expected one frame, found {len(ends)}")
-    _, version, kind, _, crc = _HEADER.unpack_from(view)
+    version, kind = version_of(view), view[KIND_AT]
+    if kind not in _KINDS:
+        raise CodecError(
+            "a decision that says only what differs from another"
+            if kind == DELTA
+            else f"frame version {version} has no kind {kind}"
+        )
+    return decode_payload(kind, checked_payload(view))
+
+
+def version_of(frame: memoryview) -> int:
+    """The version of a whole frame. UnknownVersionError when it is not read here."""
+    version = frame[_VERSION_AT]
     if not OLDEST <= version <= VERSION:
         raise UnknownVersionError(f"frame version {version} is not known to version {VERSION}")
-    if kind not in _KINDS:
-        raise CodecError(f"frame version {version} has no kind {kind}")
-    payload = view[_HEADER.size :]
-    if zlib.crc32(payload) != crc:
+    return version
+
+
+def checked_payload(frame: memoryview) -> memoryview:
+    """What follows a whole frame's header. CodecError when it is not what was written."""
+    payload = frame[HEADER_BYTES:]
+    if zlib.crc32(payload) != _HEADER.unpack_from(frame)[4]:
         raise CodecError("the payload's checksum does not match: damaged in transit or at rest")
-    return decode_payload(kind, payload)
+    return payload
 
 
 def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
@@ -192,14 +207,17 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:  # the latter is not wrapped by msgspec
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e
-    validate(decoded)
+    if isinstance(decoded, Decision):
+        decoded = completed(decoded)
+    else:
+        validate(decoded)
     return decoded
 
 
-def decode_all(data: bytes) -> Iterator[Frame]:
-    """Every frame in a batch, in order."""
-    for _, frame in split(data):
-        yield decode(frame)
+def completed(decision: Decision) -> Decision:
+    """As `complete`, of what came from outside. CodecError when it contradicts itself."""
+    validate(decision)
+    return complete(decision)
 
 
 def compress(data: bytes) -> bytes:
@@ -245,18 +263,21 @@ def _validate_decision(d: Decision) -> None:
     if slots and not _within(d.evaluation, len(Evaluation)):
         raise CodecError("evaluation holds an unknown value")
     for f in d.filters:
-        _check(not f.ids or len(f.ids) == slots, "filters[{}].ids", f.ids, slots, f.plugin)
         if not f.verdicts or f.verdicts[0].code != 0:
             raise CodecError(f"filters[{f.plugin}].verdicts does not start with Success")
-        if f.ids and not _within(f.ids, len(f.verdicts)):
-            raise CodecError(f"filters[{f.plugin}].ids names a verdict that is not there")
+        if f.ids:  # of most filters every node passes
+            _check(len(f.ids) == slots, "filters[{}].ids", f.ids, slots, f.plugin)
+            if not _within(f.ids, len(f.verdicts)):
+                raise CodecError(f"filters[{f.plugin}].ids names a verdict that is not there")
     for s in d.scores:
-        _check(not s.raw or len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
-        _check(not s.normalized or len(s.normalized) == slots, "scores[{}].normalized", s.normalized, slots, s.plugin)
+        if s.raw:
+            _check(len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
+        if s.normalized:
+            _check(len(s.normalized) == slots, "scores[{}].normalized", s.normalized, slots, s.plugin)
     for i in d.inputs:
         _validate_inputs(i, slots)
     _check(not d.totals or len(d.totals) == slots, "totals", d.totals, slots)
-    _check(len(d.rank) == slots, "rank", d.rank, slots)
+    _check(len(d.rank) == slots or d.rank is FOLLOWS, "rank", d.rank, slots)
     if d.chosen is not None and not 0 <= d.chosen < slots:
         raise CodecError("chosen names a slot that is not there")
     if d.summary and [len(f.verdicts) for f in d.filters] != [len(counts) for counts in d.summary.verdicts]:
@@ -305,20 +326,26 @@ def _check(right: bool, name: str, col: Column, slots: int, plugin: str = "") ->
         raise CodecError(f"{name.format(plugin)} has {len(col)} entries for {slots} slots")
 
 
-def _encode_column(value: object) -> bytes:
+def encode_column(value: object) -> bytes:
+    """A column as payloads have it. For msgspec: NotImplementedError for what is none."""
     if not isinstance(value, array):
         raise NotImplementedError(f"cannot encode {type(value).__name__}")
+    if value is FOLLOWS:
+        return _FOLLOWS
     if sys.byteorder == "big":
         value = array(value.typecode, value)
         value.byteswap()
     return value.typecode.encode() + value.tobytes()
 
 
-def _decode_column(kind: type, value: object) -> Column:
+def decode_column(kind: type, value: object) -> Column:
+    """The column that `encode_column` was given. For msgspec: ValueError for bytes that are none."""
     if kind is not array:
         raise NotImplementedError(f"cannot decode {kind}")
     if not isinstance(value, bytes):
         raise ValueError(f"a column must be bytes, not {type(value).__name__}")
+    if value == _FOLLOWS:
+        return FOLLOWS
     code = _CODES.get(value[:1])
     if code is None:
         raise ValueError(f"unknown column type {value[:1].decode('latin-1')!r}")
@@ -331,6 +358,6 @@ def _decode_column(kind: type, value: object) -> Column:
     return decoded
 
 
-_hook: Callable[[type, Any], Any] = _decode_column
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_column)
+_hook: Callable[[type, Any], Any] = decode_column
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=encode_column)
 _decoders: Final = {kind: msgspec.msgpack.Decoder(cls, dec_hook=_hook) for kind, cls in _KINDS.items()}
