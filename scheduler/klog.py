@@ -10,63 +10,55 @@ Source of the formats: k8s.io/klog/v2 structured logging; k8s.io/component-base/
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
 import os
 import sys
-from datetime import datetime
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-_LOGGER: Final = logging.getLogger("herodotus")
-_LETTERS: Final = {logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
+_MANY: Final = 1024  # of source lines that log: all
 
 _verbosity = 0
+_stream: TextIO | None = None  # None until `setup`: standard error
 
 
-class TextFormatter(logging.Formatter):
-    """One line in klog's text format; values with a newline are indented as klog does."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The whole line, without its newline."""
-        at = datetime.fromtimestamp(record.created).strftime("%m%d %H:%M:%S.%f")
-        head = f"{_LETTERS.get(record.levelno, 'I')}{at} {os.getpid():7d} {record.filename}:{record.lineno}]"
-        pairs = "".join(f" {key}={_value(value)}" for key, value in getattr(record, "pairs", {}).items())
-        line = f"{head} {json.dumps(record.getMessage(), ensure_ascii=False)}{pairs}"
-        if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return line
+def _text(
+    letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
+) -> str:
+    """klog's text format; values with a newline are indented as klog does."""
+    at = time.time_ns() // 1000
+    head = f"{letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {caller[1]}]"
+    said = "".join([f" {key}={_value(value)}" for key, value in pairs.items()])
+    return f"{head} {_quoted(message)}{said}\n{trace}"
 
 
-class JsonFormatter(logging.Formatter):
+def _json(
+    letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
+) -> str:
     """One object a line: what is known of every line first, then the pairs. Errors have no `v`, as in klog."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The whole line, without its newline."""
-        line: dict[str, Any] = {
-            "ts": round(record.created * 1000, 3),
-            "caller": f"{Path(record.pathname).parent.name}/{record.filename}:{record.lineno}",
-            "msg": record.getMessage(),
-        }
-        if record.levelno < logging.ERROR:
-            line["v"] = getattr(record, "v", 0)
-        line |= getattr(record, "pairs", {})
-        if record.exc_info:
-            line["stacktrace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
+    line: dict[str, Any] = {"ts": round(time.time() * 1000, 3), "caller": "/".join(caller), "msg": message}
+    if letter != "E":
+        line["v"] = verbosity
+    line |= pairs
+    if trace:
+        line["stacktrace"] = trace.rstrip("\n")
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
-FORMATS: Final = {"text": TextFormatter, "json": JsonFormatter}  # --logging-format
+FORMATS: Final[dict[str, Callable[..., str]]] = {"text": _text, "json": _json}  # --logging-format
+_format = FORMATS["text"]
 
 
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
     """Log to `stream` from now on in one of FORMATS, info lines up to `verbosity`."""
+    global _stream, _format
     set_verbosity(verbosity)
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(FORMATS[format]())
-    _LOGGER.handlers[:] = [handler]
-    _LOGGER.setLevel(logging.INFO)
-    _LOGGER.propagate = False
+    _stream, _format = stream, FORMATS[format]
 
 
 def set_verbosity(verbosity: int) -> None:
@@ -82,25 +74,50 @@ def enabled(verbosity: int) -> bool:
 
 def info(verbosity: int, message: str, **pairs: Any) -> None:
     """An info line, if the verbosity is that high."""
-    if verbosity <= _verbosity:
-        _LOGGER.info(message, extra={"pairs": pairs, "v": verbosity}, stacklevel=2)
+    if verbosity <= _verbosity and _stream is not None:
+        _write("I", verbosity, message, pairs)
 
 
 def warning(message: str, **pairs: Any) -> None:
     """A warning line."""
-    _LOGGER.warning(message, extra={"pairs": pairs}, stacklevel=2)
+    _write("W", 0, message, pairs)
 
 
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
     """An error line: `err` first, as klog does. The traceback follows at verbosity 4 and up."""
-    trace = err if isinstance(err, BaseException) and enabled(4) else None
-    _LOGGER.error(message, extra={"pairs": {"err": str(err), **pairs}}, exc_info=trace, stacklevel=2)
+    trace = "".join(traceback.format_exception(err)) if isinstance(err, BaseException) and enabled(4) else ""
+    _write("E", 0, message, {"err": str(err), **pairs}, trace)
+
+
+def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:
+    """The line of whoever called our caller, in one piece. A log that cannot be written keeps nothing from going on."""
+    frame = sys._getframe(2)
+    caller = _file(frame.f_code.co_filename)
+    line = _format(letter, verbosity, (caller[0], f"{caller[1]}:{frame.f_lineno}"), message, pairs, trace)
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
+        (_stream or sys.stderr).write(line)
+
+
+@lru_cache(_MANY)
+def _file(path: str) -> tuple[str, str]:
+    """A source file's folder and name."""
+    return Path(path).parent.name, Path(path).name
+
+
+@lru_cache(2)
+def _clock(second: int) -> str:
+    return time.strftime("%m%d %H:%M:%S", time.localtime(second))
+
+
+@lru_cache(_MANY)
+def _quoted(message: str) -> str:
+    return json.dumps(message, ensure_ascii=False)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):  # a union is made anew each time
         return str(value)
     if isinstance(value, str):
         if "\n" in value:
