@@ -38,6 +38,7 @@ MAX_RANGE: Final = 1 << 20  # of totals, for which ranks are counted instead of 
 _MAGIC: Final = b"HR\x01"  # a decision at rest, version 1
 _WIRE: Final = b"HF"
 _DECISION: Final = 1
+_FOLLOWS: Final = codec.encode_column(codec.FOLLOWS)  # where the wire's frame leaves it out too
 _PACKED_RANK: Final = b"p"  # beside the codec's type codes: a bit a slot, whether it is feasible
 
 Json = dict[str, Any]
@@ -84,7 +85,7 @@ class Chains:
 
     def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
         """The sequence of the decision's key frame (its own, if it is one) and its blob. `raw`: its wire frame."""
-        content = _slim(raw)
+        content = _slim(raw, decision)
         pod = decision.pod
         profile = decision.scheduler.profile
         key = _Key(incarnation_id, decision.key.source.value, profile, pod.namespace, pod.digest, decision.slots)
@@ -164,15 +165,15 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(**parameters)
 
 
-def _slim(raw: bytes | memoryview) -> bytes:
+def _slim(raw: bytes | memoryview, decision: Decision) -> bytes:
     """A wire frame's document without what follows: a rank from the totals, a normalised score that is the raw one."""
     document: Json = _decoder.decode(memoryview(raw)[codec.HEADER_BYTES :])
-    rank = _numbers(document["rank"])
+    follows, rank = document["rank"] == _FOLLOWS, codec.as_numpy(decision.rank)
     feasible = rank > 0
-    if np.array_equal(_rank(_numbers(document["totals"]), feasible), rank):
+    if follows or np.array_equal(_rank(_numbers(document["totals"]), feasible), rank):
         document["rank"] = _PACKED_RANK + np.packbits(feasible).tobytes()
     for score in document["scores"]:
-        if score["raw"] == score["normalized"]:
+        if score["normalized"] in (score["raw"], _FOLLOWS):
             score["normalized"] = None
     return _MAGIC + _encoder.encode(document)
 

@@ -26,7 +26,6 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
@@ -104,24 +103,21 @@ class Reader:
         self._columns: dict[int, Column] = {}  # of these documents, by the identity of their bytes
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
-        """The frame, and its bytes as version 1 has them. CodecError when it is none; UnknownBaseError."""
+        """The frame, and bytes that say it alone. CodecError when it is none; UnknownBaseError."""
         view = memoryview(frame)
         if view[KIND_AT] != DELTA:
             decoded = codec.decode(view)
             if isinstance(decoded, Decision):
                 self._frames[bytes(view[_NAME_AT])] = view
-                if codec.version_of(view) >= _VERSION:
-                    return decoded, codec.framed(_DECISION, _encoder.encode(_said(_document(view), decoded)))
             return decoded, view
         codec.version_of(view)
         payload = codec.checked_payload(view)
-        base = self._base(bytes(payload[:NAME_BYTES]))
-        document = _merged(base, payload[NAME_BYTES:])
+        document = self._merged(self._base(bytes(payload[:NAME_BYTES])), payload[NAME_BYTES:])
         try:
             decision = codec.completed(msgspec.convert(document, Decision, dec_hook=self._column))
         except msgspec.MsgspecError as e:
             raise CodecError(f"a delta: {e}") from e
-        return decision, codec.framed(_DECISION, _encoder.encode(_said(document, decision)))
+        return decision, codec.framed(_DECISION, _encoder.encode(document), _VERSION)
 
     def remember(self, frame: bytes | memoryview) -> None:
         """A decision that deltas may name, and that is not asked for itself."""
@@ -151,8 +147,48 @@ class Reader:
 
     def _column(self, kind: type, value: object) -> Column:
         """Most of a decision's columns are its base's: looked up by the very bytes, which the document keeps."""
+        if isinstance(value, array):  # put together by `_patched`
+            return value
         known = self._columns.get(id(value))
         return codec.decode_column(kind, value) if known is None else known
+
+    def _merged(self, base: Json, changes: memoryview) -> Json:
+        """The document of a decision after that of its base. Columns of the one that changed are no bytes any more."""
+        try:
+            said: Json = _deltas.decode(changes)
+            for name in _COLUMNS:
+                if name in said:
+                    said[name] = self._patched(base[name], said[name])
+            for name in _PARTS:
+                if name in said:
+                    parts = list(base[name])
+                    for i, changed in said[name].items():
+                        part = parts[i]
+                        parts[i] = part | {f: self._patched(part.get(f), value) for f, value in changed.items()}
+                    said[name] = parts
+        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError, struct.error) as e:
+            raise CodecError(f"a delta that does not fit its base: {e}") from e
+        return base | said
+
+    def _patched(self, base: Any, said: Any) -> Any:
+        """What a field says after `base`. ValueError, TypeError, IndexError where it cannot be said so."""
+        if not isinstance(said, bytes) or said[:1] != _PATCH:
+            return said
+        (length,) = _LENGTH.unpack_from(said, 1)
+        entries_at = 1 + _LENGTH.size + length
+        where = codec.decode_column(array, said[1 + _LENGTH.size : entries_at])
+        entries = codec.decode_column(array, said[entries_at:])
+        if len(where) != len(entries) or (where and min(where) < 0):
+            raise ValueError("entries without their slots")
+        after = self._column(array, base)[:]
+        try:
+            for slot, entry in zip(where, entries, strict=True):
+                after[slot] = entry
+        except OverflowError:
+            wide = as_numpy(after).astype(np.int64)
+            wide[as_numpy(where)] = as_numpy(entries)
+            return codec.column(wide)
+        return after
 
 
 def name_of(frame: bytes | memoryview) -> bytes | None:
@@ -189,7 +225,7 @@ def restated_all(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -
 
 def _alone(reader: Reader, frame: bytes, version: int) -> bytes:
     try:
-        return bytes(reader.read(frame)[1]) if frame[KIND_AT] == DELTA else codec.restated(frame, version)
+        return codec.restated(bytes(reader.read(frame)[1]) if frame[KIND_AT] == DELTA else frame, version)
     except UnknownBaseError as e:
         raise UnknownVersionError(f"cannot be said in version {version}: {e}") from e
 
@@ -266,51 +302,6 @@ def _difference(base: Column, col: Column) -> bytes | None:
 def _document(frame: memoryview) -> Json:
     document: Json = _decoder.decode(frame[HEADER_BYTES:])
     return document
-
-
-def _merged(base: Json, changes: memoryview) -> Json:
-    try:
-        said: Json = _deltas.decode(changes)
-        for name in _COLUMNS:
-            if name in said:
-                said[name] = _patched(base[name], said[name])
-        for name in _PARTS:
-            if name in said:
-                parts = list(base[name])
-                for i, changed in said[name].items():
-                    part = parts[i]
-                    parts[i] = part | {field: _patched(part.get(field), value) for field, value in changed.items()}
-                said[name] = parts
-    except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError, struct.error) as e:
-        raise CodecError(f"a delta that does not fit its base: {e}") from e
-    return base | said
-
-
-def _patched(base: Any, said: Any) -> Any:
-    """What a field says after `base`. ValueError and IndexError where it cannot be said so."""
-    if not isinstance(said, bytes) or said[:1] != _PATCH:
-        return said
-    (length,) = _LENGTH.unpack_from(said, 1)
-    entries_at = 1 + _LENGTH.size + length
-    where, entries = _numbers(said[1 + _LENGTH.size : entries_at]), _numbers(said[entries_at:])
-    if len(where) != len(entries) or (len(where) and where.min() < 0):
-        raise ValueError("entries without their slots")
-    before = _numbers(base)
-    after = before.astype(np.promote_types(before.dtype, entries.dtype))
-    after[where] = entries
-    patched = array("q" if after.itemsize == 8 else after.dtype.char)
-    patched.frombytes(after.tobytes())
-    return codec.encode_column(patched)
-
-
-def _numbers(encoded: bytes) -> NDArray[Any]:
-    return as_numpy(codec.decode_column(Column, encoded))
-
-
-def _said(document: Json, decision: Decision) -> Json:
-    """The document of a decision with everything that follows."""
-    scores = [part | {"normalized": part["raw"]} if part["normalized"] == b"=" else part for part in document["scores"]]
-    return document | {"scores": scores, "rank": codec.encode_column(decision.rank)}
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)
