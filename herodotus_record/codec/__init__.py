@@ -37,7 +37,7 @@ import msgspec
 import zstandard
 
 from herodotus_record.codec.columns import FOLLOWS as FOLLOWS
-from herodotus_record.codec.columns import TYPECODES
+from herodotus_record.codec.columns import TYPECODES, filled
 from herodotus_record.codec.columns import as_numpy as as_numpy
 from herodotus_record.codec.columns import column as column
 from herodotus_record.codec.columns import column_of as column_of
@@ -215,9 +215,9 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
 
 
 def completed(decision: Decision) -> Decision:
-    """As `complete`, of what came from outside. CodecError when it contradicts itself."""
+    """As `filled`, of what came from outside. CodecError when it contradicts itself."""
     validate(decision)
-    return complete(decision)
+    return filled(decision)
 
 
 def compress(data: bytes) -> bytes:

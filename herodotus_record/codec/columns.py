@@ -46,14 +46,17 @@ def as_numpy(col: Column) -> NDArray[Any]:
 
 def complete(decision: Decision) -> Decision:
     """The decision with the columns that FOLLOWS stands for; itself where there are none."""
-    scores, rank = decision.scores, decision.rank
-    if any(s.normalized is FOLLOWS for s in scores):
-        scores = tuple(_normalized(s) for s in scores)
-    if rank is FOLLOWS:
-        rank = _rank(as_numpy(decision.totals), feasible(decision))
-    if scores is decision.scores and rank is decision.rank:
+    if decision.rank is not FOLLOWS and all(s.normalized is not FOLLOWS for s in decision.scores):
         return decision
-    return replace(decision, scores=scores, rank=rank)
+    return filled(replace(decision))
+
+
+def filled(decision: Decision) -> Decision:
+    """The same of a decision that nobody else has seen yet: it is changed in place, as a copy costs as much again."""
+    if decision.rank is FOLLOWS:
+        object.__setattr__(decision, "rank", _rank(as_numpy(decision.totals), feasible(decision)))
+    object.__setattr__(decision, "scores", tuple([_normalized(s) for s in decision.scores]))
+    return decision
 
 
 def feasible(decision: Decision) -> NDArray[np.bool_]:
@@ -75,15 +78,17 @@ def _normalized(score: ScoreColumn) -> ScoreColumn:
 
 def _rank(totals: NDArray[Any], among: NDArray[np.bool_]) -> Column:
     """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
-    rank = among.astype(np.int64)
-    if len(totals) and among.any():
-        points = totals[among].astype(np.int64)
-        behind = points.max() - points
-        if behind.max() < MOST_POINTS:
-            counts = np.bincount(behind)
-            rank[among] += (np.cumsum(counts) - counts).take(behind)
-        else:
-            rank[among] += np.searchsorted(np.sort(behind), behind)
+    if not len(totals) or not among.any():
+        return column(among)
+    points = totals[among].astype(np.int64)
+    behind = points.max() - points
+    if behind.max() < MOST_POINTS:
+        counts = np.bincount(behind)
+        ranks = (np.cumsum(counts) - counts + 1).take(behind)
+    else:
+        ranks = np.searchsorted(np.sort(behind), behind) + 1
+    rank = np.zeros(len(among), np.int64)
+    rank[among] = ranks
     return column(rank)
 
 
