@@ -92,12 +92,9 @@ class TruncatedError(CodecError):
     """The bytes end inside a frame: a spool that is still being written, or one that was cut off."""
 
 
-def encode(frame: Frame, newest: int = NEWEST_EVER) -> bytes:
-    """One frame as bytes, of no version newer than `newest`. CodecError when it contradicts itself."""
-    version = _needs(frame)
-    if version > newest:
-        return restated(_encoded(frame, version), newest)
-    return _encoded(frame, version)
+def encode(frame: Frame) -> bytes:
+    """One frame as bytes. CodecError when it contradicts itself."""
+    return _encoded(frame, _needs(frame))
 
 
 def _needs(frame: Frame) -> int:

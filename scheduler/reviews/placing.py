@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from herodotus_record.codec import complete
 from herodotus_record.model import Code, Decision, Frame, Key, Outcome, SchedulerInfo, Source, Times
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
 from herodotus_record.version import __version__
@@ -53,7 +54,7 @@ def place(framework: Framework, nodes: NodeColumns, asked: Pods, origin: Origin,
             started_us=started_us,
             phases_s=dict(result.trace.phases_s),
         )
-        decision = build.decision(
+        recorded = build.decision(
             id=uuid7(),
             key=Key(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1),
             sequence=2 * number,
@@ -68,6 +69,7 @@ def place(framework: Framework, nodes: NodeColumns, asked: Pods, origin: Origin,
             retry=None,
             omitted=origin.omitted,
         )
+        decision = complete(recorded)
         yield decision
         if result.chosen is None:
             return

@@ -117,4 +117,4 @@ class Reviewer:
         ensure(asked.controller, self._shared.objects)
         framework.extenders = Extenders(self._extenders())
         frames = place(framework, self._shared.cache.columns, asked, self._origin, random.getrandbits(31))
-        return b"".join([codec.encode(frame, codec.OLDEST) for frame in frames])  # every service reads that
+        return b"".join(map(codec.encode, frames))
