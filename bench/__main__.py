@@ -1,7 +1,8 @@
 """`python -m bench`: run workloads and print tables. Owns the command line, not what is measured.
 
 python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOAD ...]
-python -m bench control-plane [--nodes N] [--pods N] [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
+python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short]
+                              [--json FILE] [WORKLOAD ...]
 python -m bench evaluate [SIZE ...]
 python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
 python -m bench extender [--calls N] [--rounds N]
@@ -13,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from bench import algorithm, comparison, ending, extender, reviews
+from bench.aims import AIMS
 from bench.evaluation import SIZES, Measured, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
@@ -33,7 +35,16 @@ def _parser() -> argparse.ArgumentParser:
     real = _rig(rigs, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver")
     real.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
     real.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
-    real.set_defaults(run=lambda given: comparison.main(_chosen(given), given.rounds, given.json, given.keep))
+    real.add_argument("--aims", action="store_true", help="the families that have aims, and what of them is reached")
+    real.add_argument(
+        "--contenders",
+        nargs="+",
+        choices=comparison.CONTENDERS,
+        default=comparison.CONTENDERS,
+        metavar="NAME",
+        help=f"beside {comparison.ANCHOR}; default: {', '.join(comparison.CONTENDERS)}",
+    )
+    real.set_defaults(run=_compare)
     evaluate = rigs.add_parser("evaluate", help="single pods on a full cluster")
     evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
     evaluate.set_defaults(run=_evaluate)
@@ -65,6 +76,12 @@ def _chosen(given: argparse.Namespace) -> list[tuple[Workload, Size]]:
         given.parser.error(f"unknown workload {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
     named = [w for w in WORKLOADS if not given.workloads or w.name in given.workloads]
     return [(w, (w.short if given.short else w.full).scaled(given.nodes, given.pods)) for w in named]
+
+
+def _compare(given: argparse.Namespace) -> int:
+    if given.aims:
+        given.workloads = given.workloads or list(AIMS)
+    return comparison.main(_chosen(given), given.rounds, given.contenders, given.json, given.keep)
 
 
 def _algorithm(given: argparse.Namespace) -> int:

@@ -96,7 +96,7 @@ class Herodotus(Contender):
     """Ours, delivering to a decisions service of its own on SQLite; or keeping its records in the spool; or none."""
 
     def __init__(self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True) -> None:
-        self.name = "herodotus" if delivers else "herodotus, spool only" if records else "herodotus, no record"
+        self.name = "herodotus"
         self.port = free_port()
         self._service = _Service(directory) if delivers else None
         config = _configuration(directory)

@@ -1,4 +1,4 @@
-"""Workloads as data, named, shaped and sized as kube-scheduler's scheduler_perf families (v1.36).
+"""Workloads as data, named, shaped and sized as kube-scheduler's scheduler_perf families (v1.36), and one of our own.
 
 Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), how they are run
 (`algorithm`, `control_plane`). Invariant: a workload of a size is the same objects in every run, for every scheduler.
@@ -249,6 +249,8 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         (Group(GATED, bound=False),),
         node_pods=_LARGE_NODE,
     ),
+    # none of scheduler_perf's: how long a scheduler takes to its first binding where much is there already
+    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (Group(DEFAULT),)),
 )
 
 BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}
