@@ -41,6 +41,7 @@ from scheduler.serving import options
 from scheduler.snapshots import command as snapshots
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
+NICENESS: Final = 5  # of the shipper: where there are too few cores, scheduling comes first
 
 
 def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> int:
@@ -196,6 +197,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 def _ship(arguments: argparse.Namespace) -> int:
     found = endpoint.of(arguments)
     assert found is not None  # the flag is required
+    os.nice(NICENESS)
     return shipper.main(arguments.spool, found)
 
 

@@ -32,6 +32,7 @@ from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
+WORTH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
@@ -73,6 +74,8 @@ class Shipper:
             alive = spool.alive()  # asked before reading: what a live writer still writes is read in the next pass
             while self._deliver_next(spool):
                 any_sent = True
+                if alive and spool.at_the_end and spool.waiting_bytes() < WORTH_BYTES:
+                    break  # what was written meanwhile goes with the next pass: small batches cost the service more
             if not alive:
                 spool.delete()
                 del self._spools[spool.name]
@@ -93,7 +96,7 @@ class Shipper:
                     self._tell(caught_up_s=time.time(), error="")
                     if stop.is_set():
                         return
-                    stop.wait(POLL_S)
+                stop.wait(POLL_S)
             except (NotDeliveredError, OSError) as e:
                 now = time.monotonic()
                 self._tell(error=str(e))

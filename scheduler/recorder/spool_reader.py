@@ -63,6 +63,11 @@ class IncarnationSpool:
             os.close(lock)
         return False
 
+    @property
+    def at_the_end(self) -> bool:
+        """Whether the position is in the segment that is still being written."""
+        return not self._path(self._segment + 1).exists()
+
     def next_batch(self) -> Batch | None:
         """What comes next, at most a batch; None when everything there is was acknowledged.
 
