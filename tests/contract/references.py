@@ -12,7 +12,7 @@ import argparse
 import importlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -134,7 +134,7 @@ def _load(where: str) -> Any:
 
 def configuration() -> str:
     """docs/configuration-reference.md."""
-    sections = {
+    sections: dict[str, type[msgspec.Struct]] = {
         "The file": Configuration,
         "`leaderElection`": LeaderElection,
         "`clientConnection`": ClientConnection,
@@ -299,6 +299,6 @@ def _quoted(rows: Any) -> list[tuple[str, str]]:
     return [(f"`{name}`", meaning) for name, meaning in rows]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
