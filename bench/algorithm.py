@@ -11,7 +11,6 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +37,7 @@ from scheduler.recorder.spool import Spool
 class Result:
     """One workload: cycles a second, recorded and not, the 99th percentile of a cycle, and what is recorded.
 
-    `per_kernel`: recorded cycles in the time of the kernel, lower quartiles of both.
+    `per_kernel`: recorded cycles in the time of the kernel, as `cycles_per_kernel`.
     """
 
     workload: str
@@ -56,22 +55,23 @@ def run(workload: Workload, size: Size, rounds: int) -> Result:
     off: list[float] = []
     latencies: list[float] = []
     sizes: list[float] = []
-    kernel = _small_kernel_s()
+    kernel, processor = _small_kernel_s(), list[float]()
     there = _There.of(workload, size)
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
-            each, spooled = _round_of(there, recording=recording)
-            rates.append(size.pods / sum(each))
+            done = _round_of(there, recording=recording)
+            rates.append(size.pods / sum(done.wall_s))
             if recording:
-                latencies += each
-                sizes.append(spooled / size.pods)
+                latencies += done.wall_s
+                processor += done.processor_s
+                sizes.append(done.spooled_bytes / size.pods)
         kernel += _small_kernel_s()
     return Result(
         workload.name,
         size.nodes,
         max(on),
         max(off),
-        float(np.percentile(kernel, 25) / np.percentile(latencies, 25)),
+        _in(kernel, processor),
         float(np.percentile(latencies, 99)) * 1000,
         statistics.median(sizes),
     )
@@ -90,8 +90,12 @@ def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
     kernel, cycles = _small_kernel_s(), []
     there = _There.of(workload, size)
     for _ in range(rounds):
-        cycles += _round_of(there, recording=True, clock=time.thread_time)[0]
+        cycles += _round_of(there, recording=True).processor_s
         kernel += _small_kernel_s()
+    return _in(kernel, cycles)
+
+
+def _in(kernel: list[float], cycles: list[float]) -> float:
     return float(np.percentile(kernel, 25) / np.percentile(cycles, 25))
 
 
@@ -152,17 +156,24 @@ class _There:
         return cache, framework
 
 
-def _round_of(
-    there: _There, *, recording: bool, clock: Callable[[], float] = time.perf_counter
-) -> tuple[list[float], int]:
-    """Seconds of each pod, bytes of the spool."""
+@dataclass(frozen=True)
+class _Round:
+    """Seconds of each pod, by the clock on the wall and of this thread's processor; bytes of the spool."""
+
+    wall_s: list[float]
+    processor_s: list[float]
+    spooled_bytes: int
+
+
+def _round_of(there: _There, *, recording: bool) -> _Round:
+    """Schedule every pod."""
     cache, framework = there.begin()
     waiting = [PodInfo(pod.pod) for pod in there.waiting]  # nothing is known of them yet
-    each = []
+    wall_s, processor_s = [], []
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
         for i, info in enumerate(waiting):
-            start = clock()
+            start, processor = time.perf_counter(), time.thread_time()
             snapshot = cache.snapshot()
             result = schedule(framework, info, snapshot, seed=i)
             if recording:
@@ -172,7 +183,8 @@ def _round_of(
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:
                 raise RuntimeError(f"{there.name}: pod {i} fits nowhere: {result.message}")
-            each.append(clock() - start)
+            processor_s.append(time.thread_time() - processor)
+            wall_s.append(time.perf_counter() - start)
         recorder.close()
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
-    return each, spooled
+    return _Round(wall_s, processor_s, spooled)
