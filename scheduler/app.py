@@ -19,7 +19,7 @@ import msgspec
 import yaml
 
 from herodotus_record.version import __version__
-from scheduler import flags, klog
+from scheduler import flags, klog, process
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import converted
 from scheduler.config.defaulted import defaulted
@@ -242,9 +242,13 @@ def _parser() -> argparse.ArgumentParser:
     again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
     snapshots.add_replay_options(again)
     flags.add_config(again, DEFAULT_NAME)
-    log = _command(commands, "read-log", read_log.read_log, "tell the decisions in another scheduler's log")
+    log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
     read_log.add_options(log, flags.url)
     return parser
+
+
+def _read_log(arguments: argparse.Namespace) -> int:
+    return read_log.read_log(arguments, process.stop_on_signals)
 
 
 def _command(

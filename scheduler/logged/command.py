@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta, timezone
@@ -18,7 +20,7 @@ from typing import Final
 from herodotus_record.document import decision_document
 from herodotus_record.model import NodeTable
 from scheduler.logged.attempts import GRACE_US
-from scheduler.logged.delivery import Delivery
+from scheduler.logged.delivery import PATIENCE_S, Delivery
 from scheduler.logged.files import POLL_S, followed, lines_of
 from scheduler.logged.reader import LogReader, Read
 from scheduler.recorder import endpoint
@@ -52,18 +54,25 @@ def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> 
     endpoint.add_options(command)
 
 
-def read_log(arguments: argparse.Namespace) -> int:
-    """Run the command: 0 when everything was read. ReadLogError otherwise."""
+def read_log(arguments: argparse.Namespace, stop_on_signals: Callable[[], threading.Event]) -> int:
+    """Run the command: 0 when everything was read, or following was ended. ReadLogError otherwise.
+
+    `stop_on_signals`: what ends following, once it begins.
+    """
     service = endpoint.of(arguments)
     if service is not None and not arguments.cluster:
         raise ReadLogError("--endpoint needs --cluster: kubectl get namespace kube-system -o jsonpath={.metadata.uid}")
     reader = LogReader(arguments.cluster, arguments.utc_offset)
+    follows = arguments.follow and arguments.file != "-"
+    sleep = stop_on_signals().wait if follows else time.sleep
+    patience_s = math.inf if follows else PATIENCE_S  # a file that is followed is not read again
     try:
-        lines = _told(_lines(arguments), reader) if sys.stderr.isatty() else _lines(arguments)
+        lines = _lines(arguments, sleep)
+        lines = _told(lines, reader) if sys.stderr.isatty() else lines
         if service is None:
             _print(reader, lines)
         else:
-            delivery = Delivery(reader.nodes, lambda directory: Shipper(directory, service))
+            delivery = Delivery(reader.nodes, lambda directory: Shipper(directory, service), patience_s, sleep)
             _deliver(reader, lines, delivery)
     except OSError as e:
         if isinstance(e, BrokenPipeError):
@@ -76,11 +85,11 @@ def read_log(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(arguments: argparse.Namespace) -> Iterator[str | None]:
+def _lines(arguments: argparse.Namespace, sleep: Callable[[float], object]) -> Iterator[str | None]:
     if arguments.file == "-":
         yield from lines_of(sys.stdin.buffer)
     elif arguments.follow:
-        yield from followed(Path(arguments.file))
+        yield from followed(Path(arguments.file), sleep)
     else:
         with open(arguments.file, "rb") as file:
             yield from lines_of(file)

@@ -39,7 +39,10 @@ class Delivery:
         patience_s: float = PATIENCE_S,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`shipper`: of a spool's directory. `nodes`: the reader's, whose whole table starts each segment."""
+        """`shipper`: of a spool's directory. `nodes`: the reader's, whose whole table starts each segment.
+
+        `sleep` says true where waiting is to end.
+        """
         self._nodes = nodes
         self._shipper_of = shipper
         self._patience_s = patience_s
@@ -87,7 +90,8 @@ class Delivery:
                     raise
                 klog.error(e, "Decisions are not taken yet, trying again")
                 pause_s = max(PAUSE_S, e.after_s)
-                self._sleep(pause_s)
+                if self._sleep(pause_s):
+                    raise
                 waited_s += pause_s
 
     @property

@@ -27,7 +27,7 @@ def lines_of(file: BinaryIO) -> Iterator[str]:
 
 
 def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[str | None, None, None]:
-    """The lines of a file that is still written, for ever; None whenever there is no new one.
+    """The lines of a file that is still written, until `sleep` says true; None whenever there is no new one.
 
     Goes on at the start of the new file where the name is another file's (rotated), or the file is shorter than what
     was read (cut). OSError when there is no such file at first.
@@ -46,7 +46,8 @@ def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Gener
             if line:
                 continue
             yield None
-            sleep(POLL_S)
+            if sleep(POLL_S):
+                return
             if _replaced(path, file):
                 file.close()
                 file, part = path.open("rb"), b""

@@ -112,12 +112,14 @@ def test_a_file_is_followed_through_rotation_and_cutting(tmp_path: Path) -> None
             lambda: log.write_bytes(b"4\n"),
         ]
     )
-    lines = followed(log, sleep=lambda _: next(steps)())
-    found: list[str] = []
-    while len(found) < 4:
-        found += filter(None, [next(lines)])
-    lines.close()
-    assert found == ["one", "two", "three", "4"]
+
+    def sleep(_: float) -> bool:
+        step = next(steps, None)
+        if step is not None:
+            step()
+        return step is None
+
+    assert [line for line in followed(log, sleep) if line] == ["one", "two", "three", "4"]
 
 
 def test_an_endless_line_is_held_only_in_part() -> None:
