@@ -21,6 +21,7 @@ Invariant: the columns of one `Counted` belong to one assignment of nodes to slo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,7 +45,6 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
 NO_TALLY: Final = Tally(0, None)
-_NO_TOTAL: Final = np.iinfo(np.int64).min
 _UNCONTESTED: Final = {Path.ONLY_FEASIBLE: ONLY, Path.NOMINATED: NOMINATED}
 
 
@@ -62,6 +62,7 @@ class _Run:
 
     like: Decision
     feasible: Mask
+    contest: bool  # a node was chosen against others
     decisions: int = 1
     totals: Sum = field(default_factory=lambda: Sum())
     normalized: dict[str, Sum] = field(default_factory=dict)
@@ -126,14 +127,15 @@ class Counted:
         else:
             if run:
                 self._end(run)
-            run = self._runs[template] = _Run(decision, feasible)
+            contest = decision.chosen is not None and np.count_nonzero(feasible) > 1
+            run = self._runs[template] = _Run(decision, feasible, contest)
         if decision.chosen is not None:
             self._bump(Name("chosen"), decision.chosen)
             key = (workload(decision), decision.chosen)
             self.workloads[key] = self.workloads.get(key, 0) + 1
-        contest = self._scores(run, decision) if len(decision.totals) else None
+        contested = self._scores(run, decision) if len(decision.totals) else None
         if decision.chosen is not None:
-            by, points = contest or (_UNCONTESTED.get(decision.path, UNSCORED), None)
+            by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
             reason = (workload(decision), by, decision.chosen)
             self.decided[reason] = Tally(1, points).plus(self.decided.get(reason, NO_TALLY))
 
@@ -143,32 +145,33 @@ class Counted:
             self._end(run)
         self._runs.clear()
 
+    @cached_property
+    def block(self) -> Ints:
+        """The columns as rows of one array, when all is counted."""
+        return np.stack(list(self.columns.values()))
+
     def _scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
         """Add its scores. What decided and by how many points, where it was a contest."""
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
             run.normalized.setdefault(s.plugin, Sum()).add(s.normalized)
-        if decision.chosen is not None and np.count_nonzero(run.feasible) > 1:
+        if decision.chosen is not None and run.contest:
             return self._contest(run, decision, decision.chosen, scores)
         return None
 
     def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
         """The chosen node against the next best: the plugin that carried it, or TIE, and how far it is ahead."""
-        totals = as_numpy(decision.totals)
-        others = run.feasible.copy()
-        others[chosen] = False
-        next_best = int(np.argmax(np.where(others, totals, _NO_TOTAL)))
+        best, next_best = _first_two(decision, chosen)
         self._bump(Name("lost"), chosen, -1)  # the run counts every feasible node as one that lost
         self._bump(Name("won"), chosen)
-        points = int(totals[chosen]) - int(totals[next_best])
+        points = decision.totals[chosen] - decision.totals[next_best]
         self._bump(Name("lead"), chosen, points)
-        run.chosen_totals += int(totals[chosen])
+        run.chosen_totals += decision.totals[chosen]
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
         shares = sorted(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
-        tied = np.count_nonzero(as_numpy(decision.rank) == 1) > 1
-        if tied or not shares or shares[0][0] >= 0:
+        if best > 1 or not shares or shares[0][0] >= 0:
             self._bump(Name("tied"), chosen)
             return TIE, points
         self._bump(Name("carried", shares[0][1]), chosen)
@@ -176,59 +179,58 @@ class Counted:
 
     def _end(self, run: _Run) -> None:
         """Count a run: what its decisions share times their number, and the sums of their scores."""
-        n, feasible = run.decisions, run.feasible
         evaluation = as_numpy(run.like.evaluation)
         evaluated: Mask = evaluation == Evaluation.EVALUATED
-        self._add(Name("considered"), evaluation != Evaluation.ABSENT, n)
-        self._add(Name("evaluated"), evaluated, n)
-        self._add(Name("feasible"), feasible, n)
-        self._filters(run.like, evaluated, n)
+        every, fits = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
+        self._add(Name("considered"), (evaluation != Evaluation.ABSENT) * np.int64(run.decisions))
+        self._add(Name("evaluated"), every)
+        self._add(Name("feasible"), fits)
+        self._filters(run.like, every)
         if not len(run.like.totals):
             return
-        contest = run.like.chosen is not None and np.count_nonzero(feasible) > 1
-        totals = run.totals.value() * feasible
-        self._add(Name("scored"), feasible, n)
+        totals = run.totals.value() * run.feasible
+        self._add(Name("scored"), fits)
         self._add(Name("total"), totals)
-        if contest:
-            self._add(Name("lost"), feasible, n)
-            self._add(Name("behind"), run.chosen_totals * feasible - totals)
+        if run.contest:
+            self._add(Name("lost"), fits)
+            self._add(Name("behind"), run.chosen_totals * run.feasible - totals)
         for s in run.like.scores:
             if s.plugin in run.normalized:
-                points = run.normalized[s.plugin].value() * s.weight * feasible
+                points = run.normalized[s.plugin].value() * s.weight * run.feasible
                 self._add(Name("score", s.plugin), points)
-                if contest:
-                    self._add(Name("cost", s.plugin), points - run.chosen_points[s.plugin] * feasible)
+                if run.contest:
+                    self._add(Name("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
 
-    def _filters(self, decision: Decision, evaluated: Mask, times: int) -> None:
-        reached = evaluated
+    def _filters(self, decision: Decision, every: Ints) -> None:
+        """`every`: in how many decisions each node was evaluated."""
+        reached = every
         for f in decision.filters:
-            self._add(Name("filter_reached", f.plugin), reached, times)
+            self._add(Name("filter_reached", f.plugin), reached)
             if f.skipped:
                 continue
             if not len(f.ids):
-                self._add(Name("filter_evaluated", f.plugin), evaluated, times)
+                self._add(Name("filter_evaluated", f.plugin), every)
                 continue
             ids = as_numpy(f.ids)
             ran = np.array([v != NOT_RUN for v in f.verdicts])
-            self._add(Name("filter_evaluated", f.plugin), ran[ids] & evaluated, times)
-            rejects = np.array([v.against for v in f.verdicts])
-            rejected = rejects[ids] & evaluated
-            self._add(Name("filter_rejected", f.plugin), rejected, times)
-            self._add(Name("filter_blocked", f.plugin), rejected & reached, times)
-            self._reasons(f, ids, evaluated, times)
-            reached = reached & ~rejected
+            self._add(Name("filter_evaluated", f.plugin), ran[ids] * every)
+            rejected = np.array([v.against for v in f.verdicts])[ids]
+            self._add(Name("filter_rejected", f.plugin), rejected * every)
+            self._add(Name("filter_blocked", f.plugin), rejected * reached)
+            self._reasons(f, ids, every)
+            reached = reached * ~rejected
 
-    def _reasons(self, f: FilterColumn, ids: NDArray[Any], evaluated: Mask, times: int) -> None:
+    def _reasons(self, f: FilterColumn, ids: NDArray[Any], every: Ints) -> None:
         """One column a code, however many parameters its verdicts differ in."""
         holds: dict[str, NDArray[np.bool_]] = {}
         for verdict_id, verdict in enumerate(f.verdicts):
             for reason in verdict.reasons:
                 holds.setdefault(detail(reason), np.zeros(len(f.verdicts), np.bool_))[verdict_id] = True
         for code, verdict_has in holds.items():
-            self._add(Name("reason", f.plugin, code), verdict_has[ids] & evaluated, times)
+            self._add(Name("reason", f.plugin, code), verdict_has[ids] * every)
 
-    def _add(self, name: Name, values: NDArray[Any], times: int = 1) -> None:
-        self._column(name)[:] += values if times == 1 else values * np.int64(times)
+    def _add(self, name: Name, values: Ints) -> None:
+        self._column(name)[:] += values
 
     def _bump(self, name: Name, slot: int, by: int = 1) -> None:
         self._column(name)[slot] += by
@@ -238,6 +240,14 @@ class Counted:
         if column is None:
             column = self.columns[name] = np.zeros(self.slots, np.int64)
         return column
+
+
+def _first_two(decision: Decision, chosen: int) -> tuple[int, int]:
+    """How many nodes are of rank 1, and the best one beside the chosen node, where there is one."""
+    ranks = as_numpy(decision.rank)
+    best = np.flatnonzero(ranks == 1)
+    others = best[best != chosen]
+    return len(best), int(others[0] if len(others) else (ranks == 2).argmax())
 
 
 def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:

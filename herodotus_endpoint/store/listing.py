@@ -135,7 +135,4 @@ def _add(sums: np.ndarray[Any, Any], place_of: dict[int, int], rollup: Rollup) -
     places = np.array([place_of.get(int(node), -1) for node in rollup.nodes], np.int64)
     held = np.flatnonzero(places >= 0)
     for i, counter in enumerate(COUNTED):
-        column = rollup.columns.get(Name(counter))
-        if column is not None:
-            column = np.pad(column, (0, len(rollup.nodes) - len(column)))
-            np.add.at(sums[:, i], places[held], column[held])
+        np.add.at(sums[:, i], places[held], rollup.column(Name(counter))[held])

@@ -39,6 +39,20 @@ class SlotMap:
     since: int  # the newest change of a slot's node: from here on `node_ids` holds
     node_ids: Ints
     row_since: Ints
+    _assigned: Ints | None = None  # what `nodes_of` gave last, if no slot's node has changed since
+
+    def nodes_of(self, slots: int) -> Ints:
+        """The node in each of so many slots, not to be changed: the same array as long as none of them changes."""
+        if self._assigned is None or len(self._assigned) != slots:
+            self._assigned = np.zeros(slots, np.int64)
+            self._assigned[: len(self.node_ids)] = self.node_ids[:slots]
+        return self._assigned
+
+    def put(self, slot: int, node_id: int, since: int) -> None:
+        """A slot's node, since a generation."""
+        self.node_ids[slot] = node_id
+        self.since = max(self.since, since)
+        self._assigned = None
 
     def grow(self, slots: int) -> None:
         """Make room for slots up to `slots`."""
@@ -244,5 +258,4 @@ def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
             continue  # a row that was sent again
         slot_map.row_since[slot] = since
         if slot_map.node_ids[slot] != node_id:
-            slot_map.node_ids[slot] = node_id
-            slot_map.since = max(slot_map.since, since)
+            slot_map.put(slot, node_id, since)

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations
@@ -29,7 +28,7 @@ from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
 from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
-from herodotus_endpoint.store.rollups import Rollup, bucket_of, split
+from herodotus_endpoint.store.rollups import OpenRollups, Rollup, bucket_of, split
 from herodotus_endpoint.store.rows import chain_summaries, decision_row, rollup_row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
@@ -92,6 +91,7 @@ class _Batch:
     )  # (incarnation, sequence) of what only the database knew
     settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
     shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
+    earlier: dict[bytes, Ints] = field(default_factory=dict)  # assignments of nodes to slots that no longer hold
 
 
 class Writer:
@@ -158,6 +158,7 @@ class Writer:
         self._incarnations: dict[str, Incarnation] = {}
         self._considered: set[int] = set()
         self._chains = Chains()
+        self._open_rollups = OpenRollups()
 
     def _remember(self, batch: _Batch) -> None:
         self._incarnations |= batch.touched
@@ -230,9 +231,9 @@ class Writer:
         if decision.generation < slot_map.since:  # nodes came or went since
             _write_node_rows(connection, batch)
             slot_map = slot_map_at(connection, incarnation.id, decision.generation)
-        node_ids = np.zeros(decision.slots, np.int64)
-        known = slot_map.node_ids[: decision.slots]
-        node_ids[: len(known)] = known
+        node_ids = slot_map.nodes_of(decision.slots)
+        if slot_map is not incarnation.slot_map:
+            node_ids = batch.earlier.setdefault(node_ids.tobytes(), node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = decision_row(incarnation.id, decision, chosen, batch.now_us)
         if not told_already(connection, row, batch.decisions.values()):
@@ -271,7 +272,7 @@ class Writer:
 
     def _count(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
         where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
-        key = (*where, decision.key.incarnation, decision.slots, node_ids.tobytes())
+        key = (*where, id(node_ids))
         share = batch.shares.get(key)
         if share is None:
             share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)
@@ -280,8 +281,7 @@ class Writer:
     def _outcome(
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: Raw
     ) -> bool:
-        of_decision = OUTCOMES.c.decision_sequence == outcome.decision_sequence
-        if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, of_decision):
+        if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
             return False
         end = ended(outcome) if outcome.final else None
         batch.outcomes.append(
@@ -337,14 +337,16 @@ class Writer:
             at = {"bucket": bucket, "cluster": cluster, "profile": profile}
             key = sa.and_(*(ROLLUPS.c[name] == value for name, value in at.items()))
             blobs = connection.execute(sa.select(ROLLUPS.c.part, ROLLUPS.c.counters).where(key, ROLLUPS.c.part >= 0))
-            rollups = {row.part: Rollup.unpack(row.counters) for row in blobs}
+            rollups = {row.part: self._open_rollups.at((*at.values(), row.part), row.counters) for row in blobs}
             stored = set(rollups)
             for share in parts:
                 share.counted.finish()
-                for part, node_ids in split(share.node_ids).items():
-                    rollups.setdefault(part, Rollup()).add(share.counted, node_ids)
+                for part, slots in split(share.node_ids).items():
+                    rollups.setdefault(part, Rollup()).add(share.counted, slots, share.node_ids[slots])
                 self._mark_considered(connection, share)
             rows = {part: rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
+            for part, rollup in rollups.items():
+                self._open_rollups.keep((*at.values(), part), rows[part]["counters"], rollup)
             fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
             if fresh:
                 connection.execute(ROLLUPS.insert(), fresh)
@@ -366,14 +368,16 @@ def _new(
     incarnation: Incarnation,
     sequence: int,
     table: sa.Table,
-    *key: sa.ColumnElement[bool],
+    of: int | None = None,
 ) -> bool:
-    """Whether a frame is to be stored, in `table`. `key`: what its rows are found by, beside the sequence."""
+    """Whether a frame is to be stored, in `table`. `of`: the sequence of the decision that it belongs to."""
     if batch.imported:
         incarnation.sequences.leave_out(sequence)
     if not incarnation.sequences.left_out(sequence):
         return incarnation.sequences.take(sequence)
-    at = (table.c.incarnation_id == incarnation.id, table.c.sequence == sequence, *key)
+    at = [table.c.incarnation_id == incarnation.id, table.c.sequence == sequence]
+    if of is not None:  # rows are found by it
+        at.append(table.c.decision_sequence == of)
     known = (incarnation.id, sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
     batch.looked_up.add((incarnation.id, sequence))
     return not known

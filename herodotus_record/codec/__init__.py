@@ -42,6 +42,7 @@ from herodotus_record.codec.columns import as_numpy as as_numpy
 from herodotus_record.codec.columns import column as column
 from herodotus_record.codec.columns import column_of as column_of
 from herodotus_record.codec.columns import complete as complete
+from herodotus_record.codec.columns import typecode as typecode
 from herodotus_record.model import (
     Column,
     Decision,

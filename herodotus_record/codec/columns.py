@@ -28,14 +28,14 @@ def column(values: NDArray[Any]) -> Column:
     if len(values) <= _FEW:
         return column_of(values.tolist())
     low, high = int(values.min()), int(values.max())
-    narrow = array(_typecode(low, high))
+    narrow = array(typecode(low, high))
     narrow.frombytes(values.astype(narrow.typecode, copy=False).tobytes())
     return narrow
 
 
 def column_of(values: list[int]) -> Column:
     """The same of a few numbers, which are looked at one by one."""
-    return array(_typecode(min(values), max(values)), values) if values else array("B")
+    return array(typecode(min(values), max(values)), values) if values else array("B")
 
 
 def as_numpy(col: Column) -> NDArray[Any]:
@@ -92,8 +92,8 @@ def _rank(totals: NDArray[Any], among: NDArray[np.bool_]) -> Column:
     return column(rank)
 
 
-def _typecode(low: int, high: int) -> str:
-    """The first of TYPECODES that holds both."""
+def typecode(low: int, high: int) -> str:
+    """The narrowest of TYPECODES that holds whatever is between the two."""
     if low >= 0 and high < 1 << 16:
         return "B" if high < 1 << 8 else "H"
     most = max(high, ~low)
