@@ -38,7 +38,6 @@ MAX_RANGE: Final = 1 << 20  # of totals, for which ranks are counted instead of 
 _MAGIC: Final = b"HR\x01"  # a decision at rest, version 1
 _WIRE: Final = b"HF"
 _DECISION: Final = 1
-_FOLLOWS: Final = codec.encode_column(codec.FOLLOWS)  # where the wire's frame leaves it out too
 _PACKED_RANK: Final = b"p"  # beside the codec's type codes: a bit a slot, whether it is feasible
 
 Json = dict[str, Any]
@@ -167,15 +166,21 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 
 def _slim(raw: bytes | memoryview, decision: Decision) -> bytes:
     """A wire frame's document without what follows: a rank from the totals, a normalised score that is the raw one."""
-    document: Json = _decoder.decode(memoryview(raw)[codec.HEADER_BYTES :])
-    follows, rank = document["rank"] == _FOLLOWS, codec.as_numpy(decision.rank)
+    document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
+    rank = codec.as_numpy(decision.rank)
     feasible = rank > 0
-    if follows or np.array_equal(_rank(_numbers(document["totals"]), feasible), rank):
-        document["rank"] = _PACKED_RANK + np.packbits(feasible).tobytes()
-    for score in document["scores"]:
-        if score["normalized"] in (score["raw"], _FOLLOWS):
-            score["normalized"] = None
+    if document["rank"] == _FOLLOWS or np.array_equal(_rank(codec.as_numpy(decision.totals), feasible), rank):
+        document["rank"] = _encoded(_PACKED_RANK + np.packbits(feasible).tobytes())
+    document["scores"] = _encoded([_said_once(score) for score in _list_of_fields.decode(document["scores"])])
     return _MAGIC + _encoder.encode(document)
+
+
+def _said_once(score: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return score | {"normalized": _NIL} if score["normalized"] in (score["raw"], _FOLLOWS) else score
+
+
+def _encoded(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_encoder.encode(value))
 
 
 def _whole(content: bytes) -> bytes:
@@ -214,4 +219,8 @@ def _rank(totals: NDArray[Any], feasible: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 _decoder: Final = msgspec.msgpack.Decoder()
+_fields: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])  # copies no column
+_list_of_fields: Final = msgspec.msgpack.Decoder(list[dict[str, msgspec.Raw]])
 _encoder: Final = msgspec.msgpack.Encoder()
+_NIL: Final = _encoded(None)
+_FOLLOWS: Final = _encoded(codec.encode_column(codec.FOLLOWS))  # where the wire's frame leaves it out too
