@@ -147,8 +147,8 @@ class Counted:
 
     @cached_property
     def block(self) -> Ints:
-        """The columns as rows of one array, when all is counted."""
-        return np.stack(list(self.columns.values()))
+        """A row a slot of all columns, when all is counted."""
+        return np.stack(list(self.columns.values()), axis=1)
 
     def _scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
         """Add its scores. What decided and by how many points, where it was a contest."""

@@ -46,23 +46,19 @@ class Packed(msgspec.Struct):
 
 @dataclass
 class Rollup:
-    """One bucket, unpacked: a row a counter, an entry a node. `nodes` is sorted."""
+    """One bucket, unpacked: `counts` has a row a node, in the order of `nodes`, which is sorted."""
 
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    names: dict[Name, int] = field(default_factory=dict)  # the row of each counter
+    names: dict[Name, int] = field(default_factory=dict)  # the column of each counter
     counts: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     workloads: dict[str, dict[int, int]] = field(default_factory=dict)
     decided: dict[str, dict[str, dict[int, Tally]]] = field(default_factory=dict)
 
     def add(self, counted: Counted, slots: Ints, node_ids: Ints) -> None:
         """Add what was counted in some slots. `node_ids`: the node in each of them, sorted, none twice."""
-        places = self._places(node_ids)
-        rows = self._rows(counted.columns)
-        values = counted.block[:, slots]
-        if len(set(rows)) < len(rows):  # some are counted together
-            np.add.at(self.counts, (np.array(rows)[:, None], places), values)
-        else:
-            self.counts[np.array(rows)[:, None], places] += values
+        places, columns, values = self._places(node_ids), self._columns(counted.columns), counted.block[slots]
+        in_order = columns == list(range(len(self.names)))  # as a rule: then nothing is to be put in place
+        self.counts[places] += values if in_order else _placed(values, columns, len(self.names))
         node_of = dict(zip(slots.tolist(), node_ids.tolist(), strict=True))
         for (workload, slot), count in counted.workloads.items():
             if slot in node_of:
@@ -82,8 +78,8 @@ class Rollup:
 
     def column(self, counter: Name) -> Ints:
         """What was counted of each node."""
-        row = self.names.get(counter)
-        return np.zeros(len(self.nodes), np.int64) if row is None else self.counts[row]
+        column = self.names.get(counter)
+        return np.zeros(len(self.nodes), np.int64) if column is None else self.counts[:, column]
 
     @property
     def chosen(self) -> int:
@@ -92,9 +88,9 @@ class Rollup:
 
     def pack(self) -> bytes:
         """The bucket as a blob."""
-        lows, highs = self.counts.min(axis=1, initial=0).tolist(), self.counts.max(axis=1, initial=0).tolist()
+        lows, highs = self.counts.min(axis=0, initial=0).tolist(), self.counts.max(axis=0, initial=0).tolist()
         codes = map(codec.typecode, lows, highs)
-        columns = zip(self.names, codes, self.counts, strict=True)
+        columns = zip(self.names, codes, np.ascontiguousarray(self.counts.T), strict=True)
         entries = [(*name, code, values.astype(code).tobytes()) for name, code, values in columns]
         packed = Packed(self.nodes.tobytes(), entries, self.workloads, self.decided)
         return codec.compress(_encoder.encode(packed))
@@ -104,31 +100,32 @@ class Rollup:
         """The bucket in a blob that `pack` made."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
-        names = {Name(*name): row for row, (*name, _, _) in enumerate(packed.counters)}
-        columns = [np.frombuffer(raw, np.dtype(code)) for *_, code, raw in packed.counters]
-        counts = np.array(columns, np.int64).reshape(len(columns), len(nodes))
+        names = {Name(*name): column for column, (*name, _, _) in enumerate(packed.counters)}
+        counts = np.empty((len(nodes), len(names)), np.int64)
+        for column, (*_, code, raw) in enumerate(packed.counters):
+            counts[:, column] = np.frombuffer(raw, np.dtype(code))
         order = np.argsort(nodes)
-        return cls(nodes[order], names, counts[:, order], packed.workloads, packed.decided)
+        return cls(nodes[order], names, counts[order], packed.workloads, packed.decided)
 
     def _places(self, node_ids: Ints) -> Ints:
-        """Where each node stands in the rows; new ones are put in."""
+        """The row of each node; new ones are put in."""
         nodes = np.union1d(self.nodes, node_ids)
         if len(nodes) > len(self.nodes):
-            counts = np.zeros((len(self.counts), len(nodes)), np.int64)
-            counts[:, np.searchsorted(nodes, self.nodes)] = self.counts
+            counts = np.zeros((len(nodes), len(self.names)), np.int64)
+            counts[np.searchsorted(nodes, self.nodes)] = self.counts
             self.nodes, self.counts = nodes.astype(np.int32), counts
         return np.searchsorted(self.nodes, node_ids)
 
-    def _rows(self, names: Iterable[Name]) -> list[int]:
-        """The row of each counter; new ones are put in, as far as there is room for their names."""
-        rows = []
+    def _columns(self, names: Iterable[Name]) -> list[int]:
+        """The column of each counter; new ones are put in, as far as there is room for their names."""
+        columns = []
         for name in names:
             if name not in self.names and len(self.names) >= MAX_COUNTERS:
                 name = Name(name.counter, OTHER)
-            rows.append(self.names.setdefault(name, len(self.names)))
-        if more := len(self.names) - len(self.counts):
-            self.counts = np.concatenate([self.counts, np.zeros((more, len(self.nodes)), np.int64)])
-        return rows
+            columns.append(self.names.setdefault(name, len(self.names)))
+        more = len(self.names) - self.counts.shape[1]
+        self.counts = np.pad(self.counts, ((0, 0), (0, more))) if more else self.counts
+        return columns
 
 
 class OpenRollups:
@@ -210,6 +207,14 @@ def split(node_ids: Ints) -> dict[int, Ints]:
 def bucket_of(started_us: int) -> int:
     """The bucket of a decision that started then."""
     return started_us // BUCKET_US
+
+
+def _placed(values: Ints, columns: Sequence[int], width: int) -> Ints:
+    """The values in other columns; those that share one are added up."""
+    placed = np.zeros((len(values), width), np.int64)
+    for column, of_counter in zip(columns, values.T, strict=True):
+        placed[:, column] += of_counter
+    return placed
 
 
 def _named(workload: str, named: Mapping[str, object]) -> str:

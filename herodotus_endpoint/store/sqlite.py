@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from sqlite3 import DatabaseError
 from typing import Any, Final
@@ -71,8 +72,10 @@ class Sqlite:
         """Nothing: tables have no partitions here."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """One statement, stepped once a row."""
-        connection.execute(table.insert(), rows)
+        """One statement, stepped once a row: by the driver alone, since no value needs SQLAlchemy to be bound."""
+        columns = [column.name for column in table.c if column.name in rows[0]]
+        statement = table.insert().values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(str(statement), list(map(itemgetter(*columns), rows)))
 
     def trial(self, connection: sa.Connection) -> None:
         """A write that fills the cache, since a small one may find room where no batch does; then one page, synced."""
