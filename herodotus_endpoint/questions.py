@@ -8,11 +8,11 @@ reader's right was checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from herodotus_endpoint.masking import Sight, Value, masked, namespaces_in
-from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Share, Store, Stored
+from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Share, Store, Stored, Wait
 from herodotus_endpoint.store.listing import Listing
 from herodotus_record.reviews import Reviewed
 
@@ -36,6 +36,10 @@ class Questions:
     def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
         """As `Reader.decision_by_id`."""
         return self._seen(self._reader.decision_by_id(namespace, decision_id))
+
+    def waits(self, ids: Collection[int]) -> dict[int, Wait]:
+        """As `Reader.waits`: times, of decisions that a list of the reader's own told of."""
+        return self._reader.waits(ids)
 
     def similar_pods(self, namespace: str, pod: str) -> list[str]:
         """As `Reader.similar_pods`: of the namespace that the request is about."""

@@ -27,7 +27,7 @@ from herodotus_endpoint.placing import PLACED, placement
 from herodotus_endpoint.queries import View
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import Stored
+from herodotus_endpoint.store import Stored, Wait
 from herodotus_endpoint.store.labels import read
 from herodotus_endpoint.store.listing import AnyCondition, Condition
 from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
@@ -84,8 +84,8 @@ class Surveys:
         failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
         placed = self._rows([*within, *_named(failed), _PLACED])
         waiting = [(uid, row) for uid, row in _latest([*failed, *placed]).items() if row.state in UNSUCCESSFUL]
-        told = [_waiting(uid, row) for uid, row in waiting[:PENDING_TOLD]]
-        told[:READ] = [self._with_retry(pod) for pod in told[:READ]]
+        waits = self._questions.waits([row.id for _, row in waiting[:READ]])
+        told = [_waiting(uid, row, waits.get(row.id)) for uid, row in waiting[:PENDING_TOLD]]
         now_us = int(self._clock() * 1e6)
         return json_response(pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace))
 
@@ -151,12 +151,6 @@ class Surveys:
     def _with_headline(self, row: Row) -> Compared:
         stored = self._questions.decision_by_id(row.namespace, row.decision_id)
         return replace(_compared(row), headline=None if stored is None else headline(stored.decision, stored.table))
-
-    def _with_retry(self, pod: Waiting) -> Waiting:
-        stored = self._questions.decision_by_id(pod.namespace, pod.decision_id)
-        if stored is None:
-            return pod
-        return replace(pod, created_us=stored.decision.times.created_us, retry=stored.decision.retry)
 
     def _read(self, rows: Sequence[Row]) -> Iterator[Stored]:
         for row in rows:
@@ -234,7 +228,7 @@ def _named(rows: Sequence[Row]) -> list[Condition]:
     return [Condition("pod", tuple({row.pod for row in rows}))]
 
 
-def _waiting(uid: str, row: Row) -> Waiting:
+def _waiting(uid: str, row: Row, wait: Wait | None) -> Waiting:
     return Waiting(
         namespace=row.namespace,
         pod=row.pod,
@@ -246,6 +240,8 @@ def _waiting(uid: str, row: Row) -> Waiting:
         started_us=row.started_us,
         message=row.message,
         decision_id=row.decision_id,
+        created_us=wait.created_us if wait else None,
+        retry=wait.retry if wait else None,
     )
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.ages import Limits
 from herodotus_endpoint.store.engine import Database, StoreError, StoreFullError, StoreUnavailableError, guarded
-from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.postgresql import Postgresql
@@ -47,6 +47,7 @@ __all__ = [
     "StoreFullError",
     "StoreUnavailableError",
     "Stored",
+    "Wait",
     "database",
     "prepare",
     "sqlite_url",

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_record.merged import Origins
-from herodotus_record.model import Decision, NodeTable, Outcome
+from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from herodotus_record.placements import Tally
 
 
@@ -28,6 +29,13 @@ class Stored:
     failed_before: int  # of those with a lower ordinal
     replaced: bool  # a later incarnation decides for its profile now
     origins: Origins | None = None  # where two records tell of the attempt
+
+
+class Wait(NamedTuple):
+    """Since when a pod exists, and when it is tried again; None where it was placed, or its record does not say."""
+
+    created_us: int
+    retry: Retry | None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ counts over an index.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.attempts import attempts_of
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
-from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored
+from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
 from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.noderows import slot_at
 from herodotus_endpoint.store.rollups import WHOLE, NodeSums, part_of
@@ -100,6 +100,16 @@ class Reader:
             found = next(each for each in known if row.id in each.ids)
             same = [each for each in known if each.uid == found.uid]
             return self._stored(connection, same, same.index(found) + 1)
+
+    def waits(self, ids: Collection[int]) -> dict[int, Wait]:
+        """Since when the pods of these decisions exist and when they are tried again, by the id of the decision's row.
+
+        Node tables are not read for it, which are most of what a decision takes.
+        """
+        found = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
+        with self._snapshot() as connection:
+            read = ((row.id, decision_in(connection, row)) for row in connection.execute(found).all())
+            return {row_id: Wait(d.times.created_us, d.retry) for row_id, d in read}
 
     def decisions(
         self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
