@@ -39,6 +39,11 @@ LOOK_S: Final = 0.05
 DEFAULT_SCHEDULER: Final = "default-scheduler"  # what the API server makes of none
 
 
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+_OF_CONTAINERS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
+_NOT_OF_METADATA: Final = ("annotations", "managedFields")  # kubectl keeps the whole manifest in an annotation
+
+
 class Spec(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What is asked. `object`: a Pod, or a workload with a template. `replicas`: None for as many as the object says.
 
@@ -73,9 +78,9 @@ class Asked:
     replicas: int
 
     def body(self) -> bytes:
-        """As the scheduler is asked."""
+        """As the scheduler is asked: this lies in the database, so without what scheduling does not read."""
         t = self.template
-        template = {"kind": t.kind, "name": t.name, "namespace": t.namespace, "pod": t.pod}
+        template = {"kind": t.kind, "name": t.name, "namespace": t.namespace, "pod": _needed(t.pod)}
         question = {"namespace": self.namespace, "scheduler": self.scheduler, "replicas": self.replicas}
         return msgspec.json.encode(question | {"template": template})
 
@@ -170,6 +175,20 @@ def _asked(namespace: str) -> Asked:
         raise ApiError(422, f"spec.replicas: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return Asked(review.spec, template, namespace, scheduler, replicas)
+
+
+def _needed(pod: Json) -> Json:
+    """The pod without environment, arguments and commands of its containers, and without annotations."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in _NOT_OF_METADATA}
+    spec = {key: _containers(value) if key in _CONTAINERS else value for key, value in pod["spec"].items()}
+    return pod | {"metadata": metadata, "spec": spec}
+
+
+def _containers(value: Any) -> Any:
+    """What is no list of objects is left for the scheduler to refuse."""
+    if not isinstance(value, list):
+        return value
+    return [{k: c[k] for k in _OF_CONTAINERS if k in c} if isinstance(c, dict) else c for c in value]
 
 
 def _reviewer(known: Sequence[Reviewer], scheduler: str, cluster: str) -> Reviewer:

@@ -88,7 +88,7 @@ class Reviews:
         return room
 
     def take(self, cluster: str, schedulers: Sequence[str]) -> Question | None:
-        """The question that has waited longest for one of these; it is nobody else's from now on."""
+        """The question that has waited longest for one of these; nobody else's from now on, and kept no longer."""
         row = REVIEWS.c
         waiting = (row.cluster == cluster, row.scheduler.in_(schedulers), row.taken.is_(False))
         first = sa.select(row.id, row.scheduler, row.question).where(*waiting).order_by(row.id).limit(1)
@@ -99,7 +99,7 @@ class Reviews:
             found = connection.execute(first).first()
             if found is None:
                 return None
-            connection.execute(REVIEWS.update().where(row.id == found.id).values(taken=True))
+            connection.execute(REVIEWS.update().where(row.id == found.id).values(taken=True, question=b""))
         return Question(found.id, Reviewer(cluster, found.scheduler), found.question)
 
     def answer(self, id: str, cluster: str, answer: Answer) -> bool:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from herodotus_endpoint import reviews
 from herodotus_endpoint.store.reviews import ABANDONED_S, Answer, Question, Reviewer
+from herodotus_endpoint.store.schema import REVIEWS as REVIEWS_TABLE
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Code, Frame, Preemption
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
@@ -134,6 +136,29 @@ def test_a_pod_that_fits_is_told_of_like_a_recorded_one_and_nothing_of_it_stays(
     assert scheduler.asked[0]["template"]["pod"]["spec"] == POD["spec"]
     assert service.store.reviews.look(scheduler.asked[0]["id"]) is None
     assert service.get(f"{API}/decisions")["items"] == []
+
+
+def test_a_question_lies_there_without_what_scheduling_does_not_read_and_until_it_is_taken(service: Service) -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": '{"env": "s3cret"}'}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}
+    told = container | {"env": [{"name": "TOKEN", "value": "s3cret"}], "args": ["s3cret"], "command": ["s3cret"]}
+    spec = {"schedulerName": OURS, "containers": [told], "initContainers": [told, 7], "nodeSelector": {"disk": "ssd"}}
+    pod = POD | {"metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations}, "spec": spec}
+    laid_down: list[bytes] = []
+
+    def answer(_: dict[str, Any]) -> tuple[bytes, str]:
+        with service.store.snapshot() as connection:
+            laid_down.extend(connection.scalars(sa.select(REVIEWS_TABLE.c.question)))
+        return packed(*placed()), codec.CONTENT_TYPE
+
+    scheduler = Scheduler(service, answer)
+    with scheduler.working():
+        assert ask(service, review(pod)).status_code == 201
+    assert scheduler.asked[0]["template"]["pod"] == {
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": spec | {"containers": [container], "initContainers": [container, 7]},
+    }
+    assert laid_down == [b""]
 
 
 def test_replicas_end_with_the_one_that_does_not_fit(service: Service) -> None:
