@@ -14,10 +14,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import Any
+from itertools import compress, repeat
+from typing import Any, TypeVar
 
 from herodotus_record import reasons
 from herodotus_record.model import (
@@ -43,6 +43,7 @@ from herodotus_record.one_node import (
 from herodotus_record.units import natural_key
 
 Json = dict[str, Any]
+Answer = TypeVar("Answer")
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, the largest first; plugins without are absent
 
 
@@ -53,6 +54,20 @@ class Margin:
     runner_up: int  # slot
     points: int
     shares: Shares
+
+
+def _once(question: Callable[..., Answer]) -> Callable[..., Answer]:
+    """A question about a decision (and a table) whose answer is kept with it: it would be asked several times over."""
+
+    def asked(decision: Decision, *table: NodeTable) -> Answer:
+        kept = decision.__dict__.setdefault("_asked", {})
+        key = (question, *map(id, table))
+        if key not in kept:
+            kept[key] = (question(decision, *table), table)  # with the table, so that no other one gets its id
+        answer: Answer = kept[key][0]
+        return answer
+
+    return asked
 
 
 def state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
@@ -83,7 +98,7 @@ def _first_two(decision: Decision) -> list[int]:
     rank, found = decision.rank, list[int]()
     for level in heapq.nsmallest(2, {*rank} - {0}):
         equals = [slot for slot, r in enumerate(rank) if r == level] if rank.count(level) > 1 else [rank.index(level)]
-        found += sorted(equals, key=decision.chosen.__ne__)
+        found += sorted(equals, key=lambda slot: slot != decision.chosen)
         if len(found) > 1:
             break
     return found[:2]
@@ -187,6 +202,7 @@ def _rejecting(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
     return [(position, ids, rejects) for position, ids, rejects in found if len(ids) and any(rejects)]
 
 
+@_once
 def first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
     """Evaluated slots by the filter (position) and verdict (number) that rejected them first."""
     found: dict[tuple[int, int], list[int]] = {}
@@ -195,6 +211,7 @@ def first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
     return {verdict: sorted(slots) for verdict, slots in found.items()}
 
 
+@_once
 def _rejected_alike(decision: Decision) -> list[tuple[int, int, list[int]]]:
     """The rejected slots, those together of which every filter said the same: its first rejection (position, number).
 
@@ -302,9 +319,18 @@ def nearest_of(decision: Decision, table: NodeTable, slots: Sequence[int], most:
 
 def _shortfalls(decision: Decision, table: NodeTable, slots: Sequence[int]) -> list[float]:
     """How far each slot's node is from holding the pod: the largest missing share of what it requests."""
+    known = _known_shortfalls(decision, table)
+    unknown = [slot for slot in slots if slot not in known]
     missing = [
-        [(requested - free) / requested for free in table.free_of(slots, resource)]
+        [(requested - free) / requested for free in table.free_of(unknown, resource)]
         for resource, requested in decision.pod.requests.items()
         if requested > 0
     ]
-    return [max(shares) for shares in zip(*missing, strict=True)] if missing else [0.0] * len(slots)
+    known |= zip(unknown, map(max, zip(*missing, strict=True)) if missing else repeat(0.0), strict=False)
+    return [known[slot] for slot in slots]
+
+
+@_once
+def _known_shortfalls(decision: Decision, table: NodeTable) -> dict[int, float]:
+    """What was found so far, by slot."""
+    return {}

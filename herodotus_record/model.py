@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 API_GROUP = "herodotus.dev"
@@ -393,7 +394,7 @@ class Decision:
     reconstruction: Reconstruction | None = None  # of source RECONSTRUCTED, where there was an outcome to compare with
     summary: Summary | None = None  # where it is there, slots are those of the few nodes that are kept
 
-    @property
+    @cached_property
     def ties(self) -> tuple[int, ...]:
         """The slots that shared rank 1 when more than one did: the chosen one was drawn among them."""
         if self.rank.count(1) < 2:

@@ -127,7 +127,7 @@ class Counted:
         else:
             if run:
                 self._end(run)
-            contest = decision.chosen is not None and np.count_nonzero(feasible) > 1
+            contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
             run = self._runs[template] = _Run(decision, feasible, contest)
         if decision.chosen is not None:
             self._bump(Name("chosen"), decision.chosen)

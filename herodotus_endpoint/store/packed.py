@@ -10,7 +10,7 @@ Invariant: whoever reads it sees a `NodeTable`; its rows are never changed in pl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -62,10 +62,12 @@ class PackedTable(NodeTable):
         names += [""] * more
         return PackedTable(generation, names, uids + [""] * more, since + [-1] * more, packed=packed + [NOTHING] * more)
 
-    def put(self, slot: int, since: int, name: str = "", uid: str = "", amounts: bytes = NOTHING) -> None:
-        """Who is in a slot since a generation; by default nobody."""
-        self.names[slot], self.uids[slot], self.since[slot], self.packed[slot] = name, uid, since, amounts
-        self._unpacked.pop(slot, None)
+    def put_all(self, rows: Iterable[tuple[int, int, str, str, bytes]]) -> None:
+        """Slots with who is in each since a generation (slot, since, name, UID, amounts)."""
+        names, uids, sinces, packed = self.names, self.uids, self.since, self.packed
+        for slot, since, name, uid, amounts in rows:
+            names[slot], uids[slot], sinces[slot], packed[slot] = name, uid, since, amounts
+        self._unpacked.clear()
 
     def free_of(self, slots: Collection[int], resource: str) -> list[int]:
         """As of any table; what was unpacked once is not again."""

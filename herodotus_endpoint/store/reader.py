@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -152,13 +153,11 @@ class Reader:
             statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)
-            sums, hours = NodeSums(ids), dict[int, list[int]]()
-            for bucket, blob in connection.execute(statement.order_by(ROLLUPS.c.bucket)):
-                before = [sums.counters[name] for name in _COUNTED]
-                if sums.add(blob):
-                    hour = hours.setdefault(bucket, [0] * len(_COUNTED))
-                    hours[bucket] = [n + sums.counters[c] - b for n, c, b in zip(hour, _COUNTED, before, strict=True)]
-        return NodeFacts(sums.counters, sums.workloads, sums.decided, hours)
+            sums = NodeSums(ids, _COUNTED)
+            # not ordered by the database: it would move all the blobs for it
+            for bucket, blob in sorted(connection.execute(statement), key=itemgetter(0)):
+                sums.add(bucket, blob)
+        return NodeFacts(sums.counters(), sums.workloads, sums.decided, sums.buckets)
 
     def share(self, *, cluster: str = "", from_bucket: int = 0) -> Share:
         """What all nodes got since a bucket, and how many nodes there were in the hour with the most."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from struct import Struct
 from typing import Final
 
@@ -147,34 +148,50 @@ class OpenRollups:
             self._kept.popitem(last=False)
 
 
-@dataclass
 class NodeSums:
-    """What blobs hold of some nodes, added up."""
+    """What blobs hold of some nodes, added up; of the counters `told` also bucket by bucket."""
 
-    node_ids: Sequence[int]
-    counters: Counter[Name] = field(default_factory=Counter)
-    workloads: Counter[str] = field(default_factory=Counter)
-    decided: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    def __init__(self, node_ids: Sequence[int], told: Sequence[Name]) -> None:
+        self.workloads: Counter[str] = Counter()
+        self.decided: dict[str, dict[str, Tally]] = {}
+        self.buckets: dict[int, list[int]] = {}
+        self._node_ids = node_ids
+        self._told = told
+        self._counters: Counter[Name] = Counter()
+        self._names: list[Name] = []  # of the blob before: those of the next one are the same as a rule
+        self._sums: list[int] = []  # of such blobs, by name
 
-    def add(self, blob: bytes) -> bool:
-        """Add one blob; whether it holds one of the nodes. No other node's counters are looked at."""
+    def add(self, bucket: int, blob: bytes) -> None:
+        """Add one blob. No other node's counters are looked at."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
-        held = [(node_id, place) for node_id in self.node_ids for place in np.flatnonzero(nodes == node_id).tolist()]
-        for node_id, place in held:
-            self._add(packed, node_id, place)
-        return bool(held)
+        for node_id in self._node_ids:
+            place = int((nodes == node_id).argmax()) if len(nodes) else 0
+            if len(nodes) and nodes[place] == node_id:
+                self._add(bucket, packed, place)
+                self._add_workloads(packed, node_id)
 
-    def _add(self, packed: Packed, node_id: int, place: int) -> None:
-        counters = self.counters
-        for counter, plugin, detail, code, raw in packed.counters:
-            entry = _ENTRIES[code]
-            (value,) = entry.unpack_from(raw, place * entry.size)
-            name = (counter, plugin, detail)
-            if name in counters:
-                counters[name] += value  # type: ignore[index]  # equals the Name that is there
-            else:
-                counters[Name(*name)] = value
+    def counters(self) -> Counter[Name]:
+        """The sums."""
+        for name, value in zip(self._names, self._sums, strict=True):
+            self._counters[name] += value
+        self._names, self._sums = [], []
+        return self._counters
+
+    def _add(self, bucket: int, packed: Packed, place: int) -> None:
+        entries = [_ENTRIES[code] for _, _, _, code, _ in packed.counters]
+        raws = [raw for _, _, _, _, raw in packed.counters]
+        values = [e.unpack_from(raw, place * e.size)[0] for e, raw in zip(entries, raws, strict=True)]
+        if [(counter, plugin, detail) for counter, plugin, detail, _, _ in packed.counters] != self._names:
+            self.counters()
+            self._names = [Name(*name) for *name, _, _ in packed.counters]
+            self._sums = [0] * len(values)
+        self._sums = list(map(add, self._sums, values))
+        before = self.buckets.get(bucket) or [0] * len(self._told)
+        of = dict(zip(self._names, values, strict=True))
+        self.buckets[bucket] = [n + of.get(name, 0) for n, name in zip(before, self._told, strict=True)]
+
+    def _add_workloads(self, packed: Packed, node_id: int) -> None:
         for workload, times in packed.workloads.items():
             if node_id in times:
                 self.workloads[workload] += times[node_id]

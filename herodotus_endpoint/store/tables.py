@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.noderows import NodeNames, changed_between, rows_at
-from herodotus_endpoint.store.packed import PackedTable
+from herodotus_endpoint.store.packed import NOTHING, PackedTable
 
 KEPT_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; some 100 bytes a slot, so 8 MB when none share rows
 MOST_CHANGED: Final = 300  # rows between two tables that are looked at; beyond, a whole table is as fast
@@ -88,8 +88,7 @@ class Tables:
             return None
         table = base.copied(at.generation, at.slots)
         changed = {slot for slot in changed if slot < at.slots}
-        for slot in changed:
-            table.put(slot, -1)
+        table.put_all((slot, -1, "", "", NOTHING) for slot in changed)
         if changed:
             self._fill(connection, at, table, sorted(changed))
         return table
@@ -100,10 +99,9 @@ class Tables:
         """Read rows into a table, of `only` some slots or of all; a slot whose row is not there is left as it is."""
         incarnation_id, generation, slots = at
         rows = rows_at(connection, incarnation_id, generation, slots, only)
-        names = self._names.of(connection, {row.node_id for row in rows if row.node_id is not None})
-        for slot, since, node_id, amounts in rows:
-            if node_id is None:
-                table.put(slot, since)
-            else:
-                name, uid = names[node_id]
-                table.put(slot, since, name, uid, amounts)
+        names = self._names.of(connection, {node_id for _, _, node_id, _ in rows if node_id})
+        nobody = ("", "")
+        table.put_all(
+            (slot, since, *(names[node_id] if node_id else nobody), amounts if node_id else NOTHING)
+            for slot, since, node_id, amounts in rows
+        )

@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
+import threading
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
@@ -220,7 +221,7 @@ def completed(decision: Decision) -> Decision:
 
 def compress(data: bytes) -> bytes:
     """A batch for the wire, or a frame at rest (zstd)."""
-    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+    return _zstd.compressor.compress(data)
 
 
 def decompress(data: bytes, limit: int) -> bytes:
@@ -231,7 +232,7 @@ def decompress(data: bytes, limit: int) -> bytes:
             raise CodecError(f"unpacks to more than {limit} bytes")
         if announced > 0:
             with suppress(zstandard.ZstdError):  # several frames, or damage: the reader below tells them apart
-                whole: bytes = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)  # half the time
+                whole: bytes = _zstd.decompressor.decompress(data, allow_extra_data=False)  # half the time
                 return whole
         bounded = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         reader = bounded.stream_reader(data, read_across_frames=True)
@@ -356,6 +357,15 @@ def decode_column(kind: type, value: object) -> Column:
     return decoded
 
 
+class _Zstd(threading.local):
+    """Each thread's own: making one takes longer than packing a small frame, and two threads must not share one."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_zstd: Final = _Zstd()
 _hook: Callable[[type, Any], Any] = decode_column
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=encode_column)
 _decoders: Final = {kind: msgspec.msgpack.Decoder(cls, dec_hook=_hook) for kind, cls in _KINDS.items()}

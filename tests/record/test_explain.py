@@ -404,3 +404,9 @@ def test_a_margin_is_between_the_first_two_of_the_ranking(points: dict[str, dict
     assert lead == explain.Margin(
         next_, decision.totals[best] - decision.totals[next_], explain.lead(decision, best, next_)
     )
+
+
+def test_a_margin_among_equals_of_which_none_was_chosen() -> None:
+    """An extender may fail after the scores: there is a ranking and no chosen node."""
+    decision = replace(a_decision(), chosen=None, path=Path.ERROR)
+    assert explain.margin(decision) == explain.Margin(1, 0, ())
