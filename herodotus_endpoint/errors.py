@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from flask import Flask, Response
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    ExpectationFailed,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    UnsupportedTransferCoding,
+)
 from werkzeug.exceptions import HTTPException
 
 from herodotus_endpoint.store import StoreFullError, StoreUnavailableError
@@ -30,12 +37,19 @@ _REASONS: Final[Mapping[int, str]] = {
     409: "Conflict",
     410: "Expired",
     413: "RequestEntityTooLarge",
+    414: "RequestURITooLong",
     415: "UnsupportedMediaType",
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
     507: "InsufficientStorage",
+}
+_UNREADABLE: Final[Mapping[type[Exception], int]] = {  # otherwise 400
+    LimitRequestLine: 414,
+    LimitRequestHeaders: 431,
+    ExpectationFailed: 417,
+    UnsupportedTransferCoding: 501,
 }
 _log: Final = logging.getLogger(__name__)
 
@@ -89,8 +103,21 @@ def install(app: Flask) -> None:
     app.register_error_handler(Exception, _unexpected)
 
 
-def _envelope(error: ApiError) -> Response:
-    status = {
+def unreadable(error: Exception) -> bytes:
+    """What is sent where gunicorn could not read a request, of which the app then knows nothing."""
+    code = next((code for kind, code in _UNREADABLE.items() if isinstance(error, kind)), 400)
+    body = msgspec.json.encode(_status(ApiError(code, f"not a request that can be read: {error}")))
+    head = (
+        f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    )
+    return "\r\n".join((*head, "", "")).encode() + body
+
+
+def _status(error: ApiError) -> dict[str, Any]:
+    return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -100,7 +127,10 @@ def _envelope(error: ApiError) -> Response:
         "details": error.details,
         "code": error.code,
     }
-    return json_response(status, error.code, error.headers)
+
+
+def _envelope(error: ApiError) -> Response:
+    return json_response(_status(error), error.code, error.headers)
 
 
 def _http(error: HTTPException) -> Response:

@@ -26,10 +26,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
 from herodotus_endpoint.access.delegation import Delegation, opened
 from herodotus_endpoint.access.identity import pack_headers
+from herodotus_endpoint.errors import unreadable
 from herodotus_endpoint.probes import Probes
 from herodotus_endpoint.settings import MAX_POLLS, Settings
 from herodotus_endpoint.store import Pruner, Pruning, Store
@@ -117,6 +119,14 @@ class _Worker(ThreadWorker):  # type: ignore[misc]
             if now > until:
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(conn.sock, socket.SHUT_RD)  # of the socket below TLS
+
+    def handle_error(self, request: Any, sock: Any, peer: Any, error: Exception) -> None:
+        """What cannot be read as a request is answered as every other error is; gunicorn's own answer is HTML."""
+        if not isinstance(error, ParseException):
+            return super().handle_error(request, sock, peer, error)
+        self.log.warning("not a request, from %s: %s", peer[0] if peer else "an unknown peer", error)
+        with contextlib.suppress(OSError):
+            sock.sendall(unreadable(error))
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.app.stopping.set()

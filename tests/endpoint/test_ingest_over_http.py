@@ -6,6 +6,7 @@ are made up (`make fuzz`: 20,000).
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -284,3 +285,24 @@ def test_a_body_that_drips_is_not_waited_for(target: Target) -> None:
             except OSError:
                 break
         assert time.monotonic() - began < 20 * ARRIVAL_S
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "reason"),
+    [
+        (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\n\r\n", 414, "RequestURITooLong"),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", 431, "Unknown"),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "BadRequest"),
+        (b"\x16\x03\x01 hello\r\n\r\n", 400, "BadRequest"),
+    ],
+    ids=["a long path", "many headers", "no header", "TLS"],
+)
+def test_what_is_no_request_is_answered_with_a_status(target: Target, sent: bytes, code: int, reason: str) -> None:
+    with target.connect() as connection:
+        connection.sendall(sent)
+        head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
+    status = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 %d " % code)
+    assert b"Content-Type: application/json" in head
+    assert (status["kind"], status["code"], status["reason"]) == ("Status", code, reason)
+    assert status["message"].startswith("not a request that can be read: ")
