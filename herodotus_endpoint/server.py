@@ -123,7 +123,8 @@ class _Worker(ThreadWorker):  # type: ignore[misc]
     def handle_error(self, request: Any, sock: Any, peer: Any, error: Exception) -> None:
         """What cannot be read as a request is answered as every other error is; gunicorn's own answer is HTML."""
         if not isinstance(error, ParseException):
-            return super().handle_error(request, sock, peer, error)
+            super().handle_error(request, sock, peer, error)
+            return
         self.log.warning("not a request, from %s: %s", peer[0] if peer else "an unknown peer", error)
         with contextlib.suppress(OSError):
             sock.sendall(unreadable(error))

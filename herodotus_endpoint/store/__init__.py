@@ -96,6 +96,12 @@ class Store:
         with guarded(), self._engines[1].connect() as connection, connection.begin():
             yield connection
 
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no other process prunes; nor does one until the block ends. StoreUnavailableError as it says."""
+        with guarded(), self._engines[1].connect() as connection, self.database.alone(connection) as alone:
+            yield alone
+
     def file_bytes(self) -> int | None:
         """Bytes of the database's files on disk; None where they are another machine's."""
         return self.database.file_bytes()

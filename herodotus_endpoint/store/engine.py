@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -74,6 +74,9 @@ class Database(Protocol):
 
     def trial(self, connection: sa.Connection) -> None:
         """Begin a write and take it back, then commit a small one; fails where nothing can be written."""
+
+    def alone(self, connection: sa.Connection) -> AbstractContextManager[bool]:
+        """Whether no other process is in such a block now; none comes in until it ends. `connection`: in none yet."""
 
     def reach(self, now_us: int) -> int:
         """Where the database is too large: chains must have ended by then to be taken out, others give no room back."""

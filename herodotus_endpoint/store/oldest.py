@@ -68,11 +68,15 @@ def delete(connection: sa.Connection, chains: Sequence[Chain]) -> int:
 
 @dataclass(frozen=True)
 class Summarised:
-    """A chain, and the frames that take the place of its members', by id. `gained`: bytes; negative where they grow."""
+    """A chain, and the frames that take the place of its members', by id. `gained`: bytes; negative where they grow.
+
+    `outcomes`: how many of them these frames hold.
+    """
 
     chain: Chain
     frames: dict[int, bytes]
     gained: int
+    outcomes: int
 
 
 def summarise(connection: sa.Connection, wholes: Wholes, chain: Chain, now_us: int) -> Summarised:
@@ -83,14 +87,21 @@ def summarise(connection: sa.Connection, wholes: Wholes, chain: Chain, now_us: i
     blobs = pack_together([summaries.pack(summaries.summarised(whole, now_us)) for whole in found])
     size = sum(len(row.frame) for row in rows) + sum(OUTCOME_BYTES * len(whole.outcomes) for whole in found)
     frames = dict(zip((row.id for row in rows), blobs, strict=True))
-    return Summarised(chain, frames, size - sum(map(len, blobs)))
+    return Summarised(chain, frames, size - sum(map(len, blobs)), sum(len(whole.outcomes) for whole in found))
 
 
 def replace(connection: sa.Connection, database: Database, prepared: Summarised) -> int:
-    """Put summaries in the place of their decisions; how many. 0 where the chain has changed since, or is gone."""
+    """Put summaries in the place of their decisions; how many.
+
+    0 where the chain has changed since, or is gone: also where a result came that the summaries do not hold.
+    """
     columns = [c for c in DECISIONS.c if c.name != "frame"]
     rows = connection.execute(sa.select(*columns).where(prepared.chain.members).order_by(DECISIONS.c.sequence)).all()
     if not rows or {row.id for row in rows} != prepared.frames.keys():
+        return 0
+    o = OUTCOMES.c
+    theirs = (o.incarnation_id == rows[0].incarnation_id, o.decision_sequence.in_([row.sequence for row in rows]))
+    if connection.scalar(sa.select(sa.func.count()).select_from(OUTCOMES).where(*theirs)) != prepared.outcomes:
         return 0
     _delete(connection, rows)
     base = rows[0].sequence

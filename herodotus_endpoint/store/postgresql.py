@@ -11,7 +11,8 @@ without being vacuumed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -31,6 +32,7 @@ from herodotus_endpoint.store.schema import (
 )
 
 WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": the advisory lock of whoever writes to this database
+PRUNER_LOCK: Final = WRITER_LOCK + 1  # of whoever prunes it
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # whose sizes are the database's
 _NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # in names of partitions
@@ -95,6 +97,17 @@ class Postgresql:
         """The server looks after its own disk: a transaction that writes and commits is what can be asked."""
         with connection.begin():
             connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket < 0))
+
+    @contextmanager
+    def alone(self, connection: sa.Connection) -> Iterator[bool]:
+        """By an advisory lock of the session: no transaction stays open for it. It ends with the connection, too."""
+        session = connection.execution_options(isolation_level="AUTOCOMMIT")
+        alone = bool(session.exec_driver_sql(f"SELECT pg_try_advisory_lock({PRUNER_LOCK})").scalar())
+        try:
+            yield alone
+        finally:
+            if alone:
+                session.exec_driver_sql(f"SELECT pg_advisory_unlock({PRUNER_LOCK})")
 
     def reach(self, now_us: int) -> int:
         """The start of the partition of now, which is not dropped."""

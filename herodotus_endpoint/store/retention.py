@@ -68,7 +68,14 @@ class Pruner:
         self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
 
     def prune(self) -> Pruned:
-        """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing."""
+        """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing.
+
+        Of several replicas one does it at a time, and the others nothing: they would make the same summaries.
+        """
+        with self._store.alone() as alone:
+            return self._prune() if alone else Pruned()
+
+    def _prune(self) -> Pruned:
         now_us = int(self._clock() * 1e6)
         summarised, deleted = self._by_age(now_us)
         more_summarised, more_deleted = self._by_size(now_us)
@@ -197,8 +204,9 @@ class Pruner:
         """What belonged to an incarnation's deleted decisions: outcomes, and rows that no decision saw."""
         with self._writer.transaction() as connection:
             sequence, generation = _earliest(connection, incarnation_id)
-            old = sa.and_(OUTCOMES.c.incarnation_id == incarnation_id, OUTCOMES.c.decision_sequence < sequence)
-            connection.execute(OUTCOMES.delete().where(old))
+            o = OUTCOMES.c  # what came after its decision was summarised is of a tier of its own
+            old = (o.incarnation_id == incarnation_id, o.decision_sequence < sequence, o.tier == FULL)
+            connection.execute(OUTCOMES.delete().where(*old))
             of_it = NODE_ROWS.c.incarnation_id == incarnation_id
             slots = (connection.scalar(sa.select(sa.func.max(NODE_ROWS.c.slot)).where(of_it)) or 0) + 1
         for slot in range(0, slots, SLOTS):

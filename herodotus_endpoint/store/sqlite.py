@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from pathlib import Path
 from sqlite3 import DatabaseError
@@ -84,6 +85,10 @@ class Sqlite:
             large.rollback()
         with connection.begin():
             connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
+
+    def alone(self, connection: sa.Connection) -> AbstractContextManager[bool]:
+        """One process has the file."""
+        return nullcontext(True)
 
     def reach(self, now_us: int) -> int:
         """All: any row gives its room back, and the writer notices when an open chain is gone."""

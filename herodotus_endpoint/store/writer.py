@@ -21,7 +21,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import incarnations
+from herodotus_endpoint.store import incarnations, settling
 from herodotus_endpoint.store.attempts import told_already
 from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
@@ -36,7 +36,6 @@ from herodotus_endpoint.store.summaries import Whole
 from herodotus_record.explain import ended, state
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
-BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
 Raw = bytes | memoryview
 
@@ -241,8 +240,8 @@ class Writer:
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._keep(batch, incarnation, decision, row, FULL)
-        if late:
-            _settle_late(connection, batch, incarnation.id, decision.sequence)
+        if late and (ended := settling.already(connection, incarnation.id, decision.sequence)):
+            batch.settled[incarnation.id, decision.sequence] = ended
         return True
 
     def _summary(
@@ -292,6 +291,7 @@ class Writer:
                 "state": end,
                 "ingested_us": batch.now_us,
                 "frame": bytes(raw),
+                "tier": FULL,
             }
         )
         if end:
@@ -311,19 +311,19 @@ class Writer:
     def _write(self, connection: sa.Connection, batch: _Batch) -> None:
         _write_node_rows(connection, batch)
         chain_summaries(batch.summaries)
-        earlier = []
-        for (incarnation_id, sequence), to in batch.settled.items():
-            row = batch.decisions.get((incarnation_id, sequence))
+        earlier = {}
+        for key, to in batch.settled.items():
+            row = batch.decisions.get(key)
             if row is None:
-                earlier.append({"incarnation": incarnation_id, "of": sequence, "to": to})
-            elif row["state"] == BINDING:
+                earlier[key] = to
+            elif row["state"] == settling.BINDING:
                 row["state"] = to
+        settling.keep_late(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
             if rows:
                 self._database.insert(connection, table, rows)
-        if earlier:
-            connection.execute(_SETTLE, earlier)
+        settling.settle(connection, earlier)
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
             incarnations.save(connection, incarnation, batch.now_us)
@@ -389,28 +389,4 @@ def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
     batch.node_rows = []
 
 
-def _settle_late(connection: sa.Connection, batch: _Batch, incarnation_id: int, sequence: int) -> None:
-    """A decision that came after its outcomes takes its state from them."""
-    ended = connection.scalar(
-        sa.select(OUTCOMES.c.state)
-        .where(
-            OUTCOMES.c.incarnation_id == incarnation_id,
-            OUTCOMES.c.decision_sequence == sequence,
-            OUTCOMES.c.state.is_not(None),
-        )
-        .limit(1)
-    )
-    if ended:
-        batch.settled[incarnation_id, sequence] = ended
-
-
-_SETTLE: Final = (
-    DECISIONS.update()
-    .where(
-        DECISIONS.c.incarnation_id == sa.bindparam("incarnation"),
-        DECISIONS.c.sequence == sa.bindparam("of"),
-        DECISIONS.c.state == BINDING,
-    )
-    .values(state=sa.bindparam("to"))
-)
 _CONSIDERED: Final = NODES.update().where(NODES.c.id == sa.bindparam("node")).values(considered=True)

@@ -177,6 +177,37 @@ def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: 
     put(store, bound(sent, TABLE))
     assert [row.state for row in store.reader.decisions(limit=9)] == ["Bound"]
     assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
+    put(store, *decisions(101, 101))
+    clock.now_s += 8 * DAY_S
+    assert prune(store, clock).summarised == 1
+    assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"], []], "full records of its day have gone"
+    prune(store, clock, summary_max_age_s=0.0)
+    clock.now_s += DAY_S
+    prune(store, clock, summary_max_age_s=0.0)
+    assert store.reader.sizes().rows["outcomes"] == 0
+
+
+def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(store: Store, clock: Clock) -> None:
+    (sent,) = decisions(1, 1)
+    put(store, ROWS, sent)
+    clock.now_s += 8 * DAY_S
+    with store.snapshot() as connection:
+        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6))
+        prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
+    put(store, bound(sent, TABLE))
+    with store.writer.transaction() as connection:
+        assert [oldest.replace(connection, store.database, p) for p in prepared] == [0]
+    assert prune(store, clock).summarised == 1
+    assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
+
+
+def test_of_several_replicas_one_prunes_at_a_time(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 9))
+    clock.now_s += 8 * DAY_S
+    with store.alone() as alone:
+        assert alone
+        assert prune(store, clock).summarised == (0 if store.database.partitioned else 5), "a file has one process"
+    assert prune(store, clock).summarised == (5 if store.database.partitioned else 0)
 
 
 AGES = {
