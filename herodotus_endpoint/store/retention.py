@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import oldest
+from herodotus_endpoint.store import names, oldest
 from herodotus_endpoint.store.ages import Limits, scopes
 from herodotus_endpoint.store.chains import PARTITION_US
 from herodotus_endpoint.store.engine import StoreUnavailableError
@@ -65,6 +65,7 @@ class Pruner:
         self._limits = limits
         self._scopes = scopes(limits)
         self._clock = clock
+        self._part = -1  # of the nodes, whose names were looked at last
         self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
 
     def prune(self) -> Pruned:
@@ -222,7 +223,7 @@ class Pruner:
         )
         with self._writer.transaction() as connection:
             connection.execute(GAPS.delete().where(GAPS.c.ingested_us < cutoff_us))
-            connection.execute(ROLLUPS.delete().where(ROLLUPS.c.ingested_us < history_cutoff_us))
+            forgotten = connection.execute(ROLLUPS.delete().where(ROLLUPS.c.ingested_us < history_cutoff_us)).rowcount
             gone = list(connection.scalars(ended.limit(STEP)))
             for table in (NODE_ROWS, OUTCOMES, HOLES, PROFILES):
                 connection.execute(table.delete().where(table.c.incarnation_id.in_(gone)))
@@ -231,6 +232,18 @@ class Pruner:
                 first = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
                 connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == first))
             self._database.give_back(connection)
+        if forgotten:  # so once an hour at most
+            self._prune_names()
+
+    def _prune_names(self) -> None:
+        """Names of nodes that are gone, one part of them after the other."""
+        with self._store.snapshot() as connection:
+            self._part = (self._part + 1) % names.parts(connection)
+            unused = names.unused(connection, self._part)
+        if unused:
+            with self._writer.transaction() as connection:
+                names.forget(connection, unused)
+                self._writer.forget()
 
 
 class Pruning:

@@ -207,6 +207,11 @@ def part_of(node_id: int) -> int:
     return node_id // PART_NODES
 
 
+def nodes_in(blob: bytes) -> set[int]:
+    """The ids of the nodes that a blob counts."""
+    return set(np.frombuffer(_packed(blob).nodes, np.int32).tolist())
+
+
 def _packed(blob: bytes) -> Packed:
     return _decoder.decode(codec.decompress(blob, MAX_BYTES))
 

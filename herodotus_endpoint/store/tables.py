@@ -102,6 +102,6 @@ class Tables:
         names = self._names.of(connection, {node_id for _, _, node_id, _ in rows if node_id})
         nobody = ("", "")
         table.put_all(
-            (slot, since, *(names[node_id] if node_id else nobody), amounts if node_id else NOTHING)
+            (slot, since, *names.get(node_id or 0, nobody), amounts if node_id else NOTHING)
             for slot, since, node_id, amounts in rows
         )

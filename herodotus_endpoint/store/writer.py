@@ -101,7 +101,7 @@ class Writer:
         self._engine = engine
         self._clock = clock
         self._turn = threading.Lock()
-        self._forget()
+        self.forget()
 
     def store(self, frames: Iterable[tuple[Frame | Whole, Raw]], of: str = "", *, imported: bool = False) -> Receipt:
         """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
@@ -134,7 +134,7 @@ class Writer:
             with guarded(), self._engine.begin() as connection:
                 yield connection
         except BaseException:
-            self._forget()
+            self.forget()
             raise
         finally:
             self._turn.release()
@@ -152,7 +152,8 @@ class Writer:
         finally:
             self._turn.release()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """What is remembered may no longer be so. To be called in a transaction."""
         self._registry = NodeRegistry()
         self._incarnations: dict[str, Incarnation] = {}
         self._considered: set[int] = set()

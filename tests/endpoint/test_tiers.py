@@ -17,6 +17,7 @@ from herodotus_endpoint.store.ages import DAY_S, scopes
 from herodotus_endpoint.store.chains import PARTITION_US
 from herodotus_endpoint.store.purge import Purge, purge
 from herodotus_endpoint.store.schema import DECISIONS
+from herodotus_endpoint.store.schema import NODES as NAMES
 from herodotus_endpoint.store.summaries import NEAREST, RUNNERS_UP, Whole, pack, summarised, unpack
 from herodotus_record import codec
 from herodotus_record.answers import pod_explanation
@@ -25,7 +26,7 @@ from herodotus_record.headlines import headline
 from herodotus_record.model import NOT_RUN, Decision, Frame
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
-from tests.endpoint.service import API, Clock, Service
+from tests.endpoint.service import API, Clock, Service, rows
 
 NODES = [f"worker-{i}" for i in range(1, 25)]
 TABLE = a_table(NODES, used={node: 100 * i for i, node in enumerate(NODES)})
@@ -199,6 +200,27 @@ def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(stor
         assert [oldest.replace(connection, store.database, p) for p in prepared] == [0]
     assert prune(store, clock).summarised == 1
     assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
+
+
+def test_the_name_of_a_node_that_is_gone_goes_with_its_history(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 1))
+    gone = a_table([f"later-{i}" for i in range(3)], generation=9)
+    put(store, rows(gone, incarnation="another"), a_decision(nodes=gone.names, incarnation="another", generation=9))
+
+    def known() -> set[str]:
+        with store.snapshot() as connection:
+            return set(connection.scalars(sa.select(NAMES.c.name)))
+
+    everybody = known()
+    assert everybody == {*filter(None, NODES), *gone.names}
+    clock.now_s += 100 * DAY_S
+    put(store, rows(a_table(NODES[:1], generation=1), incarnation="now"))
+    prune(store, clock, summary_max_age_s=0.0, history_max_age_s=200 * DAY_S)
+    assert known() == everybody, "their histories are kept"
+    prune(store, clock, summary_max_age_s=0.0)
+    assert known() == {NODES[0], gone.names[-1]}, "the highest id is not given out again"
+    put(store, rows(a_table(NODES, generation=2), incarnation="now"))
+    assert known() == {*filter(None, NODES), gone.names[-1]}
 
 
 def test_of_several_replicas_one_prunes_at_a_time(store: Store, clock: Clock) -> None:
