@@ -1,0 +1,111 @@
+"""Migrations expand first: what an older replica writes beside a newer one fits the migrated schema.
+
+An older replica names the columns that it knows, and makes partitions as it knows them. So what was there must stay,
+and what is new must not be asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from herodotus_endpoint.store import database, sqlite_url
+from herodotus_endpoint.store.engine import MIGRATIONS
+from tests import postgresql
+
+CONTRACTED = {
+    "0003",
+    "0008",
+}  # before the first release: the keys of histories, and on PostgreSQL of decisions, changed
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What statements of a version rely on. `needed`: columns that must be given; `keys`: what conflicts are about."""
+
+    columns: frozenset[tuple[str, str, str]]
+    needed: frozenset[tuple[str, str]]
+    keys: frozenset[tuple[str, tuple[str, ...]]]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[sa.Engine]:
+    url = sqlite_url(tmp_path / "herodotus.db")
+    if request.param == "postgresql":
+        if server is None:
+            warnings.warn(f"migrations are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
+            pytest.skip(postgresql.MISSING)
+        url = server.database()
+    opened = database(url)
+    if request.param == "sqlite":
+        (tmp_path / "herodotus.db").touch()
+    engine = opened.writing_engine()
+    yield engine
+    engine.dispose()
+
+
+def config(connection: sa.Connection) -> Config:
+    made = Config()
+    made.set_main_option("script_location", str(MIGRATIONS))
+    made.set_main_option("path_separator", "os")
+    made.attributes["connection"] = connection
+    return made
+
+
+def shape(connection: sa.Connection) -> Shape:
+    found = sa.inspect(connection)
+    columns, needed, keys = set(), set(), set()
+    for table in set(found.get_table_names()) - {"alembic_version"}:
+        keys.add((table, tuple(found.get_pk_constraint(table)["constrained_columns"])))
+        for column in found.get_columns(table):
+            columns.add((table, column["name"], str(column["type"])))
+            numbered = column.get("autoincrement") is True or column["name"] == "id"
+            if not column["nullable"] and column["default"] is None and not numbered:
+                needed.add((table, column["name"]))
+    return Shape(frozenset(columns), frozenset(needed), frozenset(keys))
+
+
+def only_expands(before: Shape, after: Shape) -> bool:
+    tables = {table for table, _ in before.keys}
+    asked = {(table, column) for table, column in after.needed if table in tables}
+    return before.columns <= after.columns and asked <= before.needed and before.keys <= after.keys
+
+
+def test_a_version_that_came_before_can_write_what_it_wrote(engine: sa.Engine) -> None:
+    revisions = [r.revision for r in reversed(list(ScriptDirectory(str(MIGRATIONS)).walk_revisions()))]
+    shapes: dict[str, Shape] = {}
+    for revision in revisions:
+        with engine.begin() as connection:
+            command.upgrade(config(connection), revision)
+            shapes[revision] = shape(connection)
+    steps = pairwise(revisions)
+    contracting = {to for of, to in steps if not only_expands(shapes[of], shapes[to])}
+    assert contracting <= CONTRACTED, "a column or key that an older replica needs must stay until it is gone"
+
+
+@pytest.mark.parametrize(
+    ("change", "allowed"),
+    [
+        ("CREATE TABLE more (id INTEGER PRIMARY KEY, name VARCHAR NOT NULL)", True),
+        ("ALTER TABLE gaps ADD COLUMN more VARCHAR", True),
+        ("ALTER TABLE gaps ADD COLUMN more VARCHAR NOT NULL DEFAULT ''", True),
+        ("ALTER TABLE gaps DROP COLUMN at_us", False),
+        ("ALTER TABLE gaps RENAME COLUMN at_us TO moment_us", False),
+        ("DROP TABLE gaps", False),
+    ],
+)
+def test_what_counts_as_expanding(engine: sa.Engine, change: str, allowed: bool) -> None:
+    with engine.begin() as connection:
+        command.upgrade(config(connection), "head")
+        before = shape(connection)
+        connection.exec_driver_sql(change)
+        assert only_expands(before, shape(connection)) is allowed
