@@ -29,8 +29,9 @@ from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored, Wait
 from herodotus_endpoint.store.labels import read
-from herodotus_endpoint.store.listing import AnyCondition, Condition
-from herodotus_endpoint.store.reader import SIMILAR, UNSUCCESSFUL
+from herodotus_endpoint.store.listing import AnyCondition, Condition, Unsuccessful
+from herodotus_endpoint.store.reader import SIMILAR
+from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_record.agreements import Compared, agreements
 from herodotus_record.attempts import Attempt, attempts
 from herodotus_record.balance import UnknownPluginError, balance
@@ -81,8 +82,8 @@ class Surveys:
         """The pods whose last attempt found no node; when they are tried again, for the newest READ of them."""
         parameters.known("cluster", "labelSelector")
         within = self._within(namespace)
-        failed = self._rows([*within, Condition("state", UNSUCCESSFUL)])
-        placed = self._rows([*within, *_named(failed), _PLACED])
+        failed = self._rows([*within, Unsuccessful()])
+        placed = self._rows([*within, *_named(failed), _PLACED]) if failed else []
         waiting = [(uid, row) for uid, row in _latest([*failed, *placed]).items() if row.state in UNSUCCESSFUL]
         waits = self._questions.waits([row.id for _, row in waiting[:READ]])
         told = [_waiting(uid, row, waits.get(row.id)) for uid, row in waiting[:PENDING_TOLD]]

@@ -20,7 +20,7 @@ from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded
 from herodotus_endpoint.store.labels import LabelCondition
 from herodotus_endpoint.store.rollups import WHOLE, Rollup, part_of
-from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS
+from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS, UNSUCCESSFUL
 
 UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
 COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # of each node in a list
@@ -52,7 +52,19 @@ class Condition:
         return (value in self.values) is not self.negated
 
 
-AnyCondition = Condition | LabelCondition
+class Unsuccessful:
+    """No node was found, or the pod could not be bound to it."""
+
+    def clause(self) -> sa.ColumnElement[bool]:
+        """The condition as SQL, in the words of the index of such decisions: with parameters it would not be used."""
+        return DECISIONS.c.state.in_(sa.bindparam("unsuccessful", UNSUCCESSFUL, expanding=True, literal_execute=True))
+
+    def selects(self, _row: Any, state: str) -> bool:
+        """Whether it holds for a row while its decision is in a state."""
+        return state in UNSUCCESSFUL
+
+
+AnyCondition = Condition | LabelCondition | Unsuccessful
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from herodotus_endpoint.store.schema import (
     PROFILES,
     ROLLUPS,
     SUMMARY,
+    UNSUCCESSFUL,
 )
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_endpoint.store.wholes import Wholes, decision_in, outcomes
@@ -49,7 +50,6 @@ NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
 HOLES_SHOWN: Final = 20  # of each
 _COUNTED: Final = [Name(counter) for counter in COUNTED]
-UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")
 
 
 class _Told(NamedTuple):

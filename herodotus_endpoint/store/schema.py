@@ -20,6 +20,8 @@ METADATA: Final = sa.MetaData()
 FULL: Final = 0  # tiers: the whole record, where it was stored
 KEPT_LONGER: Final = 1  # the whole record, moved out of a partition that went
 SUMMARY: Final = 2  # see `summaries`
+UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")  # states of decisions after which a pod still waits
+_FAILED: Final = sa.text("state IN ('Unschedulable', 'Error', 'Failed')")
 
 # One row: the oldest revision whose service can use the schema as it is. A revision that takes away or changes what
 # that service needs says itself here; one that only adds leaves it as it is.
@@ -139,6 +141,7 @@ DECISIONS: Final = sa.Table(
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # what is next to leave, sizes; SQLite alone
     sa.Index("decisions_by_pod", "pod", "namespace", "started_us"),  # also: a name in other namespaces, names alike
     sa.Index("decisions_by_namespace", "namespace", "id"),
+    sa.Index("decisions_unsuccessful", "namespace", "id", sqlite_where=_FAILED, postgresql_where=_FAILED),  # a few
     sa.Index("decisions_by_decision_id", "decision_id"),
 )
 

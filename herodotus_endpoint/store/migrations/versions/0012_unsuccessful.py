@@ -1,0 +1,14 @@
+"""An index of the decisions after which a pod still waits: who asks for pending pods reads no others."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+
+
+def upgrade() -> None:
+    failed = sa.text("state IN ('Unschedulable', 'Error', 'Failed')")
+    op.create_index(
+        "decisions_unsuccessful", "decisions", ["namespace", "id"], sqlite_where=failed, postgresql_where=failed
+    )
