@@ -35,6 +35,7 @@ Json = dict[str, Any]
 MAX_BODY_BYTES: Final = 256 << 10  # the API server takes objects of 1.5 MB, most of it what scheduling does not read
 MAX_WAITING: Final = 16  # for one scheduler, which answers one after the other
 WAIT_S: Final = 25.0  # of an asker: the plugin gives up after 30 s
+TAKEN_S: Final = WAIT_S - desk.EVALUATION_S  # within which a scheduler must have begun
 LOOK_S: Final = 0.05
 DEFAULT_SCHEDULER: Final = "default-scheduler"  # what the API server makes of none
 
@@ -118,15 +119,21 @@ class Reviews:
         return json_response(self._document(answer, asked), 201)
 
     def _answer(self, question: Question) -> Answer:
-        """What the scheduler said. ApiError where it was not in time."""
+        """What the scheduler said. ApiError where it was not in time, or could not be any more.
+
+        A question that is taken so late that the scheduler may need longer than its asker waits is asked in vain, and
+        keeps others waiting.
+        """
         if not self._reviews.ask(question, MAX_WAITING):
             raise busy(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
         try:
-            until = time.monotonic() + WAIT_S
-            while time.monotonic() < until:
+            began = time.monotonic()
+            while (waited_s := time.monotonic() - began) < WAIT_S:
                 answer = self._reviews.look(question.id)
                 if answer is not None:
                     return answer
+                if waited_s > TAKEN_S and not self._reviews.taken(question.id):
+                    raise busy(429, f"other reviews are before this one, for {TAKEN_S:.0f} s already; ask again")
                 time.sleep(LOOK_S)
         finally:
             self._reviews.withdraw(question.id)

@@ -117,6 +117,12 @@ class Reviews:
             row = connection.execute(found).first()
         return None if row is None or row.answer is None else Answer(row.answer, row.answer_type)
 
+    def taken(self, id: str) -> bool:
+        """Whether a scheduler has the question, or nobody waits for it any longer."""
+        waiting = sa.select(REVIEWS.c.id).where(REVIEWS.c.id == id, REVIEWS.c.taken.is_(False))
+        with guarded(), self._reading.begin() as connection:
+            return connection.execute(waiting).first() is None
+
     def withdraw(self, id: str) -> None:
         """Nobody waits any longer."""
         with self._writer.transaction() as connection:

@@ -263,11 +263,31 @@ def test_of_two_clusters_one_must_be_named(service: Service) -> None:
 def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviews, "WAIT_S", 0.2)
+    monkeypatch.setattr(reviews, "WAIT_S", 0.5)
+    taken: list[int] = []
+
+    def take() -> None:
+        while 200 not in taken:
+            taken.append(scheduler.poll().status_code)
+
     scheduler = answering(service)
     scheduler.poll()
+    thread = threading.Thread(target=take)
+    thread.start()
     status = envelope(ask(service))
+    thread.join()
     assert (status["code"], status["reason"]) == (504, "Timeout")
+
+
+def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviews, "TAKEN_S", 0.1)
+    scheduler = answering(service)
+    scheduler.poll()
+    answer = ask(service)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
+    assert "other reviews are before this one" in envelope(answer)["message"]
     assert scheduler.poll().status_code == 204, "the question went with its asker"
 
 
