@@ -30,7 +30,7 @@ PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, re
 WHOLE: Final = -1  # the part with all nodes, stored before there were parts
 MAX_COUNTERS: Final = 2_000  # a hundred plugins with a score of counters each; more is a plugin that makes names up
 MAX_WORKLOADS: Final = 1_000  # a bucket's workloads that are counted by name; the rest is counted as "other"
-KEPT_OPEN: Final = 64  # blobs kept unpacked, of 0.2 MB each: an hour of 16,000 nodes, or of three profiles of 5,000
+KEPT_BYTES: Final = 4 << 20  # of blobs that are kept unpacked, which takes some thirty times as much
 MAX_BYTES: Final = 1 << 30  # unpacked; 20,000 nodes with every counter in its widest type are 320 MB
 
 Key = tuple[object, ...]  # bucket, cluster, profile, part
@@ -133,7 +133,8 @@ class OpenRollups:
     """Buckets as they were written last, so that the next batch need not unpack them. Forget it after a rollback."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Key, tuple[bytes, Rollup]] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[bytes, Rollup]] = OrderedDict()  # the one written last at the end
+        self._bytes = 0
 
     def at(self, key: Key, blob: bytes) -> Rollup:
         """The bucket in the blob that is stored now: another process may have written it, or retention."""
@@ -142,10 +143,12 @@ class OpenRollups:
 
     def keep(self, key: Key, blob: bytes, rollup: Rollup) -> None:
         """What is about to be stored."""
+        before, _ = self._kept.pop(key, (b"", None))
         self._kept[key] = (blob, rollup)
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT_OPEN:
-            self._kept.popitem(last=False)
+        self._bytes += len(blob) - len(before)
+        while self._bytes > KEPT_BYTES:
+            _, (oldest, _) = self._kept.popitem(last=False)
+            self._bytes -= len(oldest)
 
 
 class NodeSums:

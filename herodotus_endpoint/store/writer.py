@@ -241,8 +241,8 @@ class Writer:
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._keep(batch, incarnation, decision, row, FULL)
-        if late and (ended := settling.already(connection, incarnation.id, decision.sequence)):
-            batch.settled[incarnation.id, decision.sequence] = ended
+        if late and (told := settling.already(connection, incarnation.id, decision.sequence)):
+            batch.settled[incarnation.id, decision.sequence] = told
         return True
 
     def _summary(

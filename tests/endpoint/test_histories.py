@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herodotus_endpoint.store import Store, rollups
+from herodotus_record import codec
 from herodotus_record.explain import margin, weighted
 from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Owner
 from herodotus_record.one_node import rejections
@@ -218,3 +220,35 @@ def test_a_verdict_that_only_some_nodes_get_is_counted_by_code_and_resource(serv
     told = {n: service.history(n)["filters"][-1]["reasons"] for n in ("worker-1", "worker-2")}
     cpu = {"code": "insufficient", "resource": "cpu", "text": "Insufficient cpu", "count": 1}
     assert told == {"worker-1": [cpu], "worker-2": [cpu, cpu | {"resource": "memory", "text": "Insufficient memory"}]}
+
+
+def test_buckets_that_are_kept_unpacked_are_those_that_are_stored(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have written them, a transaction may have failed, and there is not room for many."""
+    unpacked: list[bytes] = []
+    unpack = rollups.Rollup.unpack
+    monkeypatch.setattr(rollups.Rollup, "unpack", lambda blob: unpacked.append(blob) or unpack(blob))
+    service.stored(rows(TABLE), placed("a", 1))
+    service.stored(placed("b", 2))
+    assert (service.history("worker-1")["considered"], unpacked) == (2, [])
+    other = Store(str(service.store.database.writing_engine().url))
+    other.writer.store([(frame, codec.encode(frame)) for frame in (placed("c", 3),)])
+    other.close()
+    service.stored(placed("d", 4))
+    assert (service.history("worker-1")["considered"], len(unpacked)) == (4, 2), "once by each"
+    lost = placed("e", 5)
+    with monkeypatch.context() as failing:
+        failing.setattr("herodotus_endpoint.store.incarnations.save", fail)
+        with pytest.raises(RuntimeError):
+            service.store.writer.store([(lost, codec.encode(lost))])
+    service.stored(placed("f", 6))
+    assert (service.history("worker-1")["considered"], len(unpacked)) == (5, 3)
+    monkeypatch.setattr(rollups, "KEPT_BYTES", 1)
+    for i in (7, 8):
+        service.stored(placed(f"p-{i}", i))
+    assert (service.history("worker-1")["considered"], len(unpacked)) == (7, 4)
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("at the last step")
