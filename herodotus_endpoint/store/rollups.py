@@ -222,11 +222,9 @@ def _packed(blob: bytes) -> Packed:
 def split(node_ids: Ints) -> dict[int, Ints]:
     """By parts the slots that hold their nodes, sorted by node. A node that is in two slots counts in the first."""
     nodes, slots = np.unique(node_ids, return_index=True)
-    parts, starts = np.unique(nodes // PART_NODES, return_index=True)
-    by_part = dict(zip(parts.tolist(), np.split(slots, starts[1:]), strict=True))
-    if len(nodes) and not nodes[0]:  # the free slots
-        by_part[0] = by_part[0][1:]
-    return {part: slots for part, slots in by_part.items() if len(slots)}
+    nodes, slots = nodes[nodes > 0], slots[nodes > 0]
+    parts = nodes // PART_NODES
+    return {int(part): slots[parts == part] for part in np.unique(parts)}
 
 
 def bucket_of(started_us: int) -> int:
