@@ -47,7 +47,7 @@ def namespaces_in(value: Stored | Involved | NodeFacts | Reviewed) -> frozenset[
     """Every namespace that the value tells of."""
     if isinstance(value, NodeFacts):
         return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
-    names = _pods(value.decision)
+    names = _named(value)
     return frozenset(name.partition("/")[0] for name in names) | {value.decision.pod.namespace}
 
 
@@ -62,9 +62,18 @@ def _changed(value: Stored | Involved | NodeFacts | Reviewed, sight: Sight) -> d
     """The fields that hide something."""
     if isinstance(value, NodeFacts):
         return {"workloads": _workloads(value.workloads, sight), "decided": _decided(value.decided, sight)}
-    hidden = {name for name in _pods(value.decision) if not sight.sees(name.partition("/")[0])}
+    hidden = {name for name in _named(value) if not sight.sees(name.partition("/")[0])}
     outcomes = tuple(replace(o, message=_text(o.message, hidden)) for o in value.outcomes)
-    return {"decision": _decision(value.decision, hidden, sight), "outcomes": outcomes}
+    shown: dict[str, Any] = {"decision": _decision(value.decision, hidden, sight), "outcomes": outcomes}
+    if isinstance(value, Stored) and value.origins is not None:
+        shown["origins"] = replace(value.origins, seen=_decision(value.origins.seen, hidden, sight))
+    return shown
+
+
+def _named(value: Stored | Involved | Reviewed) -> set[str]:
+    """As `_pods`, of each decision that it holds."""
+    origins = value.origins if isinstance(value, Stored) else None
+    return _pods(value.decision) | (_pods(origins.seen) if origins else set())
 
 
 def _pods(decision: Decision) -> set[str]:

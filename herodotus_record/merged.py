@@ -60,23 +60,32 @@ _TEXTS: Final = {  # parts in words; what stands behind a dot is a plugin
 
 @dataclass(frozen=True)
 class Origins:
-    """Where a decision that was put together comes from. `reconstructed`, `logged`: the two records' ids.
+    """Where a decision that was put together comes from. `seen`: the reconstruction, and its table; `logged`: an id.
 
     `parts`: those in which the log has a say, by their path in the answer: whether all of it is the log's, and how many
-    cells (or values) the reconstruction has otherwise. `compared`: the reconstruction's own word, and its headline.
+    cells (or values) the reconstruction has otherwise.
     """
 
-    reconstructed: str
+    seen: Decision
+    table: NodeTable
     logged: str
     parts: Mapping[str, tuple[bool, int]]
-    compared: Json | None
-    evaluation: str
+
+    @property
+    def compared(self) -> Json | None:
+        """Whether the outcome follows from the reconstruction."""
+        return reconstruction(self.seen)
+
+    @property
+    def evaluation(self) -> str:
+        """The reconstruction by itself, in a sentence."""
+        return headline(self.seen, self.table)
 
     def document(self) -> Json:
         """As answers have it."""
         rebuilt, log = Source.RECONSTRUCTED.value, Source.LOGGED.value
         return {
-            "records": {rebuilt: self.reconstructed, log: self.logged},
+            "records": {rebuilt: self.seen.id, log: self.logged},
             "parts": [
                 {
                     "part": part,
@@ -125,7 +134,7 @@ def merged(seen: Recorded, logged: Recorded) -> Merged:
         marks=tuple(mark for d in (ours, theirs) for mark in d.marks if not mark.startswith(_ALONE)),
         reconstruction=None if scored else ours.reconstruction,  # else the ranking is no longer the one it judges
     )
-    origins = Origins(ours.id, theirs.id, parts, reconstruction(ours), headline(ours, seen.table))
+    origins = Origins(ours, seen.table, theirs.id, parts)
     outcomes = tuple(logged.outcomes or seen.outcomes)
     return Merged(decision, outcomes, seen.table if cells is None else cells.table, origins)
 

@@ -216,7 +216,8 @@ def _lines(answer: Json) -> Iterator[str]:
 def _why(moved: Json) -> str:
     if moved["points"] is None:
         return " (it does not fit where it was)" if moved["from"] else ""
-    return f" ({moved['points']} points ahead, most by {moved['decidedBy']})"
+    points = moved["points"]
+    return f" ({points} point{'' if points == 1 else 's'} ahead, most by {moved['decidedBy']})"
 
 
 def _listed(entries: Sequence[Json], said: Callable[[Json], str]) -> Iterable[str]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from herodotus_endpoint import documents, history
 from herodotus_endpoint.masking import HIDDEN, Sight, masked, namespaces_in
 from herodotus_endpoint.store import Involved, NodeFacts, Stored
+from herodotus_record.merged import merged
 from herodotus_record.model import (
     Candidate,
     Code,
@@ -27,6 +28,7 @@ from herodotus_record.model import (
     Verdict,
 )
 from herodotus_record.placements import TIE, Tally
+from tests import observed
 from tests.builders import a_decision, a_table, bound
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -69,6 +71,19 @@ def test_pods_of_other_namespaces_are_hidden_and_counted() -> None:
     assert seen.decision.message == f"0/3 nodes are available: {HIDDEN} is in the way."
     assert "ci/job-1" not in written(seen)
     assert "a pod in the same zone must not be near this pod" in written(seen)
+
+
+def test_what_a_reconstruction_named_by_itself_is_hidden_too() -> None:
+    """The log's word stands in the decision; the reconstruction's own sentence is still told."""
+    turned_away = {n: {"NodeAffinity": in_the_way("ci/job-1")} for n in TABLE.names}
+    ours = observed.seen(rejected=turned_away)
+    both = merged(ours, observed.turned_away("0/3 nodes are available: ci/job-1 is in the way."))
+    value = Stored(both.decision, both.outcomes, both.table, 1, 1, 0, False, both.origins)
+    assert namespaces_in(value) == {"shop", "ci"}
+    assert "ci/job-1" in written(value)
+    assert "ci/job-1" not in written(masked(value, SHOP))
+    emptied = replace(value, decision=replace(both.decision, filters=()))  # as where the log overrules every cell
+    assert "ci/job-1" not in written(masked(emptied, SHOP))
 
 
 def test_a_name_that_begins_as_a_hidden_one_does_is_another_name() -> None:
