@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 from herodotus_record.model import Code, Times
 from scheduler.cache import Cache
 from scheduler.config import Configuration, build_profile
@@ -91,7 +92,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
 def _batches(spool: Path) -> Iterator[bytes]:
     for incarnation in incarnations(spool):
         while batch := incarnation.next_batch():
-            yield b"".join(batch.frames)
+            yield b"".join(deltas.restated_all(incarnation.bases(batch.frames), batch.frames, codec.VERSION))
             incarnation.acknowledge(batch, len(batch.frames))
 
 

@@ -29,6 +29,7 @@ from bench.store.replay import Service
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_endpoint.store.rollups import BUCKET_US
 from herodotus_record import codec
+from herodotus_record.codec import deltas
 
 API: Final = "/apis/herodotus.dev/v1alpha1"
 APART_US: Final = 90 * 60 * 1_000_000  # from one copy to the next: 125 are 8 days
@@ -61,7 +62,8 @@ def _store(file: Path, files: list[Path]) -> None:
     store = Store(sqlite_url(file))
     for batch in files:
         body = codec.decompress(batch.read_bytes(), 1 << 30)
-        store.writer.store((codec.decode(raw), raw) for _, raw in codec.split(body))
+        reader = deltas.Reader()
+        store.writer.store(reader.read(frame) for _, frame in codec.split(body))
     store.close()
 
 
