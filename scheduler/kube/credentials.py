@@ -11,11 +11,13 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import yaml
-from kubernetes.client import Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
 
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -39,6 +41,10 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
         if not _is_url(master):
             raise CredentialsError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
         return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
+    # a second of processor time, which the shipper and `evaluate` can do without
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
     config = Configuration()
     try:
         in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
