@@ -317,7 +317,7 @@ REASONS = {
     "a newer API": "a document of 'herodotus.dev/v9 Decision'",
     "the plugin's": "there is nothing to import: it was not written by `export`",
     "a flipped bit": "checksum does not match",
-    "a newer frame": "frame version 9 is not known to version 1",
+    "a newer frame": f"frame version 9 is not known to version {codec.VERSION}",
     "no decision": "frames without a decision",
     "no frames": "frames without a decision",
     "another's outcome": "frames are not those of one decision",
