@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler.columns import Copy, NodeColumns
+from scheduler.columns import Copy, NodeColumns, Rows
 from tests.scheduler.builders import NodeBuilder, columns_of, make_node
 
 KEY = "hightower.com/cost"
@@ -47,5 +47,5 @@ def test_a_change_makes_snapshots_stale_and_touches_no_row() -> None:
 
 def test_rows_and_copies_have_them() -> None:
     columns = columns_of([priced("a", "1"), priced("b", "2")])
-    assert values(columns.rows(np.array([1]))) == ["2"]
+    assert values(Rows(columns, np.array([1]))) == ["2"]
     assert values(Copy(columns, [1])) == ["2"]
