@@ -71,6 +71,30 @@ def test_every_supported_version_of_kubernetes_takes_it(kubernetes: str) -> None
         valid(json.dumps(o, sort_keys=True), kubernetes)
 
 
+def test_names_that_look_like_numbers_stay_names() -> None:
+    """Every name that comes from outside; unquoted, YAML would read 123 in it."""
+    given = {
+        "image": {"pullSecrets": ["123"]},
+        "scheduler": {"priorityClassName": "123", "configuration": {"leaderElection": {"resourceName": "123"}}},
+        "priorityClass": {"create": True, "value": 10_000_000},
+        "endpoint": {"database": {"urlSecret": {"name": "123", "key": "123"}}},
+        "monitor": {"storageClass": "123"},
+        "records": {"omitLabels": ["123:"]},
+        "access": {"nodes": [{"kind": "ServiceAccount", "name": "123", "namespace": "123"}]},
+        "networkPolicy": {"apiServerCIDRs": ["::1/128"]},
+    }
+    for values in (
+        merged(combined("agents", "monitoring", "postgresql"), given),
+        merged(combined("elsewhere"), {"records": {"secret": "123"}}),
+        {"endpoint": {"persistence": {"existingClaim": "123"}}},
+        {"endpoint": {"persistence": {"storageClass": "123"}}},
+    ):
+        made = objects(values, namespace="123")
+        assert {o["metadata"].get("namespace") for o in made} <= {None, "kube-system", "123"}
+        for o in made:
+            valid(json.dumps(o, sort_keys=True))
+
+
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "ServiceMonitor"])
 def test_a_field_that_is_not_there_is_noticed(kind: str) -> None:
     """That the test above can fail."""

@@ -35,6 +35,8 @@ def at(path: str, value: Any) -> Json:
         (merged(POSTGRESQL, at("endpoint.aggregatedAPI.enabled", False)), "endpoint.aggregatedAPI: PostgreSQL needs"),
         (merged(POSTGRESQL, at("endpoint.replicas", 1)), "endpoint.replicas: an APIService without an answering"),
         (merged(POSTGRESQL, at("endpoint.certificate.source", "none")), "endpoint.certificate.source: the API server"),
+        (at("networkPolicy.enabled", False), "networkPolicy.enabled: without a certificate for the service nothing"),
+        (at("fullnameOverride", "1st"), "fullnameOverride: names of Services begin with a letter"),
         (at("endpoint.certificate.source", "secret"), "endpoint.certificate.secret: source secret needs its name"),
         (
             merged(POSTGRESQL, at("endpoint.certificate", {"source": "secret", "secret": "mine"})),
@@ -87,6 +89,7 @@ def test_what_does_not_go_together_is_refused_with_the_reason(values: Json, reas
         (at("scheduler.replica", 2), "replica"),
         (at("scheduler.replicas", 0), "/scheduler/replicas"),
         (at("scheduler.replicas", "two"), "/scheduler/replicas"),
+        (at("scheduler.replicas", None), "at '/scheduler': missing property 'replicas'"),
         (at("scheduler.configuration.kind", "KubeSchedulerConfiguration"), "/scheduler/configuration"),
         (at("scheduler.extraArgs", ["v=4"]), "/scheduler/extraArgs/0"),
         (at("endpoint.database.kind", "MySQL"), "/endpoint/database/kind"),
@@ -113,7 +116,8 @@ def test_a_value_that_is_wrong_is_refused_by_its_place(values: Json, where: str)
         merged(OBSERVER, at("endpoint.certificate.source", "selfSigned")),
         {"priorityClass": {"create": True}, "scheduler": {"priorityClassName": "herodotus"}},
         at("endpoint.retention", {"maxAge": "3d", "maxAgeOf": ["noisy=1h"], "summaryMaxAge": "90d"}),
-        at("networkPolicy.apiServerCIDRs", ["192.0.2.1/32"]),
+        at("networkPolicy.apiServerCIDRs", ["192.0.2.1/32", "::1/128"]),
+        {"networkPolicy": {"enabled": False}, "endpoint": {"certificate": {"source": "selfSigned"}}},
         at("access", {"readers": [{"kind": "Group", "name": "developers"}]}),
     ],
 )
@@ -121,31 +125,45 @@ def test_values_beside_those_that_are_refused_are_taken(values: Json) -> None:
     assert objects(values)
 
 
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
 def test_the_schema_has_the_values_and_no_others() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    known = dict(properties(schema, schema))
-    assert known.pop("global") is False, "Helm's own, for charts that contain this one"
-    assert set(paths(values)) == known.keys()
-    assert all(known.values())
+    known = dict(properties(SCHEMA))
+    assert known.pop("global")["type"] == "object", "Helm's own, for charts that contain this one"
+    assert known.keys() == dict(paths(VALUES)).keys()
+    assert [place for place, found in known.items() if not closed(place, found)] == []
+
+
+def test_what_has_a_default_cannot_be_taken_away() -> None:
+    """`key: null` deletes a default; only what is empty anyway, or a resource, may be left out."""
+    needed = {f"{place}.{key}" for place, found in properties(SCHEMA) for key in found.get("required", ())}
+    filled = {place for place, value in paths(VALUES) if value not in ("", [], {})}
+    assert needed | set(SCHEMA["required"]) == {p for p in filled if not p.endswith((".requests", ".limits"))}
 
 
 FREE = {"configuration", "affinity", "issuer", "settings"}  # somebody else's words, or any of them
 
 
-def properties(schema: Json, root: Json, place: str = "") -> Iterator[tuple[str, bool]]:
-    """Each place, and whether it takes only what is written there."""
+def properties(schema: Json, place: str = "") -> Iterator[tuple[str, Json]]:
+    """Each place, and what the schema says of it."""
     for key, found in schema.get("properties", {}).items():
         while "$ref" in found:
-            found = root["$defs"][found["$ref"].removeprefix("#/$defs/")]
-        inner = {} if key in FREE else found
-        closed = found.get("type") != "object" or key in FREE or found.get("additionalProperties", True) is not True
-        yield f"{place}{key}", closed
-        yield from properties(inner, root, f"{place}{key}.")
+            found = SCHEMA["$defs"][found["$ref"].removeprefix("#/$defs/")]
+        yield f"{place}{key}", found
+        if key not in FREE:
+            yield from properties(found, f"{place}{key}.")
 
 
-def paths(values: Json, place: str = "") -> Iterator[str]:
+def closed(place: str, found: Json) -> bool:
+    """Whether it takes only what is written there."""
+    free = place.rpartition(".")[2] in FREE
+    return free or found.get("type") != "object" or found.get("additionalProperties", True) is not True
+
+
+def paths(values: Json, place: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
-        yield f"{place}{key}"
+        yield f"{place}{key}", value
         if isinstance(value, dict) and key not in FREE | {"labels", "requests", "limits"}:
             yield from paths(value, f"{place}{key}.")

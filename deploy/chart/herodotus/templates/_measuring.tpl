@@ -27,7 +27,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ include "herodotus.name" $component }}
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ toYaml $root.Release.Namespace }}
   labels:
     {{- include "herodotus.labels" $component | nindent 4 }}
 spec:
@@ -68,13 +68,13 @@ args:
 {{- end }}
 env:
 - name: ANNOTATE_FREQ
-  value: {{ $own.everySeconds | quote }}
+  value: {{ int64 $own.everySeconds | quote }}
 {{- if eq $it.name "usage" }}
 - name: USE_FORECAST
   value: {{ $it.forecast | quote }}
 {{- end }}
 {{- range $name, $value := $own.environment }}
-- name: {{ $name }}
+- name: {{ toYaml $name }}
   value: {{ $value | quote }}
 {{- end }}
 resources:

@@ -6,7 +6,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
 metadata:
   name: {{ include "herodotus.name" . }}
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ toYaml $root.Release.Namespace }}
   {{- with $own.labels }}
   labels:
     {{- toYaml . | nindent 4 }}
@@ -25,7 +25,7 @@ spec:
       {{- if eq (index . 1) "endpoint" }}
       serverName: {{ include "herodotus.host" $root }}
       ca:
-        secret: {name: {{ include "herodotus.tls.secret" $root }}, key: ca.crt}
+        secret: {name: {{ include "herodotus.tls.secret" $root | toYaml }}, key: ca.crt}
       {{- else }}
       insecureSkipVerify: true # the certificate is the process' own, made in memory
       {{- end }}

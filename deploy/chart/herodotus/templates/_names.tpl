@@ -1,4 +1,7 @@
-{{/* Names, labels and images. Each helper about a component takes (list . "COMPONENT"). */}}
+{{/*
+Names, labels and images. Each helper about a component takes (list . "COMPONENT"). Names from outside, everywhere in
+these templates, go through toYaml: a namespace may be called 123, which YAML would take for a number.
+*/}}
 
 {{- define "herodotus.fullname" -}}
 {{- $own := ternary .Release.Name (printf "%s-herodotus" .Release.Name) (contains "herodotus" .Release.Name) -}}
@@ -30,7 +33,7 @@ app.kubernetes.io/part-of: herodotus
 {{- define "herodotus.subject" -}}
 - kind: ServiceAccount
   name: {{ include "herodotus.name" . }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ toYaml (index . 0).Release.Namespace }}
 {{- end }}
 
 {{/* The same as RBAC names it to others. */}}

@@ -17,7 +17,7 @@ securityContext:
 {{- with (index . 0).Values.image.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
-- name: {{ . }}
+- name: {{ toYaml . }}
 {{- end }}
 {{- end }}
 {{- with $values.nodeSelector }}
@@ -60,7 +60,7 @@ apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: {{ include "herodotus.name" . }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ toYaml (index . 0).Release.Namespace }}
 spec:
   maxUnavailable: 1
   unhealthyPodEvictionPolicy: AlwaysAllow # one that does not get ready must not hold up a drain

@@ -6,7 +6,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ include "herodotus.name" . }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ toYaml (index . 0).Release.Namespace }}
   labels:
     {{- include "herodotus.labels" . | nindent 4 }}
 automountServiceAccountToken: false # the pod that needs it says so
@@ -72,7 +72,7 @@ subjects:
 - kind: {{ .kind }}
   name: {{ .name | quote }}
 {{- if eq .kind "ServiceAccount" }}
-  namespace: {{ required "access: a ServiceAccount has a namespace" .namespace }}
+  namespace: {{ required "access: a ServiceAccount has a namespace" .namespace | toYaml }}
 {{- else }}
   apiGroup: rbac.authorization.k8s.io
 {{- end }}

@@ -51,7 +51,7 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 
 {{- define "herodotus.delivery" -}}
 {{- if .Values.records.url -}}
-- --endpoint={{ .Values.records.url }}
+- {{ printf "--endpoint=%s" .Values.records.url | toYaml }}
 {{- if .Values.records.secret }}
 - --endpoint-ca-file=/var/run/herodotus/ca.crt
 - --endpoint-cert-file=/var/run/herodotus/tls.crt
@@ -71,14 +71,14 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 {{- if and .Values.records.url .Values.records.secret -}}
 - name: endpoint # who it is, and whom it believes to be the decisions service
   secret:
-    secretName: {{ .Values.records.secret }}
+    secretName: {{ toYaml .Values.records.secret }}
 {{- else if and (not .Values.records.url) (include "herodotus.tls" .) -}}
 - name: endpoint # who it is, for the decisions service alone, and whom it believes to be that
   projected:
     sources:
     - serviceAccountToken: {audience: herodotus-endpoint, expirationSeconds: 3600, path: token}
     - secret:
-        name: {{ include "herodotus.tls.secret" . }}
+        name: {{ include "herodotus.tls.secret" . | toYaml }}
         items: [{key: ca.crt, path: ca.crt}]
 {{- end }}
 {{- end }}
@@ -91,9 +91,9 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 - --config=/etc/herodotus/config.yaml
 {{ include "herodotus.delivery" $root }}
 - --spool=/var/lib/herodotus/spool
-- --spool-limit={{ $root.Values.records.spoolMiB }}Mi
+- --spool-limit={{ int64 $root.Values.records.spoolMiB }}Mi
 {{- with $root.Values.records.omitLabels }}
-- --omit-labels={{ join "," . }}
+- {{ join "," . | printf "--omit-labels=%s" | toYaml }}
 {{- end }}
 - --v={{ $values.verbosity }}
 {{- end }}
@@ -164,7 +164,7 @@ apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
   name: {{ include "herodotus.name" . }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ toYaml (index . 0).Release.Namespace }}
 spec:
   podSelector:
     matchLabels:

@@ -1,10 +1,18 @@
 {{/* Values that the schema allows, each for itself, and that do not go together. */}}
 
 {{- define "herodotus.refusals" -}}
+{{- include "herodotus.refusals.names" . -}}
 {{- include "herodotus.refusals.scheduler" . -}}
 {{- include "herodotus.refusals.endpoint" . -}}
 {{- include "herodotus.refusals.certificate" . -}}
 {{- include "herodotus.refusals.others" . -}}
+{{- end }}
+
+{{- define "herodotus.refusals.names" -}}
+{{- $name := include "herodotus.fullname" . -}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" $name) -}}
+  {{- fail (printf "fullnameOverride: names of Services begin with a letter and have no dots, and %s would be the beginning of ours; give another one" $name) -}}
+{{- end -}}
 {{- end }}
 
 {{- define "herodotus.refusals.scheduler" -}}
@@ -76,6 +84,9 @@
 {{- $aggregated := .Values.endpoint.aggregatedAPI.enabled -}}
 {{- if and $aggregated (eq $own.source "none") -}}
   {{- fail "endpoint.certificate.source: the API server speaks TLS alone; endpoint.aggregatedAPI needs certManager, selfSigned or secret" -}}
+{{- end -}}
+{{- if and .Values.endpoint.enabled (eq $own.source "none") (not .Values.networkPolicy.enabled) -}}
+  {{- fail "networkPolicy.enabled: without a certificate for the service nothing else says who may store records; set endpoint.certificate.source too" -}}
 {{- end -}}
 {{- if and (eq $own.source "secret") (not $own.secret) -}}
   {{- fail "endpoint.certificate.secret: source secret needs its name" -}}
