@@ -425,7 +425,8 @@ warn_of_pods() {
     if wait "$asked" 2>/dev/null; then
         count=$(grep -c . "$pods" || true)
         if [ "$count" -gt 0 ]; then
-            say "Note: $count pods in kubectl's cluster name the scheduler $SCHEDULER. That was not removed; when it is," \
+            if [ "$count" -eq 1 ]; then who="1 pod in kubectl's cluster names"; else who="$count pods in kubectl's cluster name"; fi
+            say "Note: $who the scheduler $SCHEDULER. That was not removed; when it is," \
                 "pods that name it and are not bound yet stay Pending."
         fi
     fi

@@ -335,10 +335,18 @@ def test_where_nothing_is_installed_there_is_nothing_to_do(prefix: Path) -> None
     assert (done.returncode, done.stdout) == (0, f"herodotus is not installed in {prefix}/share/herodotus\n")
 
 
-def test_it_warns_of_pods_that_still_name_the_scheduler(stub: Path, tmp_path: Path) -> None:
-    asked = 'case "$*" in *spec.schedulerName=herodotus-scheduler*) echo pod/a; echo pod/b;; esac'
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        ("echo pod/a", "1 pod in kubectl's cluster names"),
+        ("echo pod/a; echo pod/b", "2 pods in kubectl's cluster name"),
+    ],
+    ids=["one", "two"],
+)
+def test_it_warns_of_pods_that_still_name_the_scheduler(stub: Path, tmp_path: Path, pods: str, told: str) -> None:
+    asked = f'case "$*" in *spec.schedulerName=herodotus-scheduler*) {pods};; esac'
     done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", asked))
-    assert "Note: 2 pods in kubectl's cluster name the scheduler herodotus-scheduler." in done.stdout
+    assert f"Note: {told} the scheduler herodotus-scheduler." in done.stdout
 
 
 def test_a_cluster_that_does_not_answer_holds_nobody_up(stub: Path, tmp_path: Path) -> None:
