@@ -33,9 +33,9 @@ FIELDS: Final = {
     "status.path": "path",
     "status.node": "node",
 }
-_SET: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_EQUAL: Final = re.compile(r"(?P<key>[^\s=!(),]+)\s*(?P<operator>==|!=|=)\s*(?P<values>[^\s=!(),]*)")
-_EXISTS: Final = re.compile(r"(?P<operator>!?)\s*(?P<key>[^\s=!(),]+)")
+_SET: Final = re.compile(r"(?P<key>[^\s=!(),<>]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUAL: Final = re.compile(r"(?P<key>[^\s=!(),<>]+)\s*(?P<operator>==|!=|=)\s*(?P<values>[^\s=!(),]*)")
+_EXISTS: Final = re.compile(r"(?P<operator>!?)\s*(?P<key>[^\s=!(),<>]+)")
 
 
 def label_conditions(selector: str) -> list[AnyCondition]:

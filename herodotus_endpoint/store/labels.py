@@ -2,8 +2,9 @@
 
 Owns: that text. Does not own: how a selector is written, other conditions (`listing`). Pure.
 
-The text is a line for each label, `key=value`, between line ends: neither a key nor a value can hold one, so a label is
-found as a part of the text, without a table of labels and an index over it.
+The text is a line for each label, `key=value`, between line ends: so a label is found as a part of the text, without a
+table of labels and an index over it. A key or a value that would break its line is none that Kubernetes has, and is
+left out.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class LabelCondition:
 
 def written(labels: Mapping[str, str]) -> str:
     """Labels as a text; empty where there are none."""
-    lines = "\n".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    return f"\n{lines}\n" if lines else ""
+    lines = [f"{key}={value}" for key, value in sorted(labels.items()) if "=" not in key and "\n" not in key + value]
+    return "\n".join(("", *lines, "")) if lines else ""
 
 
 def read(text: str | None) -> dict[str, str]:

@@ -83,6 +83,16 @@ def test_pages_go_on_where_they_ended(service: Service) -> None:
     assert found == ["job-1", "web-2", "web-1"]
 
 
+def test_labels_that_would_be_others_are_left_out(service: Service) -> None:
+    labels = {"app": "shop", "note": "a\napp=web", "app=web": "", "tier": "b\n"}
+    service.stored(a_decision(pod="odd", sequence=5, labels=labels))
+    (item,) = service.get(f"{API}/decisions", pod="odd")["items"]
+    assert [label for label in item["metadata"]["labels"].items() if "/" not in label[0]] == [("app", "shop")]
+    assert [i["spec"]["pod"]["name"] for i in service.get(f"{API}/decisions", labelSelector="app=web")["items"]] == [
+        "web-2"
+    ]
+
+
 def test_a_decision_has_the_labels_of_its_pod(service: Service) -> None:
     (item,) = service.get(f"{API}/decisions", labelSelector="app=web")["items"]
     ours = {"pod": "web-2", "profile": "herodotus-scheduler", "state": "Unschedulable", "path": "no-feasible-node"}

@@ -31,6 +31,7 @@ LONG = "x" * 254
         ("GET", f"{API}/decisions?sendInitialEvents=true&watch=true", 422),
         ("GET", f"{API}/decisions?fieldSelector=spec.colour%3Dred", 400),
         ("GET", f"{API}/decisions?labelSelector=a%3D%3D%3Db", 400),
+        ("GET", f"{API}/decisions?labelSelector=a%3E5", 400),
         ("GET", f"{API}/nodehistories?limit=x", 400),
         ("GET", f"{API}/decisions?limit=-1", 400),
         ("GET", f"{API}/decisions?limit=1&limit=2", 400),
@@ -127,7 +128,7 @@ def test_version_names_the_api_and_the_frames(service: Service) -> None:
         "apiVersion": "herodotus.dev/v1alpha1",
         "kind": "ServiceVersion",
         "version": "0.1.0",
-        "frameVersion": 1,
+        "frameVersion": 2,
     }
 
 
