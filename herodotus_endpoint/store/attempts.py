@@ -5,7 +5,8 @@ Owns: the statement, and how many rows it reads. Does not own: which rows tell o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from herodotus_record.model import Source
 
 MOST: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
 _TOLD: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
-_SAME: Final = ("cluster", "namespace", "pod")
+pod_of: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 
 def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[Attempt]:
@@ -26,22 +27,32 @@ def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: st
     return attempts(_rows(connection, namespace, pod, cluster))
 
 
-def told_already(connection: sa.Connection, row: Row, coming: Iterable[Row]) -> bool:
+def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[Attempt]:
+    """As `attempts_of` the row's pod, but where it is not among the newest, those up to the row."""
+    found = attempts_of(connection, row.namespace, row.pod, row.cluster)
+    if any(row.id in each.ids for each in found):
+        return found
+    return attempts(_rows(connection, row.namespace, row.pod, row.cluster, row.started_us))
+
+
+def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
     """Whether another record tells of the attempt of a row that is not stored yet, as those in `coming` are not.
 
-    So a sum has an attempt once, however many records of it come, and in whichever order.
+    `coming`: of the same pod. So a sum has an attempt once, however many records of it come, and in whichever order.
     """
     if row["source"] == Source.SCHEDULER.value:
         return False
     stored = _rows(connection, row["namespace"], row["pod"], row["cluster"])
-    with_it = [other for other in coming if all(other[name] == row[name] for name in _SAME)]
-    new = [_unstored(other, -place) for place, other in enumerate([row, *with_it], 1)]
+    new = [_unstored(other, -place) for place, other in enumerate([row, *coming], 1)]
     return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in attempts([*stored, *new]))
 
 
-def _rows(connection: sa.Connection, namespace: str, pod: str, cluster: str) -> Iterable[Any]:
+def _rows(
+    connection: sa.Connection, namespace: str, pod: str, cluster: str, until_us: int | None = None
+) -> Iterable[Any]:
     d = DECISIONS.c
     at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else [])]
+    at += [] if until_us is None else [d.started_us <= until_us]
     newest = sa.select(d.id, *(d[name] for name in _TOLD)).where(*at).order_by(d.started_us.desc(), d.id.desc())
     return connection.execute(newest.limit(MOST))
 

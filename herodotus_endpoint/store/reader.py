@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.attempts import attempts_of
+from herodotus_endpoint.store.attempts import attempts_around, attempts_of
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import Database, guarded
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
@@ -92,12 +92,13 @@ class Reader:
     def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
         """The decision of that id, if it is of a pod in that namespace."""
         d = DECISIONS.c
-        asked = sa.select(d.id, d.pod, d.cluster).where(d.decision_id == decision_id, d.namespace == namespace)
+        columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
+        asked = sa.select(*columns).where(d.decision_id == decision_id, d.namespace == namespace)
         with self._snapshot() as connection:
             row = connection.execute(asked.order_by(d.id).limit(1)).one_or_none()
             if row is None:
                 return None
-            known = attempts_of(connection, namespace, row.pod, row.cluster)
+            known = attempts_around(connection, row)
             found = next(each for each in known if row.id in each.ids)
             same = [each for each in known if each.uid == found.uid]
             return self._stored(connection, same, same.index(found) + 1)

@@ -22,7 +22,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations, settling
-from herodotus_endpoint.store.attempts import told_already
+from herodotus_endpoint.store.attempts import pod_of, told_already
 from herodotus_endpoint.store.chains import Chains
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
@@ -81,6 +81,7 @@ class _Batch:
     receipt: Receipt = field(default_factory=Receipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
+    of_pods: dict[tuple[str, ...], list[Row]] = field(default_factory=dict)  # the same, by their pods
     summaries: list[tuple[Decision, Row, bytes]] = field(default_factory=list)  # of `decisions`, with their content
     node_rows: list[Row] = field(default_factory=list)
     outcomes: list[Row] = field(default_factory=list)
@@ -236,7 +237,7 @@ class Writer:
             node_ids = batch.earlier.setdefault(node_ids.tobytes(), node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = decision_row(incarnation.id, decision, chosen, batch.now_us)
-        if not told_already(connection, row, batch.decisions.values()):
+        if not told_already(connection, row, batch.of_pods.get(pod_of(row), ())):
             self._count(batch, decision, node_ids)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
@@ -266,6 +267,7 @@ class Writer:
     def _keep(self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int) -> None:
         row["tier"] = tier
         batch.decisions[incarnation.id, decision.sequence] = row
+        batch.of_pods.setdefault(pod_of(row), []).append(row)
         incarnation.identity = decision.scheduler.identity
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
         batch.receipt.decisions += 1

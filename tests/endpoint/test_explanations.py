@@ -77,6 +77,18 @@ def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service
     assert by_id["metadata"]["name"] == FIRST.id
 
 
+def test_a_decision_before_the_attempts_that_are_read_is_found_by_its_id(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus_endpoint.store.attempts.MOST", 2)
+    tried = [
+        a_decision(rejected=NOWHERE, attempt=n, sequence=n, started_us=MONDAY_US + n * MINUTE_US) for n in (1, 2, 3, 4)
+    ]
+    service.stored(rows(TABLE), *tried)
+    found = [service.get(f"{API}/namespaces/shop/decisions/{d.id}")["metadata"]["name"] for d in tried]
+    assert found == [d.id for d in tried]
+
+
 def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
     again = a_decision(uid="uid-2", sequence=4, started_us=MONDAY_US + 2 * MINUTE_US)
     placed.stored(again)

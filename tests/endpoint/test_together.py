@@ -122,6 +122,14 @@ def test_parts_of_a_log_that_overlap_tell_of_an_attempt_once(tmp_path: Path) -> 
     service.store.close()
 
 
+@pytest.mark.parametrize("order", [(PLACED, LOG_PLACED), (LOG_PLACED, PLACED)], ids=["seen first", "logged first"])
+def test_a_batch_that_tells_of_an_attempt_twice_counts_it_once(tmp_path: Path, order: tuple[Record, Record]) -> None:
+    service = a_service(tmp_path)
+    service.stored(*(frame for record in order for frame in record.frames))
+    assert service.history("worker-1")["chosen"] == 1
+    service.store.close()
+
+
 def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) -> None:
     service = a_service(tmp_path)
     named = seen(points=NORMALISED, pod="seen-0", owner=Owner("ReplicaSet", "seen"))
