@@ -92,8 +92,12 @@ def error(err: BaseException | str, message: str, **pairs: Any) -> None:
 def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:
     """The line of whoever called our caller, in one piece. A log that cannot be written keeps nothing from going on."""
     frame = sys._getframe(2)
-    caller = _file(frame.f_code.co_filename)
-    line = _format(letter, verbosity, (caller[0], f"{caller[1]}:{frame.f_lineno}"), message, pairs, trace)
+    folder, file = _file(frame.f_code.co_filename)
+    caller = (folder, f"{file}:{frame.f_lineno}")
+    try:
+        line = _format(letter, verbosity, caller, message, pairs, trace)
+    except (TypeError, ValueError):  # a value that JSON has no words for
+        line = _format(letter, verbosity, caller, message, {key: str(value) for key, value in pairs.items()}, trace)
     with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
         (_stream or sys.stderr).write(line)
 

@@ -29,7 +29,8 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts
 from scheduler.objects.pod import PodInfo
 
-KEPT_SLOTS: Final = 400_000  # of all specs together: 80 of them at 5,000 nodes; some 200 bytes a slot, so 80 MB
+KEPT_SLOTS: Final = 400_000  # of all specs together: 79 of them at 5,000 nodes; some 200 bytes a slot, so 80 MB
+SPEC_SLOTS: Final = 60  # what is kept of a spec beside its columns takes as much as so many slots do
 MOST_CHANGED: Final = 8  # a whole column is the faster way where more than one row in so many changed
 MOST_VERDICTS: Final = 64  # in a patched column's table, before it is asked for anew without those that nobody has
 
@@ -176,7 +177,7 @@ class Recollection:
         found = self._specs.get(key)
         if found is None or found.slots != nodes.slots:
             found = self._specs[key] = Recall(nodes.slots)
-            while len(self._specs) > 1 and len(self._specs) * nodes.slots > self._kept_slots:
+            while len(self._specs) > 1 and len(self._specs) * (nodes.slots + SPEC_SLOTS) > self._kept_slots:
                 self._specs.popitem(last=False)
         self._specs.move_to_end(key)
         return found

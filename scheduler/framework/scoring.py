@@ -42,7 +42,8 @@ class Scorer:
 
         def ask(some: NodeColumns) -> Scores:  # who is asked about some rows does not look at `feasible`
             given = self._plugin.score(state, pod, some, feasible.column if some is nodes else some.live)
-            return given if given.base is None else given.copy()  # a view is of something that may change
+            # of one type, so that what is patched into it fits; a view is of something that may change
+            return given.astype(np.int64, casting="same_kind", copy=given.base is not None)
 
         try:
             recall.bring(kept.given, self._asked, state, nodes, ask)

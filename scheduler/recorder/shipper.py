@@ -132,8 +132,8 @@ class Shipper:
         """Send frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
         try:
             code, message = self._offer(spool, batch.frames[start:end])
-        except codec.UnknownVersionError as e:
-            code, message = 415, str(e)  # as the service would say
+        except codec.CodecError as e:  # as the service would say
+            code, message = 415 if isinstance(e, codec.UnknownVersionError) else 400, str(e)
         if code < 300:
             self._tell(delivered=self.progress.delivered + end - start)
             spool.acknowledge(batch, end)
@@ -152,7 +152,7 @@ class Shipper:
 
         With them goes what their deltas differ from: the service has it from an earlier batch, and keeps nothing.
 
-        UnknownVersionError where one of them cannot be said in a version that it reads.
+        UnknownVersionError where one of them cannot be said in a version that it reads, CodecError where it is damaged.
         """
         known, bases = self._reads, spool.bases(frames)
         code, message = self._send(bases, frames)

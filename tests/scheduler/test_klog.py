@@ -44,6 +44,14 @@ def test_an_info_line(log: io.StringIO, pairs: dict[str, object], text: str) -> 
     assert line(log) == ("I", f'"Bound"{text}\n')
 
 
+@pytest.mark.parametrize("format", klog.FORMATS)
+def test_a_value_that_json_cannot_say_is_written_as_python_does(format: str) -> None:
+    stream = io.StringIO()
+    klog.setup(0, stream, format)
+    klog.info(0, "Asked", by={("a", 1): 2}, pod="p")
+    assert "{('a', 1): 2}" in stream.getvalue()
+
+
 def test_only_up_to_the_verbosity(log: io.StringIO) -> None:
     klog.info(4, "too much")
     assert log.getvalue() == ""

@@ -1,6 +1,6 @@
 """What came of trying nodes: tried together, and not again as long as nothing changed there.
 
-Pods that preempt come in herds too, and each of them would try the same hundred nodes.
+Pods that preempt come in herds too, and each of them would try the same nodes.
 
 Owns: how many nodes are tried at once, what is remembered of which. Does not own: trying (`victims`).
 
@@ -42,7 +42,7 @@ class Trials:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self._known: OrderedDict[Hashable, dict[str, _Trial]] = OrderedDict()  # by question, then by node
+        self._known: OrderedDict[Hashable, dict[int, _Trial]] = OrderedDict()  # by question, then by slot
 
     def of(
         self,
@@ -67,10 +67,10 @@ class Trials:
                 for slot, answer in zip(unknown, found, strict=True):
                     answers[slot] = answer
                     if slot not in others:
-                        known[nodes.names[slot]] = _Trial(int(nodes.since[slot]), [*nodes.pods[slot].values()], answer)
+                        known[slot] = _Trial(int(nodes.since[slot]), [*nodes.pods[slot].values()], answer)
             yield from (answers[slot] for slot in chosen)
 
-    def _of_question(self, pod: PodInfo, follows: Hashable) -> dict[str, _Trial]:
+    def _of_question(self, pod: PodInfo, follows: Hashable) -> dict[int, _Trial]:
         """What is remembered of pods like this one."""
         question = (pod.spec_digest, follows, self._objects.revision_of(PodDisruptionBudget))
         known = self._known.setdefault(question, {})
@@ -80,12 +80,12 @@ class Trials:
         return known
 
 
-def _held(known: Mapping[str, _Trial], nodes: NodeColumns, slot: int) -> _Trial | None:
-    """What is remembered of a slot's node, where nothing happened there since.
+def _held(known: Mapping[int, _Trial], nodes: NodeColumns, slot: int) -> _Trial | None:
+    """What is remembered of a slot's node, where nothing happened there since: another node there is a change too.
 
     Pods are compared too: a newer version of one that asks for the same may have other labels, or have started.
     """
-    trial, pods = known.get(nodes.names[slot]), nodes.pods[slot]
+    trial, pods = known.get(slot), nodes.pods[slot]
     if trial is None or trial.since != nodes.since[slot] or len(trial.pods) != len(pods):
         return None
     return trial if all(a is b for a, b in zip(trial.pods, pods.values(), strict=True)) else None

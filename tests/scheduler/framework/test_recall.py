@@ -17,11 +17,12 @@ from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
-from scheduler.framework.interface import Scores
+from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.nominated import Nominator
 from scheduler.framework.plugin import Follows
-from scheduler.framework.recall import Recollection
+from scheduler.framework.recall import KEPT_SLOTS, SPEC_SLOTS, Recollection
 from scheduler.framework.runtime import Framework
+from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PASS, Verdicts, unschedulable
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -327,11 +328,43 @@ def test_many_changes_are_asked_as_a_whole() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    columns, recollection = nodes(10), Recollection(kept_slots=30)
+    columns, recollection = nodes(10), Recollection(kept_slots=3 * (10 + SPEC_SLOTS))
     first = recollection.of(make_pod("p").info(), columns)
     for i in range(1, 4):
         recollection.of(make_pod("p").request(cpu=str(i)).info(), columns)
     assert recollection.of(make_pod("p").info(), columns) is not first
+
+
+def test_on_few_nodes_specs_are_bounded_too() -> None:
+    columns, recollection = nodes(1), Recollection()
+    first = recollection.of(make_pod("p").info(), columns)
+    for i in range(KEPT_SLOTS // SPEC_SLOTS):
+        recollection.of(make_pod("p").request(cpu=str(i + 1)).info(), columns)
+    assert recollection.of(make_pod("p").info(), columns) is not first
+
+
+class Narrow:
+    """Points in the narrowest type that holds them: a hundred for each pod on the node."""
+
+    name = "Narrow"
+    follows = Follows.ROW
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        points = nodes.requested("pods") * 100
+        return points.astype(np.min_scalar_type(int(points.max())))
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return np.zeros_like(raw)
+
+
+def test_points_of_a_narrow_type_may_become_large() -> None:
+    made, columns = framework(score=(Narrow(),)), nodes(100)
+    run(made, columns)
+    for i in range(3):
+        columns.add_pod(make_pod(f"p{i}").info(), "n007")
+    (points,) = (r.raw for r in run(made, columns).trace.scores)
+    assert points is not None
+    assert points[columns.index["n007"]] == 300
 
 
 @pytest.mark.parametrize(

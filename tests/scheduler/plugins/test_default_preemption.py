@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -139,3 +141,20 @@ def test_another_budget_makes_every_node_be_tried_again() -> None:
     room.asked.clear()
     run(made, columns, make_pod("second").priority(1).info())
     assert room.asked == [3, 3, 3]
+
+
+def test_of_nodes_that_are_gone_nothing_is_remembered() -> None:
+    """Nodes that come and go take each other's slots; nothing is told of the one that was there before."""
+    room, columns = Room(2), crowded(nodes=2, pods=2)
+    made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster()),))
+    run(made, columns, make_pod("first").priority(1).info())
+    gone = [weakref.ref(pod) for pod in columns.pods[columns.index["n1"]].values()]
+    for uid in [*columns.pods[columns.index["n1"]]]:
+        columns.remove_pod(uid, "n1")
+    columns.remove_node("n1")
+    columns.set_node(make_node("n2").obj())
+    for i in range(3):
+        columns.add_pod(make_pod(f"n2-{i}").info(), "n2")
+    assert victims(run(made, columns, make_pod("second").priority(1).info())) == {"n0": 1, "n2": 2}
+    gc.collect()
+    assert [pod() for pod in gone] == [None, None]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,7 @@ from scheduler.recorder.endpoint import Endpoint, EndpointError, of
 from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
+from tests.builders import a_decision
 from tests.processes import eventually
 from tests.scheduler.recorder.test_spool import ME, ROOT, TABLE, gap
 
@@ -266,6 +268,19 @@ def test_a_damaged_segment_costs_its_rest_only(tmp_path: Path, service: Service,
     spool.append(gap(3))
     shipper.pass_over()
     assert service.stored == [1, 3]
+
+
+def test_a_damaged_frame_is_set_aside_where_the_service_is_older_too(
+    tmp_path: Path, service: Service, shipper: Shipper
+) -> None:
+    spool = write(tmp_path, 1)
+    frame = codec.encode(replace(a_decision(sequence=2), rank=codec.FOLLOWS))
+    spool.append(frame[:-1] + bytes([frame[-1] ^ 1]))
+    spool.append(gap(3))
+    older = {"Accept": f"{codec.CONTENT_TYPE};version=1"}
+    service.answers = [httpx.Response(415, headers=older, json={"message": "frame version 2 is not known"})]
+    shipper.pass_over()
+    assert (service.stored, shipper.progress.refused) == ([1, 3], 1)
 
 
 def test_before_it_ends_it_delivers_what_is_there(tmp_path: Path, service: Service, shipper: Shipper) -> None:
