@@ -54,8 +54,19 @@ def test_the_service_s_flags_are_its_own_and_make_a_shape(built: list[dict[str, 
     assert where.tls is not None
     mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
     assert str(where.tls.certificate.parent) == mounts["tls"]
-    assert {v["name"] for v in spec["volumes"]} == mounts.keys() == {"tls", "tmp"}
+    assert {v["name"] for v in spec["volumes"]} == mounts.keys() == {"database", "tls", "tmp"}
     assert named(built, "Deployment", "herodotus-endpoint")["spec"]["replicas"] >= 2
+
+
+def test_the_database_s_authority_is_read_beside_its_url(built: list[dict[str, Any]]) -> None:
+    """libpq has none of its own in a container: without it sslmode=verify-full fails."""
+    spec = pod(built, "herodotus-endpoint")
+    (container,) = spec["containers"]
+    url, authority = container["env"]
+    (mount,) = (m["mountPath"] for m in container["volumeMounts"] if m["name"] == "database")
+    (secret,) = (v["secret"] for v in spec["volumes"] if v["name"] == "database")
+    assert authority == {"name": "PGSSLROOTCERT", "value": f"{mount}/{secret['items'][0]['path']}"}
+    assert secret["secretName"] == url["valueFrom"]["secretKeyRef"]["name"]
 
 
 def test_the_scheduler_shows_the_token_that_the_service_asks_for(built: list[dict[str, Any]]) -> None:
