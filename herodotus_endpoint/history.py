@@ -112,7 +112,7 @@ def _over_time(hours: Mapping[int, Sequence[int]], over: Window) -> list[Json]:
     """The counts by spans of equal length, from the first hour that has some: at most SPANS, each of whole hours."""
     if not hours:
         return []
-    first, last = min(hours), bucket_of(over.to_us)
+    first, last = min(hours), max(bucket_of(over.to_us), *hours)  # a scheduler's clock may be ahead of ours
     length = -(-(last + 1 - first) // SPANS)
     spans = {start: [0] * len(COUNTED) for start in range(first, last + 1, length)}
     for hour, counts in hours.items():

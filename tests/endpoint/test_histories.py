@@ -16,6 +16,7 @@ from herodotus_record import codec
 from herodotus_record.explain import margin, weighted
 from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Owner
 from herodotus_record.one_node import rejections
+from herodotus_record.units import timestamp
 from tests.builders import CORDONED, FILTERS, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, rows
 
@@ -184,6 +185,27 @@ def test_the_window_is_whole_hours_and_says_so(
     service.stored(rows(TABLE), *(placed(f"p-{i}", i + 1, at) for i, at in enumerate(times)))
     history = service.history("worker-1", **({"since": since} if since else {}))
     assert (history["considered"], history["window"]["from"]) == (considered, start)
+
+
+@pytest.mark.parametrize(
+    ("hours", "spans"),
+    [
+        ([-3, 0], [(-3, 1), (-2, 0), (-1, 0), (0, 1), (1, 0)]),
+        ([0, 2], [(0, 1), (1, 0), (2, 1)]),
+        ([2], [(2, 1)]),
+        ([-96, 0], [(-96, 1), *((n, 0) for n in range(-93, 0, 3)), (0, 1)]),
+    ],
+    ids=["by the hour", "a clock ahead of the service's", "all of it ahead", "by more hours"],
+)
+def test_a_history_over_time_has_every_decision_in_a_span(
+    service: Service, hours: list[int], spans: list[tuple[int, int]]
+) -> None:
+    service.stored(rows(TABLE), *(placed(f"p-{i}", i + 1, MONDAY_US + h * HOUR_US) for i, h in enumerate(hours)))
+    told = service.history("worker-1", since="999999999999")["overTime"]
+    first_us = MONDAY_US // HOUR_US * HOUR_US
+    assert [(span["from"], span["considered"]) for span in told] == [
+        (timestamp(first_us + hour * HOUR_US), considered) for hour, considered in spans
+    ]
 
 
 def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None:
