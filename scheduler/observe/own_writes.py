@@ -1,7 +1,8 @@
 """What another scheduler wrote for a pod before it bound it: its claims' node and volumes.
 
 A scheduler chooses a node, then selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when
-they are bound. Seen at the binding, the claims allow that node alone; when the choice was made they did not.
+they are bound. Seen at the binding, the claims allow that node alone; when the choice was made they did not. A claim
+that does not wait for its first consumer is bound by its controller, whoever comes: its scheduler saw it as it is.
 
 Owns: claims and volumes as they were before that, until the pod is bound. Does not own: their latest state
 (`ClusterObjects`). For one thread.
@@ -15,7 +16,12 @@ from contextlib import contextmanager
 from scheduler.kube.watch import Changed
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.objects.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from scheduler.observe.window import Message
 
 
@@ -91,9 +97,14 @@ class OwnWrites:
             self._forget(claim.full_name)
             return
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
-        if old is not None and _free(old) and not _free(claim):
+        if old is not None and _free(old) and not _free(claim) and self._waited(old):
             self._claims[claim.full_name] = old
             self._since.setdefault(claim.full_name, now)
+
+    def _waited(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether it was a scheduler's to bind it."""
+        storage_class = self._objects.get(StorageClass, claim.storage_class)
+        return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     def _volume(self, volume: PersistentVolume, now: float) -> None:
         to = volume.spec.claim_ref

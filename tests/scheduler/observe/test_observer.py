@@ -353,6 +353,25 @@ class TestVolumes:
         world.pause()
         assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [0, 0]
 
+    @pytest.mark.parametrize(
+        "before", [pytest.param(True, id="the pod first"), pytest.param(False, id="the claim first")]
+    )
+    def test_what_waits_for_no_consumer_is_not_the_scheduler_s(self, world: World, before: bool) -> None:
+        """The claim was bound by its controller before the pod was decided, which it had to be."""
+        world.start(*(make_node(n).label(storage.HOST, n) for n in ("small", "large")))
+        world.set(storage.storage_class(mode=storage.IMMEDIATE), storage.claim("data"))
+        if before:
+            world.pod("ADDED", self.claiming())
+        within = storage.term(storage.expression(storage.HOST, "In", "small"))
+        world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="2"))
+        world.set(storage.claim("data", volume="made", version="3"))
+        world.pause()
+        if not before:
+            world.pod("ADDED", self.claiming())
+        world.pod("MODIFIED", self.claiming().node("small"))
+        world.pause()
+        assert world.found == [("p", "small", AGREE)]
+
     def test_the_next_pod_finds_the_claim_as_it_is(self, world: World) -> None:
         self.started(world)
         self.provisioned(world, "large")
