@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import signal
 from typing import Final
 
 import pytest
@@ -11,6 +12,9 @@ SYSTEMS: Final = {"agents", "bench", "e2e"}  # folders of tests that start whole
 settings.register_profile("herodotus", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("herodotus")
+
+# started in a shell's background we would ignore it, and with us every process that a test starts and interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

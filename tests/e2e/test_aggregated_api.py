@@ -40,6 +40,7 @@ NAME = "herodotus-endpoint.herodotus.svc"
 SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
 MANIFEST = list(yaml.safe_load_all((ROOT / "deploy" / "aggregated-api" / "herodotus.yaml").read_text()))
 API = "/apis/herodotus.dev/v1alpha1"
+UNDISCOVERED = "the server doesn't have a resource type"
 FIRST, SECOND, THIRD = (f"01900000-0000-7000-8000-{sequence:012x}" for sequence in (1, 3, 4))
 NODES = ("worker-1", "worker-2", "worker-3")
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
@@ -74,8 +75,14 @@ class System:
 
     def kubectl(self, *arguments: str, user: str = "admin", stdin: str = "", code: int = 0) -> str:
         done = self.run(*arguments, user=user, stdin=stdin)
+        if code == 0 and UNDISCOVERED in done.stderr:  # the API server asks us for it now and then, and we were slow
+            done = eventually(lambda: self._discovered(*arguments, user=user, stdin=stdin), "our resources' discovery")
         assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
+
+    def _discovered(self, *arguments: str, user: str, stdin: str) -> subprocess.CompletedProcess[str] | None:
+        done = self.run(*arguments, user=user, stdin=stdin)
+        return None if UNDISCOVERED in done.stderr else done
 
     def herodotus(self, *arguments: str, user: str) -> subprocess.CompletedProcess[str]:
         """The plugin, as kubectl would start it for that user."""

@@ -11,7 +11,7 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SCHEDULER}
 
 
 def test_the_next_leader_tells_of_the_missing_tail(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    cluster.create("/api/v1/nodes", node("n"))
+    herodotus.add_nodes(node("n"))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("delivered"))
     eventually(
         lambda: [d["status"]["state"] for d in herodotus.decisions(namespace)] == ["Bound"], "the first decision's end"

@@ -1,5 +1,6 @@
 """What holds for the store on either database: each test runs on SQLite and on a real PostgreSQL."""
 
+import logging
 import shutil
 import threading
 import warnings
@@ -298,6 +299,7 @@ def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One beside the newer one, and one started anew, as after a rollback; nothing is changed back."""
+    caplog.set_level(logging.WARNING)  # whatever another test made the root's
     beside = replicas()
     does = "ALTER TABLE decisions ADD COLUMN of_tomorrow INTEGER NOT NULL DEFAULT 7"
     with monkeypatch.context() as tomorrow:
