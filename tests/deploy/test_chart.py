@@ -71,6 +71,14 @@ def test_every_supported_version_of_kubernetes_takes_it(kubernetes: str) -> None
         valid(json.dumps(o, sort_keys=True), kubernetes)
 
 
+@pytest.mark.parametrize("allocation", [False, True])
+def test_annotators_may_list_pods_where_one_counts_their_requests(allocation: bool) -> None:
+    own = {"usage": {"enabled": True}, "prometheus": "http://prometheus", "allocation": {"enabled": allocation}}
+    role = named(objects({"annotators": own}), "ClusterRole", "herodotus-annotator")
+    granted = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
+    assert granted == {"nodes": ["list", "patch"], **({"pods": ["list"]} if allocation else {})}
+
+
 def test_names_that_look_like_numbers_stay_names() -> None:
     """Every name that comes from outside; unquoted, YAML would read 123 in it."""
     given = {
