@@ -179,8 +179,8 @@ def _scheduler(ours: Decision, theirs: Decision) -> Any:
 
 def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption, int]:
     """The log's candidate, which is the one that was taken, among the reconstruction's."""
-    if ours is None:
-        return theirs, 0
+    if ours is None or len(theirs.candidates) != 1:
+        return theirs, int(ours is not None and ours.nominated != theirs.nominated)
     (taken,) = theirs.candidates
     same = next((c for c in ours.candidates if c.node == taken.node), None)
     if same is not None:
@@ -196,7 +196,7 @@ class _Cells:
         self._ours, self._theirs = seen.decision, logged.decision
         present = (slot for slot, e in enumerate(self._ours.evaluation) if e != Evaluation.ABSENT)
         at = {seen.table.names[slot]: slot for slot in present}
-        told = [slot for slot, e in enumerate(self._theirs.evaluation) if e == Evaluation.EVALUATED]
+        told = sorted(_named(self._theirs))
         new = [name for slot in told if (name := logged.table.names[slot]) not in at]
         self.slots = self._ours.slots + len(new)
         at |= {name: self._ours.slots + i for i, name in enumerate(new)}
@@ -245,7 +245,7 @@ class _Cells:
         said = dict.fromkeys(fitting, SUCCESS)
         for column in self._theirs.filters:
             if column.plugin == ours.plugin:
-                verdicts = {self._at[slot]: column.verdicts[column.ids[slot]] for slot in self._at}
+                verdicts = {self._at[slot]: column.verdicts[column.ids[slot]] for slot in self._at if len(column.ids)}
                 said |= {slot: verdict for slot, verdict in verdicts.items() if verdict.against}
         ids = self._long(ours.ids, 0) if len(ours.ids) else array("H", bytes(2 * self.slots))
         table = list(ours.verdicts)
@@ -272,7 +272,8 @@ class _Cells:
                 columns.append(ScoreColumn(plugin, mine.weight if mine else 1, skipped=True))
                 continue
             points = {slot: n * other.weight for slot, n in self._by_slot(other.normalized).items()}
-            weight = mine.weight if mine and all(p % mine.weight == 0 for p in points.values()) else other.weight
+            weights = (mine.weight if mine else 0, other.weight, 1)
+            weight = next(w for w in weights if w and all(p % w == 0 for p in points.values()))
             column = self._column({slot: points[slot] // weight for slot in fitting})
             otherwise = sum(mine is None or self._points(mine, slot) != points[slot] for slot in fitting)
             raw = self._long(mine.raw, 0) if mine and not otherwise else empty_column()
@@ -291,7 +292,7 @@ class _Cells:
 
     def _by_slot(self, column: Column) -> dict[int, int]:
         """A column of the log's, of the nodes that it ranks."""
-        return {self._at[slot]: column[slot] for slot, rank in enumerate(self._theirs.rank) if rank}
+        return {self._at[slot]: column[slot] for slot, rank in enumerate(self._theirs.rank) if rank and len(column)}
 
     def _column(self, values: Mapping[int, int]) -> Column:
         column = array("q", bytes(8 * self.slots))
@@ -304,6 +305,13 @@ class _Cells:
         if not len(column):
             return empty_column()
         return array("q", [*column, *([fill] * (self.slots - len(column)))])
+
+
+def _named(logged: Decision) -> set[int]:
+    """The slots of the nodes that the log tells of."""
+    evaluated = {slot for slot, e in enumerate(logged.evaluation) if e == Evaluation.EVALUATED}
+    ranked = {slot for slot, rank in enumerate(logged.rank) if rank}
+    return evaluated | ranked | ({logged.chosen} if logged.chosen is not None else set())
 
 
 def _ranks(old: Mapping[int, int]) -> dict[int, int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from herodotus_record.model import Owner
+from herodotus_record.model import Candidate, Evaluation, Owner, Preemption
 from tests.builders import INSUFFICIENT_CPU, SCORES
 from tests.endpoint.service import API, Service, a_service
 from tests.observed import NOON_US, POD, Record, logged, read, seen, turned_away
@@ -127,6 +130,47 @@ def test_a_batch_that_tells_of_an_attempt_twice_counts_it_once(tmp_path: Path, o
     service = a_service(tmp_path)
     service.stored(*(frame for record in order for frame in record.frames))
     assert service.history("worker-1")["chosen"] == 1
+    service.store.close()
+
+
+ONE, TWO = Candidate("worker-1", ("ci/job-1",), 0), Candidate("worker-2", ("ci/job-2",), 0)
+UNEVALUATED = array("B", [Evaluation.NOT_SAMPLED] * LOG_PLACED.decision.slots)
+SILENT = tuple(replace(f, ids=array("B")) for f in PLACED.decision.filters)
+
+
+@pytest.mark.parametrize(
+    ("seen_otherwise", "logged_otherwise"),
+    [
+        ({}, {"evaluation": UNEVALUATED}),
+        ({}, {"filters": SILENT}),
+        ({}, {"totals": array("q")}),
+        ({"scores": tuple(replace(s, weight=0) for s in PLACED.decision.scores)}, {}),
+        ({"preemption": Preemption("worker-2", (TWO,), False)}, {"preemption": Preemption("", (), False)}),
+        (
+            {"preemption": Preemption("worker-2", (TWO,), False)},
+            {"preemption": Preemption("worker-1", (ONE, TWO), True)},
+        ),
+    ],
+    ids=[
+        "nothing evaluated",
+        "filters that turned nobody away",
+        "no totals",
+        "no weights",
+        "no candidate",
+        "two candidates",
+    ],
+)
+def test_a_record_that_no_reader_of_logs_writes_hides_no_other(
+    tmp_path: Path, seen_otherwise: dict[str, Any], logged_otherwise: dict[str, Any]
+) -> None:
+    """Whoever may send a log's records must not be able to break what others ask."""
+    service = a_service(tmp_path)
+    service.clock.now_s = NOON_US / 1e6 + 600
+    for record, otherwise in ((PLACED, seen_otherwise), (LOG_PLACED, logged_otherwise)):
+        service.stored(record.rows, replace(record.decision, **otherwise), *record.outcomes)
+    assert service.explain()["origins"]["rest"] == "reconstructed"
+    assert service.history("worker-1")["chosen"] == 1
+    assert service.get(f"{API}/balances")["decisions"] == 1
     service.store.close()
 
 
