@@ -13,16 +13,7 @@ automountServiceAccountToken: false # the pod that needs it says so
 {{- end }}
 
 {{- define "herodotus.rbac.binding" -}}
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {{ include "herodotus.name" . }}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: {{ include "herodotus.name" . }}
-subjects:
-{{ include "herodotus.subject" . }}
+{{ include "herodotus.rbac.grant" (list "ClusterRole" (include "herodotus.name" .) (include "herodotus.subject" . | fromYamlArray)) }}
 {{- end }}
 
 {{/* What the API server publishes for servers that take client certificates or a front proxy. */}}
@@ -66,11 +57,27 @@ subjects:
   verbs: [create] # and whether they may
 {{- end }}
 
-{{/* Subjects of values, with the API group that their kind has. */}}
+{{/* (list "ClusterRole" NAME SUBJECTS), or (list "Role" NAME SUBJECTS NAMESPACE): the role's binding, of the same name. */}}
+{{- define "herodotus.rbac.grant" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ index . 0 }}Binding
+metadata:
+  name: {{ index . 1 }}
+  {{- if eq (index . 0) "Role" }}
+  namespace: {{ toYaml (index . 3) }}
+  {{- end }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ index . 0 }}
+  name: {{ index . 1 }}
+subjects: {{- include "herodotus.rbac.subjects" (index . 2) }}
+{{- end }}
+
+{{/* Subjects, with the API group that their kind has. */}}
 {{- define "herodotus.rbac.subjects" -}}
 {{- range . }}
 - kind: {{ .kind }}
-  name: {{ .name | quote }}
+  name: {{ toYaml .name }}
 {{- if eq .kind "ServiceAccount" }}
   namespace: {{ required "access: a ServiceAccount has a namespace" .namespace | toYaml }}
 {{- else }}
