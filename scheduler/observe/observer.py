@@ -215,7 +215,6 @@ class Observer:
         self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
         if outcome.node:
             self._forget(queued.uid)
-            self._own_writes.forget(queued.pod)
         else:
             self._count(queued.uid, None)  # its binding failed, if there was one under way
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from scheduler.eventhandlers import PODS
 from scheduler.kube.watch import Changed
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
@@ -36,9 +37,12 @@ class OwnWrites:
 
     def note(self, message: Message, now: float) -> None:
         """A change, before it is brought to the objects."""
-        if not isinstance(message, Changed):
+        if message.kind == PODS:
+            for pod in [message.object] if isinstance(message, Changed) else message.objects:
+                self._pod(PodInfo(pod))
+        elif not isinstance(message, Changed):
             return
-        if isinstance(message.object, PersistentVolumeClaim):
+        elif isinstance(message.object, PersistentVolumeClaim):
             self._claim(message.type, message.object, now)
         elif isinstance(message.object, PersistentVolume) and message.type != "DELETED":
             self._volume(message.object, now)
@@ -52,11 +56,6 @@ class OwnWrites:
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
         new = claim.full_name in self._claims or (old is not None and _free(old))
         return (claim.annotations.selected_node or "") if new else ""
-
-    def forget(self, pod: PodInfo) -> None:
-        """The pod is bound: whoever comes now finds its claims as they are."""
-        for claim in pod.claims:
-            self._forget(claim)
 
     @contextmanager
     def taken_back(self, pod: PodInfo, node: str) -> Iterator[None]:
@@ -91,6 +90,12 @@ class OwnWrites:
                 else:
                     self._objects.assume(old)
                 yield volume
+
+    def _pod(self, pod: PodInfo) -> None:
+        """Whoever comes once it is bound finds its claims as they are, whether we saw it wait or not."""
+        if pod.pod.spec.node_name:
+            for claim in pod.claims:
+                self._forget(claim)
 
     def _claim(self, change: str, claim: PersistentVolumeClaim, now: float) -> None:
         if change == "DELETED":

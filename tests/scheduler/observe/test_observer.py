@@ -372,6 +372,22 @@ class TestVolumes:
         world.pause()
         assert world.found == [("p", "small", AGREE)]
 
+    def test_what_was_written_for_a_pod_that_never_waited_here_is_not_taken_back(self, world: World) -> None:
+        """A watch that was interrupted shows it bound at once; its successor is bound where its volume is."""
+        sizes = {"small": "2", "large": "8"}
+        world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
+        world.set(storage.storage_class(), storage.claim("data"))
+        self.provisioned(world, "small")
+        first, second = (waiting(n).with_spec(volumes=self.claiming().spec["volumes"]) for n in ("data-0", "data-1"))
+        world.pod("ADDED", first.node("small"))
+        world.pause()
+        world.pod("DELETED", first)
+        world.pod("ADDED", second)
+        world.pause()
+        world.pod("MODIFIED", second.node("small"))
+        world.pause()
+        assert world.found == [("data-1", "small", AGREE)]
+
     def test_the_next_pod_finds_the_claim_as_it_is(self, world: World) -> None:
         self.started(world)
         self.provisioned(world, "large")
