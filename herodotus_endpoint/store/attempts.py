@@ -14,10 +14,11 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.engine import Row
 from herodotus_endpoint.store.schema import DECISIONS
-from herodotus_record.attempts import Attempt, attempts
+from herodotus_record.attempts import APART_US, Attempt, attempts
 from herodotus_record.model import Source
 
 MOST: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
+_NEAR_US: Final = 2 * APART_US  # on either side: records that may tell of an attempt, and what else they may tell of
 _TOLD: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
 pod_of: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
@@ -32,7 +33,7 @@ def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[Attempt
     found = attempts_of(connection, row.namespace, row.pod, row.cluster)
     if any(row.id in each.ids for each in found):
         return found
-    return attempts(_rows(connection, row.namespace, row.pod, row.cluster, row.started_us))
+    return attempts(_rows(connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us))
 
 
 def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
@@ -42,17 +43,19 @@ def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> 
     """
     if row["source"] == Source.SCHEDULER.value:
         return False
-    stored = _rows(connection, row["namespace"], row["pod"], row["cluster"])
-    new = [_unstored(other, -place) for place, other in enumerate([row, *coming], 1)]
+    least_us, most_us = row["started_us"] - _NEAR_US, row["started_us"] + _NEAR_US
+    near = DECISIONS.c.started_us.between(least_us, most_us)
+    stored = _rows(connection, row["namespace"], row["pod"], row["cluster"], near)
+    with_it = [other for other in coming if least_us <= other["started_us"] <= most_us]
+    new = [_unstored(other, -place) for place, other in enumerate([row, *with_it], 1)]
     return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in attempts([*stored, *new]))
 
 
 def _rows(
-    connection: sa.Connection, namespace: str, pod: str, cluster: str, until_us: int | None = None
+    connection: sa.Connection, namespace: str, pod: str, cluster: str, *when: sa.ColumnElement[bool]
 ) -> Iterable[Any]:
     d = DECISIONS.c
-    at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else [])]
-    at += [] if until_us is None else [d.started_us <= until_us]
+    at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else []), *when]
     newest = sa.select(d.id, *(d[name] for name in _TOLD)).where(*at).order_by(d.started_us.desc(), d.id.desc())
     return connection.execute(newest.limit(MOST))
 

@@ -133,6 +133,17 @@ def test_a_batch_that_tells_of_an_attempt_twice_counts_it_once(tmp_path: Path, o
     service.store.close()
 
 
+def test_an_attempt_of_long_ago_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many others of the pod have come since."""
+    monkeypatch.setattr("herodotus_endpoint.store.attempts.MOST", 3)
+    service = a_service(tmp_path)
+    since = (seen(7_200_000 + n, rejected=FULL, attempt=n, sequence=n) for n in (11, 12, 13))
+    for record in (PLACED, *since, LOG_PLACED):
+        service.stored(*record.frames)
+    assert service.history("worker-1", since="999999999999")["chosen"] == 1
+    service.store.close()
+
+
 ONE, TWO = Candidate("worker-1", ("ci/job-1",), 0), Candidate("worker-2", ("ci/job-2",), 0)
 UNEVALUATED = array("B", [Evaluation.NOT_SAMPLED] * LOG_PLACED.decision.slots)
 SILENT = tuple(replace(f, ids=array("B")) for f in PLACED.decision.filters)
