@@ -48,6 +48,12 @@ def _listed(parts: Mapping[str, Any]) -> Right:
     return Resource("watch" if watched else "list", "decisions", parts.get("namespace", ""))
 
 
+def _balance(_parts: Mapping[str, Any]) -> Right:
+    """Sums name nobody, but labels may select a single pod, of whichever namespace."""
+    selected = request.args.get("labelSelector")
+    return Resource("get", "decisions") if selected else Resource("list", "balances")
+
+
 def _legacy_pod(_parts: Mapping[str, Any]) -> Right:
     return Resource("get", "podexplanations", request.args.get("namespace", ""), request.args.get("name", ""))
 
@@ -84,7 +90,7 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "insights.node_comparison": _of("get", "nodecomparisons", "pod"),
     "surveys.pending": _of("list", "pendingpods"),
     "surveys.workload": _of("get", "workloadplacements", "workload"),
-    "surveys.balance": _of("list", "balances"),
+    "surveys.balance": _balance,
     "surveys.agreements": _of("list", "agreements"),
     "reviews.create": _of("create", "placementreviews"),
     "desk.take": None,

@@ -208,6 +208,16 @@ def test_pods_of_namespaces_that_a_reader_may_not_see_are_hidden(guarded: Servic
     assert ("ci/job-1" in ada, "ci/job-1" in bob) == (False, True)
 
 
+def test_what_decided_for_a_single_pod_is_told_to_who_may_see_every_pod(guarded: Service, reviewer: Reviewer) -> None:
+    reviewer.allowed = {("ada", "list", "balances", ""), ("bob", "get", "decisions", "")}
+    selected = f"{API}/balances?labelSelector=herodotus.dev/pod={POD}"
+    codes = [
+        [guarded.client.get(path, headers=bearer(token)).status_code for path in (f"{API}/balances", selected)]
+        for token in ("ada's", "bob's")
+    ]
+    assert codes == [[200, 403], [403, 200]]
+
+
 # --- the front proxy
 
 
