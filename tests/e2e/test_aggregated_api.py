@@ -340,7 +340,9 @@ def test_an_administrator_asks_as_somebody_else(system: System) -> None:
         (["-l", "herodotus.dev/state in (Unschedulable, Error)"], ["web-2"]),
         (["-l", "herodotus.dev/node"], ["web-1"]),
         (["-l", "!herodotus.dev/node"], ["web-2"]),
-        (["-l", "app=checkout"], []),
+        (["-l", "app=checkout"], ["web-2", "web-1"]),
+        (["-l", "app=checkout,herodotus.dev/node"], ["web-1"]),
+        (["-l", "app=cart"], []),
     ],
     ids=lambda v: " ".join(v),
 )
