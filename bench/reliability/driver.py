@@ -122,8 +122,9 @@ def _quieten(system: System, journal: Journal, api: Client, settings: Settings) 
         system.tend()
         with journal.lock:
             operations.reap(world)
+            known = operations.settled(journal.state)  # by the watch, which is behind what was asked for
             waiting = any(place_for(journal.state, pod) for pod in journal.state.pending())
-        if not waiting and system.leader() is not None and system.delivered():
+        if known and not waiting and system.leader() is not None and system.delivered():
             return
         time.sleep(TEND_S)
 

@@ -206,6 +206,15 @@ def settle(world: World) -> None:
         world.api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"cpu": "4"}}})
 
 
+def settled(state: State) -> bool:
+    """Whether the journal has seen that `settle` did so, and the end of every pod that was asked to end."""
+    whole = all(
+        not (n.get("spec") or {}).keys() & {"taints", "unschedulable"} and n["status"]["allocatable"]["cpu"] == "4"
+        for n in state.nodes.values()
+    )
+    return whole and not any(p["metadata"].get("deletionTimestamp") for p in state.pods.values())
+
+
 def reap(world: World) -> None:
     """What a kubelet does: pods that were asked to end, end."""
     for found in [p for p in world.state.pods.values() if p["metadata"].get("deletionTimestamp")]:

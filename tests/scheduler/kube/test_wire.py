@@ -31,13 +31,14 @@ class Server:
         self._answer = answer
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
-        for each in (self._listening, *self.connections):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        _close(self._listening)
+        self._accepting.join()  # a connection that it took at the last moment is among them then
+        for each in self.connections:
+            _close(each)
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -55,6 +56,12 @@ class Server:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
                 connection.sendall(answer)
+
+
+def _close(one: socket.socket) -> None:
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
 
 
 def _whole_request(connection: socket.socket) -> bytes | None:
