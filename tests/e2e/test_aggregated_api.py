@@ -75,14 +75,8 @@ class System:
 
     def kubectl(self, *arguments: str, user: str = "admin", stdin: str = "", code: int = 0) -> str:
         done = self.run(*arguments, user=user, stdin=stdin)
-        if code == 0 and UNDISCOVERED in done.stderr:  # the API server asks us for it now and then, and we were slow
-            done = eventually(lambda: self._discovered(*arguments, user=user, stdin=stdin), "our resources' discovery")
         assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
-
-    def _discovered(self, *arguments: str, user: str, stdin: str) -> subprocess.CompletedProcess[str] | None:
-        done = self.run(*arguments, user=user, stdin=stdin)
-        return None if UNDISCOVERED in done.stderr else done
 
     def herodotus(self, *arguments: str, user: str) -> subprocess.CompletedProcess[str]:
         """The plugin, as kubectl would start it for that user."""
@@ -94,11 +88,19 @@ class System:
         )
 
     def run(self, *arguments: str, user: str = "admin", stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """kubectl, once our resources are discovered: the API server asks us for them now and then, and we may be slow.
+
+        `auth can-i` only warns then, and asks for a resource of no group, which nobody may see.
+        """
+        return eventually(lambda: self._discovered(*arguments, user=user, stdin=stdin), "our resources' discovery")
+
+    def _discovered(self, *arguments: str, user: str, stdin: str) -> subprocess.CompletedProcess[str] | None:
         environment = {"KUBECONFIG": str(self.kubectl_of[user]), "HOME": str(self.directory / user)}
-        return subprocess.run(
+        done = subprocess.run(
             [_kubectl(), *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=100,
             check=False,
         )  # fmt: skip
+        return None if UNDISCOVERED in done.stderr else done
 
     def send(self, token: str, *frames: Frame) -> httpx.Response:
         return httpx.post(
