@@ -29,6 +29,7 @@ from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 
@@ -178,7 +179,7 @@ def _round_of(there: _There, *, recording: bool) -> _Round:
             result = schedule(framework, info, snapshot, seed=i)
             if recording:
                 times = Times(0, 0, 0, dict(result.trace.phases_s), {})
-                recorder.decision(info, 1, "bench", snapshot, result, times, i, ())
+                recorder.decision(Attempt(info, 1, "bench", snapshot, result, times, i))
             if result.chosen is not None:
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:

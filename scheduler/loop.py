@@ -35,7 +35,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Object
 from scheduler.preemption import Evicted, EvictionWrites, Preemptions
 from scheduler.queue import QueuedPod, SchedulingQueue
-from scheduler.recorder.build import microseconds
+from scheduler.recorder.build import Attempt, microseconds
 from scheduler.recorder.recorder import Recorder
 from scheduler.shared import Shared
 
@@ -188,9 +188,9 @@ class Loop:
         self._next_start = result.next_start
         decided = time.monotonic()
         self._metrics.cycle(framework.profile.scheduler_name, result, decided - started)
-        decision = self._recorder.decision(
+        attempt = Attempt(
             pod=pod,
-            attempt=queued.attempts,
+            number=queued.attempts,
             profile=framework.profile.scheduler_name,
             snapshot=snapshot,
             result=result,
@@ -206,6 +206,7 @@ class Loop:
             woken_by=queued.woken_by,
             retry=self._retry(queued, result),
         )
+        decision = self._recorder.decision(attempt)
         self._metrics.recorded(time.monotonic() - decided)
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:

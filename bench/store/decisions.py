@@ -28,6 +28,7 @@ from scheduler.framework.runtime import Framework
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.spool_reader import incarnations
@@ -77,7 +78,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         result = schedule(framework, info, snapshot, seed=i)
         started_us = time.time_ns() // 1000
         times = Times(started_us - 900, started_us - 500, started_us, dict(result.trace.phases_s), {"active": 0.0004})
-        decision = recorder.decision(info, 1, "bench", snapshot, result, times, i, ())
+        decision = recorder.decision(Attempt(info, 1, "bench", snapshot, result, times, i))
         if result.chosen is None:
             continue
         name = cache.columns.names[result.chosen]

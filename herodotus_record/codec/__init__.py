@@ -30,13 +30,14 @@ import sys
 import threading
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import zstandard
 
+from herodotus_record.codec.columns import FEW as FEW
 from herodotus_record.codec.columns import FOLLOWS as FOLLOWS
 from herodotus_record.codec.columns import TYPECODES, filled
 from herodotus_record.codec.columns import as_numpy as as_numpy
@@ -78,8 +79,11 @@ _BEFORE: Final[dict[int, Callable[[Frame], Frame]]] = {2: lambda frame: frame}  
 _KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _CODES: Final = {code.encode(): code for code in TYPECODES}
+_CODE_OF: Final = {code: said for said, code in _CODES.items()}
 _FOLLOWS: Final = b"="
 _UNSIGNED: Final = "BH"
+
+Part = TypeVar("Part")
 
 
 class CodecError(ValueError):
@@ -246,29 +250,33 @@ def decompress(data: bytes, limit: int) -> bytes:
     return plain
 
 
-def validate(frame: Frame) -> None:
-    """CodecError naming the first field that contradicts the others."""
+def validate(frame: Frame, known: Decision | None = None) -> None:
+    """CodecError naming the first field that contradicts the others.
+
+    `known`: a decision of as many slots that was validated; what both share as the same objects is not looked at again.
+    """
     if isinstance(frame, Decision):
-        _validate_decision(frame)
+        _validate_decision(frame, known)
     elif isinstance(frame, NodeRows):
         _validate_rows(frame)
     elif isinstance(frame, Gap) and frame.first > frame.last:
         raise CodecError("gap.first is after gap.last")
 
 
-def _validate_decision(d: Decision) -> None:
+def _validate_decision(d: Decision, known: Decision | None) -> None:
     slots = d.slots
-    _check(len(d.evaluation) == slots, "evaluation", d.evaluation, slots)
-    if slots and not _within(d.evaluation, len(Evaluation)):
-        raise CodecError("evaluation holds an unknown value")
-    for f in d.filters:
+    if known is None or d.evaluation is not known.evaluation:
+        _check(len(d.evaluation) == slots, "evaluation", d.evaluation, slots)
+        if slots and not _within(d.evaluation, len(Evaluation)):
+            raise CodecError("evaluation holds an unknown value")
+    for f in _unknown(d.filters, known.filters if known else ()):
         if not f.verdicts or f.verdicts[0].code != 0:
             raise CodecError(f"filters[{f.plugin}].verdicts does not start with Success")
         if f.ids:  # of most filters every node passes
             _check(len(f.ids) == slots, "filters[{}].ids", f.ids, slots, f.plugin)
             if not _within(f.ids, len(f.verdicts)):
                 raise CodecError(f"filters[{f.plugin}].ids names a verdict that is not there")
-    for s in d.scores:
+    for s in _unknown(d.scores, known.scores if known else ()):
         if s.raw:
             _check(len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
         if s.normalized:
@@ -287,6 +295,13 @@ def _validate_decision(d: Decision) -> None:
         raise CodecError("node counts are not in order")
 
 
+def _unknown(parts: tuple[Part, ...], known: tuple[Part, ...]) -> Sequence[Part]:
+    """The parts that are not the very objects that are known in their places."""
+    if len(parts) != len(known):
+        return parts
+    return [part for part, same in zip(parts, known, strict=True) if part is not same]
+
+
 def _validate_inputs(i: Inputs, slots: int) -> None:
     for number in i.numbers:
         _check(len(number.values) == slots, "inputs[{}].values", number.values, slots, i.plugin)
@@ -303,7 +318,7 @@ def _validate_inputs(i: Inputs, slots: int) -> None:
 
 def _validate_rows(r: NodeRows) -> None:
     n = len(r.slot)
-    if any(len(c) != n for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested)):
+    if {len(c) for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested)} != {n}:
         raise CodecError("node rows' columns have different lengths")
     if not len(r.allocatable) == len(r.requested) == len(r.resources):
         raise CodecError("node rows: one column a resource is expected")
@@ -315,6 +330,8 @@ def _within(col: Column, end: int) -> bool:
     """Whether every entry is in 0..end-1."""
     if not col:
         return True
+    if len(col) <= FEW:
+        return max(col) < end and min(col) >= 0
     values = as_numpy(col)
     return int(values.max()) < end and (col.typecode in _UNSIGNED or int(values.min()) >= 0)
 
@@ -334,7 +351,7 @@ def encode_column(value: object) -> bytes:
     if sys.byteorder == "big":
         value = array(value.typecode, value)
         value.byteswap()
-    return value.typecode.encode() + value.tobytes()
+    return _CODE_OF[value.typecode] + value.tobytes()
 
 
 def decode_column(kind: type, value: object) -> Column:

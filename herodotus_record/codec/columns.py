@@ -20,12 +20,12 @@ MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points
 # In the place of a rank, or of normalised points: they are what `complete` makes of them. Told by identity.
 FOLLOWS: Final[Column] = array("B")
 
-_FEW: Final = 32
+FEW: Final = 32  # entries that are looked at one by one sooner than numpy is asked
 
 
 def column(values: NDArray[Any]) -> Column:
     """A column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
-    if len(values) <= _FEW:
+    if len(values) <= FEW:
         return column_of(values.tolist())
     low, high = int(values.min()), int(values.max())
     narrow = array(typecode(low, high))
@@ -40,7 +40,7 @@ def column_of(values: list[int]) -> Column:
 
 def as_numpy(col: Column) -> NDArray[Any]:
     """The column as a read-only numpy view, without a copy."""
-    view: NDArray[Any] = np.frombuffer(col, dtype=np.dtype(col.typecode)) if len(col) else np.zeros(0, np.uint8)
+    view: NDArray[Any] = np.frombuffer(col, col.typecode) if len(col) else np.zeros(0, np.uint8)
     return view
 
 

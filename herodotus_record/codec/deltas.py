@@ -20,17 +20,18 @@ from __future__ import annotations
 import struct
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
-from herodotus_record.codec.columns import FOLLOWS
-from herodotus_record.model import Column, Decision, FilterColumn, Frame, ScoreColumn
+from herodotus_record.codec.columns import FOLLOWS, typecode
+from herodotus_record.model import Column, Decision, FilterColumn, Frame, Path, PodInfo, ScoreColumn
 
 MOST_BASES: Final = 32  # templates that a writer has a base of: 8 MB on 15,000 nodes
 MOST_DELTAS: Final = 128  # against one base: by then they differ in as many rows, and a new one is shorter
@@ -44,8 +45,7 @@ _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
 _COLUMNS: Final = ("evaluation", "totals", "rank")
 _PARTS: Final = ("filters", "scores")
-_REST: Final = tuple(f.name for f in fields(Decision) if f.name not in (*_COLUMNS, *_PARTS))
-_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in (FilterColumn, ScoreColumn)}
+_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in (Decision, FilterColumn, ScoreColumn)}
 
 Json = dict[str, Any]
 Part = FilterColumn | ScoreColumn
@@ -57,11 +57,16 @@ class UnknownBaseError(CodecError):
 
 @dataclass
 class _Base:
-    """A decision that was written whole, what deltas call it, and how many there are."""
+    """A decision that was written whole, what deltas call it, and how many there are.
+
+    `last`: the decision that was written last, and how it differs. What both have in common is not compared again.
+    """
 
     decision: Decision
     name: bytes
     size: int
+    last: Decision
+    said: Json
     deltas: int = 0
 
 
@@ -69,21 +74,22 @@ class Writer:
     """Decisions of one segment as frames. Forget it where one of them was not kept: the next is written whole."""
 
     def __init__(self) -> None:
-        self._bases: OrderedDict[tuple[str, ...], _Base] = OrderedDict()  # the one that was used last at the end
+        self._bases: OrderedDict[Hashable, _Base] = OrderedDict()  # the one that was used last at the end
 
     def encode(self, decision: Decision) -> bytes:
         """A frame for those who read what this writer wrote before. CodecError when it contradicts itself."""
-        key = (decision.pod.digest, decision.scheduler.profile, decision.path.value)
+        key = template(decision.pod, decision.scheduler.profile, decision.path)
         base = self._bases.get(key)
-        if base is not None and base.deltas < MOST_DELTAS:
-            changes = _changes(base.decision, decision)
-            payload = base.name + _encoder.encode(changes) if changes is not None else b""
-            if payload and len(payload) < base.size * MOST_SHARE:
+        changes = _changes(base, decision) if base is not None and base.deltas < MOST_DELTAS else None
+        if base is not None and changes is not None:
+            payload = base.name + _encoder.encode(changes)
+            if len(payload) < base.size * MOST_SHARE:
                 base.deltas += 1
+                base.last, base.said = decision, changes
                 self._bases.move_to_end(key)
                 return codec.framed(DELTA, payload, _VERSION)
         whole = codec.encode(decision)
-        self._bases[key] = _Base(decision, whole[_NAME_AT], len(whole))
+        self._bases[key] = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
         self._bases.move_to_end(key)
         if len(self._bases) > MOST_BASES:
             self._bases.popitem(last=False)
@@ -191,6 +197,11 @@ class Reader:
         return after
 
 
+def template(pod: PodInfo, profile: str, path: Path) -> Hashable:
+    """Decisions of which pods are worth comparing: of one template, by one profile, in the same way."""
+    return pod.digest, profile, path
+
+
 def name_of(frame: bytes | memoryview) -> bytes | None:
     """What deltas call this frame; None where it is no decision that was said whole."""
     return bytes(frame[_NAME_AT]) if frame[KIND_AT] == _DECISION else None
@@ -233,56 +244,69 @@ def _alone(reader: Reader, frame: bytes, version: int) -> bytes:
 # --- taking apart -------------------------------------------------------------------------------------------------
 
 
-def _changes(base: Decision, decision: Decision) -> Json | None:
-    """The fields that differ; None where the two are not alike enough."""
-    if base.slots != decision.slots:
+def _changes(base: _Base, decision: Decision) -> Json | None:
+    """The fields that differ from the base's; None where the two are not alike enough.
+
+    What is the very object that the last decision had was looked at then, and is said as it was said then.
+    """
+    before, last, now = vars(base.decision), vars(base.last), vars(decision)
+    if before["slots"] != now["slots"]:
         return None
     changes: Json = {}
-    for name in _REST:
-        value, before = getattr(decision, name), getattr(base, name)
-        if value is not before and value != before:
-            changes[name] = value
-    for name in _COLUMNS:
-        said = _difference(getattr(base, name), getattr(decision, name))
-        if said is not None:
-            changes[name] = said
-    for name in _PARTS:
-        parts = _part_changes(getattr(base, name), getattr(decision, name))
-        if parts is None:
-            return None
-        if parts:
-            changes[name] = parts
-    codec.validate(decision)
+    for name in _FIELDS[Decision]:
+        value, known = now[name], before[name]
+        if value is known:
+            continue
+        if value is last[name]:
+            if name in base.said:
+                changes[name] = base.said[name]
+        elif name in _PARTS:
+            parts = _part_changes(known, value, last[name], base.said.get(name, {}))
+            if parts is None:
+                return None
+            if parts:
+                changes[name] = parts
+        else:
+            _change(changes, name, known, value)
+    codec.validate(decision, base.last)
     return changes
 
 
-def _part_changes(base: Sequence[Part], parts: Sequence[Part]) -> dict[int, Json] | None:
+def _part_changes(
+    base: Sequence[Part], parts: Sequence[Part], last: Sequence[Part], said: Mapping[int, Json]
+) -> dict[int, Json] | None:
     if len(base) != len(parts):
         return None
     changes = {}
-    for i, (before, part) in enumerate(zip(base, parts, strict=True)):
+    for i, (before, part, known) in enumerate(zip(base, parts, last, strict=True)):
         if part is before:
             continue
         if part.plugin != before.plugin:
             return None
-        changed = {}
-        for name in _FIELDS[type(part)]:
-            value, known = getattr(part, name), getattr(before, name)
-            if isinstance(value, array):
-                value = _difference(known, value)
-                if value is not None:
-                    changed[name] = value
-            elif value != known:
-                changed[name] = value
+        if part is known:
+            changed = said.get(i)
+        else:
+            changed = {}
+            for name in _FIELDS[type(part)]:
+                _change(changed, name, getattr(before, name), getattr(part, name))
         if changed:
             changes[i] = changed
     return changes
 
 
+def _change(changes: Json, name: str, before: Any, now: Any) -> None:
+    """Note how a field differs, if it does."""
+    if now is before:
+        return
+    if not isinstance(now, array):
+        if now != before:
+            changes[name] = now
+    elif (said := _difference(before, now)) is not None:
+        changes[name] = said
+
+
 def _difference(base: Column, col: Column) -> bytes | None:
     """How a column is said after another; None where it is the same."""
-    if col is base:
-        return None
     if len(col) != len(base) or col is FOLLOWS or base is FOLLOWS:
         return codec.encode_column(col)
     if not col:
@@ -291,9 +315,14 @@ def _difference(base: Column, col: Column) -> bytes | None:
     (where,) = (now != as_numpy(base)).nonzero()
     if not len(where):
         return None
-    slots, entries = (codec.encode_column(codec.column(values)) for values in (where, now[where]))
+    slots, entries = _entries(typecode(0, len(col)), where), _entries(col.typecode, now[where])
     patch = _PATCH + _LENGTH.pack(len(slots)) + slots + entries
     return patch if len(patch) < len(col) * col.itemsize else codec.encode_column(col)
+
+
+def _entries(code: str, values: NDArray[Any]) -> bytes:
+    """As `encode_column`, of a type that is known to hold them."""
+    return code.encode() + values.astype(np.dtype(code).newbyteorder("<"), copy=False).tobytes()
 
 
 # --- putting together ---------------------------------------------------------------------------------------------

@@ -182,10 +182,13 @@ class NodeColumns:
 
     def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
         """Of slots: since when, and for each of `resources` what is allocatable and requested, 0 without a node."""
-        chosen, known = np.asarray(slots, np.intp), len(self._resource_rows)
-        live = self._live[chosen]
-        allocatable, requested = (m[:known, chosen] * live for m in (self._allocatable, self._requested))
-        return self._since[chosen].tolist(), allocatable.tolist(), requested.tolist()
+        here, known = [(slot, self._live.item(slot)) for slot in slots], len(self._resource_rows)
+
+        def of(matrix: Amounts) -> list[list[int]]:  # slot by slot: mostly there are one or two
+            rows = [matrix[:known, slot].tolist() if live else [0] * known for slot, live in here]
+            return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(known)]
+
+        return [self._since.item(slot) for slot in slots], of(self._allocatable), of(self._requested)
 
     # --- changing -------------------------------------------------------------------------------------------------
 

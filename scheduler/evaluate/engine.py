@@ -30,6 +30,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.types import Node
 from scheduler.recorder import build
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.ids import uuid7
 
 Json = dict[str, Any]
@@ -90,24 +91,20 @@ class Evaluation:
         incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
         table = NodeTable()
         table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
+        profile, result = self.framework.profile.scheduler_name, self.result
+        times = Times(
+            created_us=build.microseconds(self.pod.pod.metadata.creation_timestamp),
+            queued_us=now_us,
+            started_us=now_us,
+            phases_s=dict(result.trace.phases_s),
+        )
         record = build.decision(
+            Attempt(self.pod, 1, profile, Snapshot.of(self.nodes), result, times, 0),
             id=uuid7(),
             key=Key("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1),
             sequence=1,
-            scheduler=SchedulerInfo(self.framework.profile.scheduler_name, "evaluate", __version__),
-            pod=self.pod,
-            times=Times(
-                created_us=build.microseconds(self.pod.pod.metadata.creation_timestamp),
-                queued_us=now_us,
-                started_us=now_us,
-                phases_s=dict(self.result.trace.phases_s),
-            ),
-            generation=self.nodes.generation,
-            seed=0,
-            result=self.result,
-            woken_by=None,
-            retry=None,
-            marks=(*self.result.trace.marks, *MARKS),
+            scheduler=SchedulerInfo(profile, "evaluate", __version__),
+            marks=MARKS,
         )
         return decision_document(complete(record), (), table)
 

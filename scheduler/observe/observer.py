@@ -39,7 +39,7 @@ from scheduler.observe.metrics import ObserverMetrics
 from scheduler.observe.own_writes import OwnWrites
 from scheduler.observe.window import Counted, Message, Shift, Window
 from scheduler.queue import QueuedPod, SchedulingQueue
-from scheduler.recorder.build import microseconds
+from scheduler.recorder.build import Attempt, microseconds
 from scheduler.recorder.recorder import Recorder
 from scheduler.shared import Shared
 
@@ -264,9 +264,9 @@ class Observer:
         self, queued: QueuedPod, attempt: int, outcome: Outcome, compared: _Compared, seen_ago_s: float
     ) -> None:
         seen_us = time.time_ns() // 1000 - round(seen_ago_s * 1e6)
-        decision = self._recorder.decision(
+        made = Attempt(
             pod=queued.pod,
-            attempt=attempt,
+            number=attempt,
             profile=queued.pod.pod.spec.scheduler_name,
             snapshot=compared.snapshot,
             result=with_outcome(compared.result, compared.slot, outcome.message or _unseen(outcome, compared)),
@@ -280,6 +280,7 @@ class Observer:
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
         )
+        decision = self._recorder.decision(made)
         if decision.chosen is not None:
             self._recorder.outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 

@@ -1,23 +1,30 @@
-"""Pure: from the trace of a cycle to the Decision, from the columns to node rows."""
+"""Pure: from what is said of an attempt to the Decision, from the columns to node rows.
+
+Owns: what a record says, and which parts it shares with the one before of its template (`Herd`). Does not own: numbers
+and order of records (`recorder`).
+
+Invariant: with a herd or without one, the record is equal.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.codec import END_OF_TIME_S, FOLLOWS, MAX_DIGITS, column, column_of
+from herodotus_record.codec import END_OF_TIME_S, FEW, FOLLOWS, MAX_DIGITS, column, column_of
+from herodotus_record.codec.deltas import template
 from herodotus_record.model import (
     Column,
     Decision,
-    Evaluation,
     FilterColumn,
     Inputs,
     Key,
@@ -33,84 +40,150 @@ from herodotus_record.model import (
     WokenBy,
     empty_column,
 )
-from scheduler.columns import NodeColumns
+from scheduler.columns import NodeColumns, Snapshot
 from scheduler.cycle import CycleResult
 from scheduler.formulas import inputs
+from scheduler.framework.interface import Scores
 from scheduler.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.objects import pod as objects
 from scheduler.objects.types import Volume
-from scheduler.recorder.narrowed import Evaluated, Narrowed
+from scheduler.recorder.herds import Evaluated, Narrowed, Recent, Series
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 
 MOST: Final = 2.0**62  # beyond, a number is not recorded: its columns hold 64 bits
+_NOTHING: Final = array("B")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+class Attempt(NamedTuple):
+    """What is recorded of an attempt to schedule a pod, as it is said by whoever made it.
+
+    `unknown`, `reconstruction`: of another scheduler's attempt; our own have none.
+    """
+
+    pod: objects.PodInfo
+    number: int
+    profile: str
+    snapshot: Snapshot
+    result: CycleResult
+    times: Times
+    seed: int
+    marks: tuple[str, ...] = ()
+    woken_by: WokenBy | None = None
+    retry: Retry | None = None
+    unknown: tuple[str, ...] = ()
+    reconstruction: Reconstruction | None = None
+
+
+class Herd:
+    """What the last record of a template was made of, and what was made of it."""
+
+    def __init__(self) -> None:
+        self._evaluated: Evaluated | None = None
+        self._columns: defaultdict[Hashable, Narrowed] = defaultdict(Narrowed)
+        self._filters: Series[FilterRun, FilterColumn] = Series(self._filter)
+        self._scores: Series[ScoreRun, ScoreColumn] = Series(self._score)
+
+    def evaluated(self, evaluation: NDArray[np.uint8]) -> Evaluated:
+        """The same object for equal arrays."""
+        known = self._evaluated
+        if known is None or (evaluation is not known.array and not np.array_equal(evaluation, known.array)):
+            known = self._evaluated = Evaluated(evaluation)
+            self._filters = Series(self._filter)  # their columns follow from it
+        return known
+
+    def filters(self, runs: Sequence[FilterRun]) -> tuple[FilterColumn, ...]:
+        """Of nodes that were not evaluated filters say nothing."""
+        return self._filters.of(runs)
+
+    def scores(self, runs: Sequence[ScoreRun]) -> tuple[ScoreColumn, ...]:
+        """Points that are the raw ones FOLLOW."""
+        return self._scores.of(runs)
+
+    def totals(self, totals: Scores | None) -> Column:
+        """Empty where nothing was scored."""
+        return _NOTHING if totals is None else self._columns["totals"].of(totals)
+
+    def _filter(self, position: int, run: FilterRun) -> FilterColumn:
+        ids, evaluated = run.verdicts.ids, self._evaluated
+        said = None if ids is None or evaluated is None else np.where(evaluated.mask, ids, 0)
+        if said is None or not said.any():
+            return _passed(run.plugin, run.skipped)  # as most, and all those share one object
+        return FilterColumn(run.plugin, run.skipped, run.verdicts.table, self._columns["filter", position].of(said))
+
+    def _score(self, position: int, run: ScoreRun) -> ScoreColumn:
+        raw, normalized = run.raw, run.normalized
+        if raw is None or normalized is None:
+            return _skipped(run.plugin, run.weight)
+        as_raw = normalized is raw or np.array_equal(normalized, raw)
+        return ScoreColumn(
+            run.plugin,
+            run.weight,
+            False,
+            self._columns["raw", position].of(raw),
+            FOLLOWS if as_raw else self._columns["normalized", position].of(normalized),
+        )
+
+
 def decision(
+    attempt: Attempt,
     *,
     id: str,
     key: Key,
     sequence: int,
     scheduler: SchedulerInfo,
-    pod: objects.PodInfo,
-    times: Times,
-    generation: int,
-    seed: int,
-    result: CycleResult,
-    marks: tuple[str, ...],
-    woken_by: WokenBy | None,
-    retry: Retry | None,
-    unknown: tuple[str, ...] = (),
-    reconstruction: Reconstruction | None = None,
-    known: Narrowed | None = None,
+    marks: tuple[str, ...] = (),
+    herds: Recent[Herd] | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
     """The record of one attempt, whose rank and points FOLLOW where they do (`codec.complete`).
 
-    `known`: what was made for earlier ones.
+    `marks`: what is to be said beside the attempt's own. `herds`: of earlier records.
     """
-    trace, known = result.trace, Narrowed() if known is None else known
-    evaluated = known.evaluated(trace.evaluation)
+    pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
+    herd = Herd() if herds is None else herds.of(template(pod, scheduler.profile, result.path))
+    evaluated = herd.evaluated(trace.evaluation)
     return Decision(
         id=id,
         key=key,
         sequence=sequence,
         scheduler=scheduler,
-        pod=pod_info(pod, omitted),
-        times=times,
-        generation=generation,
+        pod=pod,
+        times=attempt.times,
+        generation=attempt.snapshot.generation,
         slots=trace.slots,
-        nodes_total=int(np.count_nonzero(trace.evaluation != Evaluation.ABSENT)),
-        nodes_evaluated=int(np.count_nonzero(evaluated.mask)),
-        nodes_feasible=int(np.count_nonzero(evaluated.mask & (trace.codes == 0))),
+        nodes_total=evaluated.nodes,
+        nodes_evaluated=evaluated.count,
+        nodes_feasible=evaluated.feasible(trace.codes),
         path=result.path,
         chosen=result.chosen,
         pre_filters=tuple(trace.pre_filters),
         narrowed_by=trace.narrowed_by,
         evaluation=evaluated.column,
-        filters=tuple([_filter(run, evaluated, known) for run in trace.filters]),
-        scores=tuple([_score(run, known) for run in trace.scores]) if trace.totals is not None else (),
-        totals=column(trace.totals) if trace.totals is not None else array("B"),
+        filters=herd.filters(trace.filters),
+        scores=() if trace.totals is None else herd.scores(trace.scores),
+        totals=herd.totals(trace.totals),
         rank=FOLLOWS,
-        seed=seed,
+        seed=attempt.seed,
         post_filters=tuple(trace.post_filters),
         message=result.message,
         preemption=trace.preemption,
-        marks=(*marks, *omitted.marks(pod.labels), *trace.marks),
-        woken_by=woken_by,
-        retry=retry,
-        unknown=unknown,
-        reconstruction=reconstruction,
-        inputs=tuple(_inputs(run) for run in trace.inputs),
+        marks=(*marks, *attempt.marks, *omitted.marks(attempt.pod.labels), *trace.marks),
+        woken_by=attempt.woken_by,
+        retry=attempt.retry,
+        unknown=attempt.unknown,
+        reconstruction=attempt.reconstruction,
+        inputs=tuple([_inputs(run) for run in trace.inputs]),
     )
 
 
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
     """The rows of these slots as of now. A slot whose node is gone, or not there yet, is free."""
-    here = columns.live[np.asarray(slots, np.intp)].tolist()
+    made = column_of if len(slots) > FEW else _of_few
+    live = [columns.nodes[slot] is not None for slot in slots]
     since, allocatable, requested = columns.amounts(slots)
     known = [
-        (resource, column_of(a), column_of(q))
+        (resource, made(a), made(q))
         for resource, a, q in zip(columns.resources, allocatable, requested, strict=True)
         if any(a) or any(q)
     ]
@@ -120,13 +193,18 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
         base=base,
         generation=columns.generation,
         resources=tuple(r for r, _, _ in known),
-        slot=column_of(list(slots)),
-        since=column_of(since),
-        name=tuple([columns.names[slot] if live else "" for slot, live in zip(slots, here, strict=True)]),
-        uid=tuple([columns.uids[slot] if live else "" for slot, live in zip(slots, here, strict=True)]),
+        slot=made(list(slots)),
+        since=made(since),
+        name=tuple([columns.names[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
+        uid=tuple([columns.uids[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
         allocatable=tuple([a for _, a, _ in known]),
         requested=tuple([q for _, _, q in known]),
     )
+
+
+def _of_few(values: list[int]) -> Column:
+    """To find the narrowest type of a few entries costs more than the bytes that it saves."""
+    return array("q", values)
 
 
 def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> PodInfo:
@@ -141,18 +219,36 @@ def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> 
         owner=Owner(controller.kind, controller.name) if controller else None,
         priority=pod.priority,
         requests=dict(pod.requests),
-        digest=_digest(pod, labels),
+        digest=_digest(_Read(pod, labels)),
         nominated_node=pod.pod.status.nominated_node_name,
     )
 
 
-def _digest(pod: objects.PodInfo, labels: Mapping[str, str]) -> str:
-    """Of what scheduling reads: the same for all pods of a template, though the token volume of each is named anew."""
-    spec = pod.pod.spec
-    if spec.volumes:
-        spec = msgspec.structs.replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
-    read = (pod.namespace, sorted(labels.items()), spec)
-    return hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=12).hexdigest()
+class _Read:
+    """What a digest is of, told apart by what it follows from."""
+
+    __slots__ = ("follows", "labels", "namespace", "spec", "volumes")
+
+    def __init__(self, pod: objects.PodInfo, labels: Mapping[str, str]) -> None:
+        self.namespace, self.labels, self.spec = pod.namespace, sorted(labels.items()), pod.pod.spec
+        volumes = self.spec.volumes  # the token volume of each pod is named anew
+        self.volumes = [v for v in volumes if v != Volume(name=v.name)] if volumes else volumes
+        told = msgspec.msgpack.encode(self.volumes) if self.volumes else b""
+        self.follows = (pod.namespace, *self.labels, pod.spec_digest, told)
+
+    def __hash__(self) -> int:
+        return hash(self.follows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Read) and self.follows == other.follows
+
+
+@lru_cache(maxsize=256)  # templates
+def _digest(read: _Read) -> str:
+    """Of what scheduling reads: the same for all pods of a template."""
+    spec = read.spec if read.volumes is read.spec.volumes else msgspec.structs.replace(read.spec, volumes=read.volumes)
+    said = (read.namespace, read.labels, spec)
+    return hashlib.blake2b(msgspec.msgpack.encode(said), digest_size=12).hexdigest()
 
 
 def microseconds(rfc3339: str | None) -> int:
@@ -163,40 +259,14 @@ def microseconds(rfc3339: str | None) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
-def _filter(run: FilterRun, evaluated: Evaluated, known: Narrowed) -> FilterColumn:
-    if run.verdicts.ids is None:  # as most, and all those share one object
-        return _passed(run.plugin, run.skipped)
-    return known.of(run.verdicts, lambda: _rejecting(run, evaluated.mask), run.plugin, run.skipped, evaluated)
-
-
-def _rejecting(run: FilterRun, evaluated: NDArray[np.bool_]) -> FilterColumn:
-    ids = run.verdicts.ids
-    said = np.zeros(0, np.uint8) if ids is None else np.where(evaluated, ids, 0)
-    if not said.any():
-        return _passed(run.plugin, run.skipped)
-    return FilterColumn(run.plugin, run.skipped, run.verdicts.table, column(said))
-
-
 @lru_cache(maxsize=256)  # plugins and extenders
 def _passed(plugin: str, skipped: bool) -> FilterColumn:
     return FilterColumn(plugin, skipped)
 
 
-def _score(run: ScoreRun, known: Narrowed) -> ScoreColumn:
-    if run.raw is None or run.normalized is None:
-        return _skipped(run.plugin, run.weight)
-    raw, normalized = run.raw, run.normalized
-    return known.of(run, lambda: _points(run, raw, normalized))
-
-
 @lru_cache(maxsize=256)
 def _skipped(plugin: str, weight: int) -> ScoreColumn:
     return ScoreColumn(plugin, weight, skipped=True)
-
-
-def _points(run: ScoreRun, raw: NDArray[np.int64], normalized: NDArray[np.int64]) -> ScoreColumn:
-    as_raw = normalized is raw or np.array_equal(normalized, raw)
-    return ScoreColumn(run.plugin, run.weight, False, column(raw), FOLLOWS if as_raw else column(normalized))
 
 
 def _inputs(run: InputRun) -> Inputs:

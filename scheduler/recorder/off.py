@@ -9,12 +9,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
-from herodotus_record.model import Code, Decision, Key, Reconstruction, Retry, SchedulerInfo, Source, Times, WokenBy
+from herodotus_record.model import Code, Decision, Key, SchedulerInfo, Source
 from scheduler import klog
-from scheduler.columns import Snapshot
-from scheduler.cycle import CycleResult
-from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.recorder import Recorder
 
 _NONE: Final = array("B")
@@ -34,36 +32,22 @@ class NoRecorder(Recorder):
         """Nothing."""
         return 0
 
-    def decision(
-        self,
-        pod: PodInfo,
-        attempt: int,
-        profile: str,
-        snapshot: Snapshot,
-        result: CycleResult,
-        times: Times,
-        seed: int,
-        marks: tuple[str, ...],
-        woken_by: WokenBy | None = None,
-        retry: Retry | None = None,
-        unknown: tuple[str, ...] = (),
-        reconstruction: Reconstruction | None = None,
-    ) -> Decision:
+    def decision(self, attempt: Attempt) -> Decision:
         """What later phases ask of a decision: whose it is."""
         return Decision(
             id="",
-            key=Key("", Source.SCHEDULER, "", pod.uid, attempt),
+            key=Key("", Source.SCHEDULER, "", attempt.pod.uid, attempt.number),
             sequence=0,
-            scheduler=SchedulerInfo(profile, "", self._version),
-            pod=build.pod_info(pod),
-            times=times,
-            generation=snapshot.generation,
+            scheduler=SchedulerInfo(attempt.profile, "", self._version),
+            pod=build.pod_info(attempt.pod),
+            times=attempt.times,
+            generation=attempt.snapshot.generation,
             slots=0,
             nodes_total=0,
             nodes_evaluated=0,
             nodes_feasible=0,
-            path=result.path,
-            chosen=result.chosen,
+            path=attempt.result.path,
+            chosen=attempt.result.chosen,
             pre_filters=(),
             narrowed_by=(),
             evaluation=_NONE,
@@ -71,9 +55,9 @@ class NoRecorder(Recorder):
             scores=(),
             totals=_NONE,
             rank=_NONE,
-            seed=seed,
+            seed=attempt.seed,
             post_filters=(),
-            message=result.message,
+            message=attempt.result.message,
         )
 
     def outcome(

@@ -26,6 +26,8 @@ class OmittedLabels:
 
     def kept(self, labels: Mapping[str, str]) -> dict[str, str]:
         """The labels that are recorded."""
+        if not self.patterns:
+            return dict(labels)
         return {key: value for key, value in labels.items() if not any(fnmatchcase(key, p) for p in self.patterns)}
 
     def marks(self, labels: Mapping[str, str]) -> tuple[str, ...]:

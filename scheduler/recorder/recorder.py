@@ -26,20 +26,15 @@ from herodotus_record.model import (
     HighWater,
     Key,
     Outcome,
-    Reconstruction,
-    Retry,
     SchedulerInfo,
     Source,
-    Times,
-    WokenBy,
 )
 from scheduler import klog
-from scheduler.columns import NodeColumns, Snapshot
-from scheduler.cycle import CycleResult
-from scheduler.objects.pod import PodInfo
+from scheduler.columns import NodeColumns
 from scheduler.recorder import build
+from scheduler.recorder.build import Attempt, Herd
+from scheduler.recorder.herds import Recent
 from scheduler.recorder.ids import uuid7
-from scheduler.recorder.narrowed import Narrowed
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 from scheduler.recorder.spool import Spool, SpoolFullError
 
@@ -72,53 +67,29 @@ class Recorder:
         self._now_us = now_us
         self._omitted = omitted
         self._lock = threading.Lock()
-        self._narrowed = Narrowed()
+        self._herds = Recent(Herd)
+        self._schedulers: dict[str, SchedulerInfo] = {}  # by profile
         self._deltas = deltas.Writer()
         self._sequence = 0
         self._rows_generation = -1
         self._table_needed = True  # the next decision must bring the complete node table
         self._gap: tuple[int, str] | None = None  # first sequence that was lost, and why
 
-    def decision(
-        self,
-        pod: PodInfo,
-        attempt: int,
-        profile: str,
-        snapshot: Snapshot,
-        result: CycleResult,
-        times: Times,
-        seed: int,
-        marks: tuple[str, ...],
-        woken_by: WokenBy | None = None,
-        retry: Retry | None = None,
-        unknown: tuple[str, ...] = (),
-        reconstruction: Reconstruction | None = None,
-    ) -> Decision:
-        """Record an attempt. Returns when it is in the spool, or known to be lost.
-
-        `reconstruction`: of another scheduler's attempt; our own have none.
-        """
-        source = Source.SCHEDULER if reconstruction is None else Source.RECONSTRUCTED
+    def decision(self, attempt: Attempt) -> Decision:
+        """Record an attempt. Returns when it is in the spool, or known to be lost."""
+        source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
             record = build.decision(
+                attempt,
                 id=uuid7(),
-                key=Key(self._cluster, source, self.incarnation, pod.uid, attempt),
+                key=Key(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number),
                 sequence=self._next(),
-                scheduler=SchedulerInfo(profile, self._identity, self._version),
-                pod=pod,
-                times=times,
-                generation=snapshot.generation,
-                seed=seed,
-                result=result,
-                marks=self._marks + marks,
-                woken_by=woken_by,
-                retry=retry,
-                unknown=unknown,
-                reconstruction=reconstruction,
-                known=self._narrowed,
+                scheduler=self._scheduler(attempt.profile),
+                marks=self._marks,
+                herds=self._herds,
                 omitted=self._omitted,
             )
-            self._put(record, snapshot.nodes)
+            self._put(record, attempt.snapshot.nodes)
             return record
 
     def outcome(
@@ -174,6 +145,13 @@ class Recorder:
         with self._lock:
             self._close_gap()
             self._spool.close()
+
+    def _scheduler(self, profile: str) -> SchedulerInfo:
+        """The same object for each record of a profile."""
+        known = self._schedulers.get(profile)
+        if known is None:
+            known = self._schedulers[profile] = SchedulerInfo(profile, self._identity, self._version)
+        return known
 
     def _next(self) -> int:
         """The next record's sequence. An open gap is closed first, with a sequence of its own."""

@@ -22,6 +22,7 @@ from scheduler.cycle import CycleResult, schedule
 from scheduler.framework.runtime import Framework
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder import build
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.ids import uuid7
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels
 from scheduler.reviews.pods import Pods
@@ -47,26 +48,22 @@ def place(framework: Framework, nodes: NodeColumns, asked: Pods, origin: Origin,
         nodes.take_touched()
         base = nodes.generation
         started_us = time.time_ns() // 1000
-        result = _only_told(schedule(framework, pod, Snapshot.of(nodes), seed + number))
+        snapshot = Snapshot.of(nodes)
+        result = _only_told(schedule(framework, pod, snapshot, seed + number))
         times = Times(
             created_us=build.microseconds(pod.pod.metadata.creation_timestamp),
             queued_us=started_us,
             started_us=started_us,
             phases_s=dict(result.trace.phases_s),
         )
+        profile = framework.profile.scheduler_name
+        attempt = Attempt(pod, 1, profile, snapshot, result, times, seed + number, asked.marks)
         recorded = build.decision(
+            attempt,
             id=uuid7(),
             key=Key(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1),
             sequence=2 * number,
-            scheduler=SchedulerInfo(framework.profile.scheduler_name, origin.identity, __version__),
-            pod=pod,
-            times=times,
-            generation=nodes.generation,
-            seed=seed + number,
-            result=result,
-            marks=asked.marks,
-            woken_by=None,
-            retry=None,
+            scheduler=SchedulerInfo(profile, origin.identity, __version__),
             omitted=origin.omitted,
         )
         decision = complete(recorded)

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from herodotus_record import codec
 from herodotus_record.codec import complete
-from herodotus_record.model import Code, Decision, Gap, HighWater, NodeRows, Outcome, Times
+from herodotus_record.model import Code, Decision, Gap, HighWater, Key, NodeRows, Outcome, SchedulerInfo, Source, Times
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult, schedule
@@ -24,6 +23,7 @@ from scheduler.objects.pod import PodInfo
 from scheduler.plugins import IN_TREE
 from scheduler.recorder import build, ids
 from scheduler.recorder import spool as spool_module
+from scheduler.recorder.build import Attempt
 from scheduler.recorder.off import NoRecorder
 from scheduler.recorder.omitted import omitted_labels
 from scheduler.recorder.recorder import MARK, Recorder
@@ -46,7 +46,7 @@ def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decisio
 
 
 def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> Decision:
-    return recorder.decision(pod, 1, "test", snapshot, result, TIMES, 0, ("mark",))
+    return recorder.decision(Attempt(pod, 1, "test", snapshot, result, TIMES, 0, ("mark",)))
 
 
 def outcome(recorder: Recorder, of: Decision) -> None:
@@ -180,8 +180,10 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
     assert recorder.dropped == 1
 
 
-def _complete(**given: Any) -> Decision:
-    return complete(build.decision(**given))
+def _complete(attempt: Attempt) -> Decision:
+    scheduler = SchedulerInfo("test", "me", "0")
+    key = Key("cluster", Source.SCHEDULER, "incarnation", attempt.pod.uid, attempt.number)
+    return complete(build.decision(attempt, id="id", key=key, sequence=5, scheduler=scheduler))
 
 
 def test_the_record_of_a_scored_cycle() -> None:
@@ -191,21 +193,8 @@ def test_the_record_of_a_scored_cycle() -> None:
     made = framework(
         filter=(Filters("Fit", {"a": text("full")}),), score=(Scores("S", {"b": 7, "c": 9, "d": 9}),), weights={"S": 2}
     )
-    result = schedule(made, pod, Snapshot.of(columns), seed=1)
-    d = _complete(
-        id="id",
-        key=None,  # type: ignore[arg-type]
-        sequence=5,
-        scheduler=None,  # type: ignore[arg-type]
-        pod=pod,
-        times=TIMES,
-        generation=columns.generation,
-        seed=1,
-        result=result,
-        marks=(),
-        woken_by=None,
-        retry=None,
-    )
+    snapshot = Snapshot.of(columns)
+    d = _complete(Attempt(pod, 1, "test", snapshot, schedule(made, pod, snapshot, seed=1), TIMES, 1))
     assert (d.slots, d.nodes_total, d.nodes_evaluated, d.nodes_feasible) == (5, 4, 4, 3)
     assert d.evaluation.tolist() == [0, 0, 1, 0, 0]
     assert [(f.plugin, f.ids.tolist()) for f in d.filters] == [("Fit", [1, 0, 0, 0, 0])]
@@ -265,11 +254,9 @@ def test_what_can_be_no_label_s_key_is_refused(text: str) -> None:
 
 def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
     columns = cluster()
-    result = schedule(framework(pre_filter=(PreFilters("P", text("no")),)), make_pod().info(), Snapshot.of(columns), 0)
-    d = _complete(
-        id="", key=None, sequence=1, scheduler=None, pod=make_pod().info(), times=TIMES,  # type: ignore[arg-type]
-        generation=1, seed=0, result=result, marks=(), woken_by=None, retry=None,
-    )  # fmt: skip
+    pod, snapshot = make_pod().info(), Snapshot.of(columns)
+    result = schedule(framework(pre_filter=(PreFilters("P", text("no")),)), pod, snapshot, 0)
+    d = _complete(Attempt(pod, 1, "test", snapshot, result, TIMES, 0))
     assert (d.filters, d.scores, d.totals.tolist(), d.rank.tolist()) == ((), (), [], [0, 0])
     assert (d.nodes_total, d.nodes_evaluated, d.evaluation.tolist()) == (2, 0, [5, 5])
     assert [v.plugin for v in d.pre_filters] == ["P"]
