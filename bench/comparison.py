@@ -5,6 +5,7 @@ Owns: the order of runs, the table, the JSON. Does not own: a run (`control_plan
 
 from __future__ import annotations
 
+import compileall
 import dataclasses
 import json
 import os
@@ -22,11 +23,13 @@ from bench.contenders import Contender, Herodotus, KubeScheduler
 from bench.control_plane import Figures, Prepared, measure
 from bench.workloads import Size, Workload
 from tests.e2e.control_plane import assets
+from tests.processes import ROOT
 
 Json = dict[str, Any]
 Start = Callable[[Path, Path], Contender]
 
 ANCHOR: Final = "kube-scheduler"
+ROOMS: Final = ("scheduler", "herodotus_record", "herodotus_serving", "herodotus_endpoint")  # what our processes import
 DELIVERING, SPOOLING, FORGETTING = CONTENDERS = ("delivering", "spool-only", "no-record")
 _COLUMNS: Final = (
     ("PODS/S", 8, 0, lambda f: f.pods_per_s),
@@ -55,6 +58,8 @@ def main(
     binaries = assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         raise SystemExit("etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")
+    for room in ROOMS:  # as installed: where Python may write no bytecode, every start would compile everything
+        compileall.compile_dir(ROOT / room, quiet=1)
     print(f"{os.cpu_count()} cores; CPU S, SHIPPER, SERVICE: seconds for 1,000 pods")
     results = []
     for workload, size in workloads:

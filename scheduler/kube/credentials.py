@@ -1,14 +1,18 @@
 """Where the API server is and how to authenticate: kubeconfig, in-cluster service account, or `--master URL`.
 
-The kubernetes package does this, exec plugins and token refresh included; its models are not used anywhere.
+The kubernetes package does this, exec plugins and token refresh included; its models are not used anywhere, and of its
+parts only this one is imported.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import ssl
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,9 +45,10 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
         if not _is_url(master):
             raise CredentialsError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
         return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
-    # a second of processor time, which the shipper and `evaluate` can do without
-    from kubernetes.client import Configuration
-    from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+    # a quarter of a second of processor time, which the shipper and `evaluate` can do without
+    with _parts_alone("kubernetes"):
+        from kubernetes.client import Configuration
+        from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
     config = Configuration()
     try:
@@ -61,6 +66,25 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
     if not _is_url(url):
         raise CredentialsError(f"the kubeconfig's server {url!r} is not a URL such as https://127.0.0.1:6443")
     return Credentials(url, _tls(config) if _https(url) else None, lambda: _headers(config))
+
+
+@contextmanager
+def _parts_alone(package: str) -> Iterator[None]:
+    """While the block runs, parts of a package are imported without its `__init__`, which imports all the others too.
+
+    Some of kubernetes' look for validators of JSON schemas, and take another second where there are any.
+    """
+    if package in sys.modules:
+        yield
+        return
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise ModuleNotFoundError(name=package)
+    sys.modules[package] = importlib.util.module_from_spec(spec)
+    try:
+        yield
+    finally:
+        del sys.modules[package]  # who imports it from now on gets the whole
 
 
 def in_cluster_namespace(default: str) -> str:

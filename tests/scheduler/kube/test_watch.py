@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from scheduler.kube import watch
-from scheduler.kube.watch import Changed, Listed, Reflector
+from scheduler.kube.watch import PAGE, Changed, Listed, Reflector
 from scheduler.objects.types import Pod
 from tests.scheduler.kube.servers import Json, Pieces, api_of, line, status
 
@@ -91,7 +91,7 @@ def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
     assert seen(server, {"fieldSelector": "x!=y"}) == [
         *(("listed", "a", "b", "c"), ("ADDED", "d", "7"), ("MODIFIED", "a", "8"), ("DELETED", "b", "9")),
     ]
-    assert server.asked == [("list", "500"), ("list", "next"), ("watch", "6"), ("watch", "9")]
+    assert server.asked == [("list", str(PAGE)), ("list", "next"), ("watch", "6"), ("watch", "9")]
     assert all(p["fieldSelector"] == "x!=y" for p in server.params)
     assert server.params[2]["allowWatchBookmarks"] == "true"
     assert 300 <= int(server.params[2]["timeoutSeconds"]) <= 600
@@ -127,13 +127,13 @@ def test_too_old_lists_again(server: Server, gone: Any) -> None:
     server.lists = [page("a", 5), page("b", 90)]
     server.watches = [gone]
     assert seen(server) == [("listed", "a"), ("listed", "b")]
-    assert server.asked == [("list", "500"), ("watch", "5"), ("list", "500"), ("watch", "90")]
+    assert server.asked == [("list", str(PAGE)), ("watch", "5"), ("list", str(PAGE)), ("watch", "90")]
 
 
 def test_pages_that_expired_begin_again(server: Server) -> None:
     server.lists = [page("a", 5, more="next"), status(410, "Expired"), page("ab", 6)]
     assert seen(server) == [("listed", "a", "b")]
-    assert server.asked == [("list", "500"), ("list", "next"), ("list", "500"), ("watch", "6")]
+    assert server.asked == [("list", str(PAGE)), ("list", "next"), ("list", str(PAGE)), ("watch", "6")]
 
 
 def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: Server) -> None:

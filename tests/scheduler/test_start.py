@@ -1,0 +1,52 @@
+"""What a scheduler has imported when it decides its first pod: what it does not need would only make it late."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from herodotus_sim import SimulatedCluster
+from tests.processes import PATIENCE_S, ROOT
+from tests.sim.client import a_pod
+
+HEAVY = {
+    "kubernetes",  # its `__init__`: the whole package, and whatever validators of JSON schemas there are, for a second
+    "kubernetes.client.models.v1_pod",
+    "kubernetes.dynamic",
+    "jsonschema",
+    "kubernetes_validate",
+    "asyncio",
+    "flask",
+    "sqlalchemy",
+}
+RUN = """
+import json, os, sys
+from scheduler import app, loop
+
+def first(*_):
+    print(json.dumps(sorted(sys.modules)), flush=True)
+    os._exit(0)
+
+loop.schedule = first
+app.main(sys.argv[1:])
+"""
+
+
+def test_nothing_heavy_is_imported_before_the_first_cycle(tmp_path: Path) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}
+    with SimulatedCluster([node, a_pod("web", schedulerName="herodotus-scheduler")]) as cluster:
+        kubeconfig = cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        options = ["--kubeconfig", str(kubeconfig), "--spool", str(tmp_path / "spool"), "--secure-port", "0"]
+        run = subprocess.run(
+            [sys.executable, "-c", RUN, "run", *options],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+    imported = set(json.loads(run.stdout))
+    assert "scheduler.framework.runtime" in imported
+    assert imported & HEAVY == set()
