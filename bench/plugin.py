@@ -125,12 +125,15 @@ def decided(nodes: int, directory: Path) -> Iterator[dict[str, str]]:
 
 
 def _publish(cluster: Cluster, endpoint_url: str) -> None:
-    """The service behind which the API server's proxy finds the decisions service."""
+    """The service behind which the API server's proxy finds the decisions service; its port's name says: without TLS.
+
+    The simulated API server makes a TLS context for each request, which takes longer than the answer.
+    """
     metadata = {"name": SERVICE, "namespace": "herodotus"}
     port = int(endpoint_url.rpartition(":")[2])
-    spec = {"ports": [{"port": 8000, "targetPort": port}]}
+    spec = {"ports": [{"name": "plain-http", "port": 8000, "targetPort": port}]}
     cluster.create("/api/v1/namespaces/herodotus/services", {"metadata": metadata, "spec": spec})
-    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": port}]}]
+    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "plain-http", "port": port}]}]
     cluster.create("/api/v1/namespaces/herodotus/endpoints", {"metadata": metadata, "subsets": subsets})
 
 

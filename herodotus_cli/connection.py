@@ -23,7 +23,9 @@ class Service:
         return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
 
 
-SERVICE = Service("herodotus", "http", "herodotus-endpoint", "8000")
+SERVICE = Service("herodotus", "https", "herodotus-endpoint", "8000")
+# Without TLS: the API server knows a port of that name only where whoever installed the service asked for none.
+PLAIN_SERVICE = Service("herodotus", "http", "herodotus-endpoint", "plain-http")
 
 
 class Connection:

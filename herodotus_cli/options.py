@@ -89,7 +89,7 @@ def _is_url(text: str) -> bool:
 
 
 class ServiceName(click.ParamType[Service]):
-    """`NAMESPACE/NAME:PORT`, with `https:` before the name where the Service speaks TLS."""
+    """`NAMESPACE/NAME:PORT`, with `http:` before the name where the Service speaks no TLS."""
 
     name = "service"
 
@@ -102,7 +102,7 @@ class ServiceName(click.ParamType[Service]):
             self.fail(f"{value!r} is not NAMESPACE/NAME:PORT", param, ctx)
         if match[4].isdecimal() and not 0 < int(match[4][:_PORT_DIGITS]) <= _LAST_PORT:
             self.fail(f"{value!r}: {match[4]} is not a port", param, ctx)
-        return Service(match[1], match[2] or "http", match[3], match[4])
+        return Service(match[1], match[2] or "https", match[3], match[4])
 
 
 _CONNECTION = (
@@ -125,7 +125,8 @@ _CONNECTION = (
         "--service",
         type=ServiceName(),
         metavar="NS/NAME:PORT",
-        help="Service to reach through the API server [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
+        help="Service to reach through the API server, as NS/http:NAME:PORT without TLS"
+        " [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
     ),
     click.option(
         "--request-timeout", type=Duration(), metavar="DURATION", help="Give up after this long; 0: never [30s]."

@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from herodotus_endpoint import maintenance, options, shapes
+from herodotus_endpoint import certificate, maintenance, options, shapes
 from herodotus_endpoint.access.apiserver import CredentialsError
 from herodotus_endpoint.access.delegation import resolved
 from herodotus_endpoint.server import ListenError, serve
@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in maintenance.COMMANDS:
         return maintenance.main(argv)
+    if argv and argv[0] == certificate.COMMAND:
+        return certificate.main(argv[1:])
     parser = options.parser()
     arguments = parser.parse_args(argv)
     url = options.database_url(arguments)

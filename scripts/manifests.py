@@ -21,6 +21,7 @@ DEPLOY: Final = Path(__file__).parents[1] / "deploy"
 CHART: Final = DEPLOY / "chart" / "herodotus"
 VALUES: Final = DEPLOY / "chart" / "values"
 RELEASE: Final = "herodotus"
+OBSERVER: Final = "system:serviceaccount:herodotus:herodotus-observer"
 RENDERED: Final = "# Rendered from deploy/chart by `make manifests`: change it there.\n"
 
 # As a reader wants them: who may do what, what is configured, what runs, who may reach it.
@@ -66,7 +67,8 @@ def manifests() -> tuple[Manifest, ...]:
             then  kubectl delete -f deploy/herodotus-scheduler.yml  (the volume with the records goes with its claim).
             """,
             ("scheduler", "endpoint", "monitoring/rbac"),
-            {"endpoint": {"persistence": {"keep": False}}},
+            # also from the observer's account, for deploy/observer.yaml beside it
+            {"endpoint": {"persistence": {"keep": False}, "extraArgs": [f"--ingest-sender={OBSERVER}"]}},
         ),
         Manifest(
             "aggregated-api/herodotus.yaml",

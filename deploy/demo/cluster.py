@@ -59,14 +59,14 @@ class Cluster:
     def publish(self, port: int) -> None:
         """Say where behind its Service the decisions service listens."""
         namespace, name = SERVICE
-        subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "queries", "port": port}]}
+        subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "plain-http", "port": port}]}
         metadata = {"name": name, "namespace": namespace}
         self.create({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
 
     def decisions(self) -> Iterator[Json]:
         """Every stored decision, newest first."""
         namespace, name = SERVICE
-        proxied = f"/api/v1/namespaces/{namespace}/services/http:{name}:8000/proxy{DECISIONS}"
+        proxied = f"/api/v1/namespaces/{namespace}/services/http:{name}:plain-http/proxy{DECISIONS}"
         more = ""
         while True:
             query = urllib.parse.urlencode({"limit": _PAGE} | ({"continue": more} if more else {}))

@@ -3,8 +3,8 @@
 Owns: what is done when the way behind the API server is another one, and the meaning of what kubectl prints when it
 fails. Does not own: kubectl's command line and the ways (`kubectl_command`), what is asked.
 
-Only where the API server refuses a question is the APIService looked for (every user of a cluster may), and if the way
-is the other one, the question is asked again. So an answer costs one request.
+Only where the API server refuses a question is the APIService looked for (every user of a cluster may), and the
+question asked again by the ways that there may be. So an answer costs one request.
 
 kubectl prints a Status as `Error from server (Reason): message` and drops what else it holds. Its `details` name
 similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
@@ -28,7 +28,7 @@ from herodotus_cli.errors import CliError, ServerError, unreachable
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.begun import Begun, start
 from herodotus_cli.transport.body import document
-from herodotus_cli.transport.kubectl_command import KubectlCommand
+from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN, PROXY, KubectlCommand
 from herodotus_cli.transport.live import GatedPods, LivePod, NodeZones, comes_again
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _NEEDED = {
 }
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
+_NO_TLS = "server gave HTTP response to HTTPS client"
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
 _NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  # beside what is NotFound on the way
 
@@ -68,9 +69,7 @@ class KubectlTransport:
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at a path."""
-        run = self._run(self._kubectl.on_the_way(path))
-        if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
-            run = self._run(self._kubectl.on_the_way(path))
+        run = self._on_some_way(path, self._run)
         if not run.returncode:
             return document(run.stdout, "the decisions service")
         failure = self._failure(_said(run))
@@ -80,9 +79,7 @@ class KubectlTransport:
 
     def post(self, path: str, document_: Json) -> dict[str, Any]:
         """The answer to a document, by `kubectl create --raw`."""
-        run = self._send(self._kubectl.on_the_way(path), document_)
-        if run.returncode and _not_the_way(_said(run)) and self._way_is_another():
-            run = self._send(self._kubectl.on_the_way(path), document_)
+        run = self._on_some_way(path, lambda path: self._send(path, document_))
         if run.returncode:
             raise self._failure(_said(run), "create")
         return document(run.stdout, "the decisions service")
@@ -148,22 +145,29 @@ class KubectlTransport:
             return self._begun.take(self._kubectl.raw("get", path), alone=False) if self._kubectl.program else None
         return None
 
-    def _way_is_another(self) -> bool:
-        """Looks for the APIService; whether that shows that the way is not the one that was taken."""
-        if self._kubectl.named:
-            return False
+    def _on_some_way(self, path: str, ask: Callable[[str], Ran]) -> Ran:
+        """What comes of a question by the way that is known, or by the first that leads to the service."""
+        first = ask(self._kubectl.on_the_way(path))
+        if self._kubectl.named or _leads_there(first):
+            return first
+        tried = {self._kubectl.way: first}
+
+        def leads_there(way: str) -> bool:
+            if way not in tried:
+                tried[way] = ask(self._kubectl.by(way, path))
+            return _leads_there(tried[way])
+
+        ways = self._ways() or (self._kubectl.way,)
+        self._kubectl.way = next(filter(leads_there, ways), ways[0])
+        return tried[self._kubectl.way]
+
+    def _ways(self) -> tuple[str, ...]:
+        """Those that there may be, by whether there is an APIService; none where that cannot be found out."""
         run = self._run(questions.group())
         reason, words = _refusal(_said(run))
         if not run.returncode or reason == "ServiceUnavailable":  # it is there, its backend perhaps not
-            there = True
-        elif words == _ROUTE_UNKNOWN:
-            there = False
-        else:
-            return False
-        if there == self._kubectl.api_service:
-            return False
-        self._kubectl.api_service = there
-        return True
+            return (API_SERVICE,)
+        return (PROXY, PLAIN) if words == _ROUTE_UNKNOWN else ()
 
     def _send(self, path: str, document_: Json) -> Ran:
         command = self._kubectl.raw("create", path, "-f", "-")
@@ -212,11 +216,12 @@ class KubectlTransport:
                 ["is it of another version?  kubectl herodotus version"],
             )
         if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
-            return unreachable(f"kubectl: {words}", [self._is_it_running])
+            plain = [f"without TLS?  --service {service.namespace}/http:{service.name}:{service.port}"]
+            return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
-        if reason == "Forbidden" and self._kubectl.api_service:
+        if reason == "Forbidden" and self._kubectl.way == API_SERVICE:
             return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)
 
@@ -239,10 +244,11 @@ def _refusal(said: str) -> tuple[str, str]:
     return (match[1] or "Unknown", match[2].strip()) if match else ("", "")
 
 
-def _not_the_way(said: str) -> bool:
-    """Whether an error may be the API server's own, about the way and not about the question."""
-    reason, words = _refusal(said)
-    return reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
+def _leads_there(run: Ran) -> bool:
+    """Whether it is an answer, or an error that cannot be the API server's own about the way."""
+    reason, words = _refusal(_said(run))
+    wrong = reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
+    return not (run.returncode and wrong)
 
 
 def _no_service(reason: str, words: str) -> bool:

@@ -3,9 +3,10 @@
 Owns: these. Does not own: running them (`begun`), what comes of them (`kubectl`), what is asked (`questions`), what is
 known of the way between runs (`remembered`).
 
-There are two ways behind the API server: its service proxy, which tells the service nothing of who asks, and an
-APIService, through which every reader has rights of their own. The path within is the same. A question takes the way
-that is remembered, at first the service proxy. A Service that the user names is meant, and asked through the proxy.
+There are three ways behind the API server: its service proxy, which tells the service nothing of who asks; the same
+without TLS behind it, to a port whose name says so; and an APIService, through which every reader has rights of their
+own. The path within is the same. A question takes the way that is remembered, at first the service proxy with TLS. A
+Service that the user names is meant, and asked through the proxy.
 
 Invariant: kubectl gets its arguments as a list, never through a shell.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 
-from herodotus_cli.connection import SERVICE
+from herodotus_cli.connection import PLAIN_SERVICE, SERVICE
 from herodotus_cli.transport.remembered import Remembered
 
 TYPE_CHECKING = False
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from herodotus_cli.connection import Connection
+
+PROXY, PLAIN, API_SERVICE = "", "plain-http", "api-service"
 
 
 class KubectlCommand:
@@ -32,20 +35,27 @@ class KubectlCommand:
         self.program = environ.get("KUBECTL_PATH") or _on_path(environ, "kubectl")
         self.named = connection.service.proxy_path != SERVICE.proxy_path
         self._remembered = Remembered(connection, environ)
-        self._api_service = not self.named and self._remembered.api_service
+        self._way = PROXY if self.named else self._remembered.way
 
     @property
-    def api_service(self) -> bool:
-        """Whether the way is the APIService. Set: from now on, and remembered."""
-        return self._api_service
+    def way(self) -> str:
+        """The way that is taken. Set: from now on, and remembered."""
+        return self._way
 
-    @api_service.setter
-    def api_service(self, there: bool) -> None:
-        self._api_service = self._remembered.api_service = there
+    @way.setter
+    def way(self, way: str) -> None:
+        if way != self._way:
+            self._way = self._remembered.way = way
 
     def on_the_way(self, path: str) -> str:
         """A path of the decisions service as the API server's."""
-        return path if self._api_service else self._connection.service.proxy_path + path
+        return self.by(self._way, path)
+
+    def by(self, way: str, path: str) -> str:
+        """The same by another way."""
+        if way == API_SERVICE:
+            return path
+        return (PLAIN_SERVICE if way == PLAIN else self._connection.service).proxy_path + path
 
     def raw(self, verb: str, path: str, *more: str) -> list[str]:
         """The command that does that with a path of the API server's."""

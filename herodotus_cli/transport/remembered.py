@@ -1,7 +1,7 @@
-"""For which kubeconfigs the decisions service is behind an APIService, remembered between runs.
+"""By which way the decisions service was found behind each API server, remembered between runs.
 
-Owns: that memory, an empty file for each such kubeconfig in kubectl's cache folder. Does not own: finding it out
-(`kubectl`).
+Owns: that memory, a file for each kubeconfig whose way is not the usual one, in kubectl's cache folder. Does not own:
+the ways (`kubectl_command`), finding one (`kubectl`).
 
 Invariant: what is remembered saves a question and decides nothing: it may be wrong, missing or unwritable.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from herodotus_cli.connection import Connection
 
 _MOST = 64  # kubeconfigs; one whose content changes is another one
+_LONGEST = 64  # characters of a way's name
 
 
 class Remembered:
@@ -31,23 +32,29 @@ class Remembered:
         self._connection, self._environ = connection, environ
 
     @property
-    def api_service(self) -> bool:
-        """Whether there was an APIService when it was last looked for."""
-        return os.path.isdir(self._folder) and os.path.exists(self._file())
+    def way(self) -> str:
+        """The way that was found last; empty for the usual one, and where none is known."""
+        if not os.path.isdir(self._folder):
+            return ""
+        try:
+            with open(self._file(), encoding="utf-8") as file:
+                return file.read(_LONGEST)
+        except (OSError, ValueError):
+            return ""
 
-    @api_service.setter
-    def api_service(self, there: bool) -> None:
+    @way.setter
+    def way(self, way: str) -> None:
         if not self._folder:
             return
         try:
-            self._remember() if there else os.unlink(self._file())
+            self._remember(way) if way else os.unlink(self._file())
         except OSError:
             return
 
-    def _remember(self) -> None:
+    def _remember(self, way: str) -> None:
         os.makedirs(self._folder, exist_ok=True, mode=0o750)
-        with open(self._file(), "a"):
-            os.utime(self._file())
+        with open(self._file(), "w", encoding="utf-8") as file:
+            file.write(way)
         remembered = sorted(os.scandir(self._folder), key=lambda f: f.stat().st_mtime, reverse=True)
         for old in remembered[_MOST:]:
             os.unlink(old)
@@ -63,4 +70,4 @@ class Remembered:
                     said.append(file.read())
             except OSError:
                 continue
-        return os.path.join(self._folder, f"api-service-{zlib.crc32(bytes(1).join(said)):08x}")
+        return os.path.join(self._folder, f"way-{zlib.crc32(bytes(1).join(said)):08x}")

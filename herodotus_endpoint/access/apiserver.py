@@ -1,4 +1,4 @@
-"""The one door to the API server: reviews and two documents, as JSON.
+"""The one door to the API server: reviews and three documents, as JSON.
 
 Owns: credentials, connections, time limits, one exception. Does not own: what is asked.
 
@@ -54,6 +54,10 @@ class ApiServer:
     def get(self, path: str) -> Json:
         """The document at a path."""
         return self._send("GET", path)
+
+    def put(self, path: str, document: Json) -> Json:
+        """The document at a path, replaced."""
+        return self._send("PUT", path, document)
 
     def review(self, group: str, kind: str, spec: Json) -> Json:
         """The status of a review, such as TokenReview of authentication.k8s.io."""

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from herodotus_serving.contexts import LOOK_EVERY_S, Renewed, server_context
+from herodotus_serving.self_signed import self_signed
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.serving.self_signed import self_signed
 
 AUTHORITIES_EVERY_S: Final = 60.0  # how often the ConfigMap is read: they change once in years
 PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir
+VALID_FOR: Final = timedelta(days=365)  # what is made here; as kube components make theirs
 AUTHORITIES_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 Pair = tuple[Path, Path]
@@ -55,7 +58,7 @@ class Certificates:
     ) -> None:
         """`host`: address or name to put into a certificate made here. `authorities`: PEM of the believed ones."""
         self._pair = _pair(files, host)
-        self._memory = None if self._pair else self_signed(host)
+        self._memory = None if self._pair else b"".join(_made_for(host))
         self._authorities = authorities
         try:
             self._renewed = Renewed(self._look, self._made, _tell, clock)
@@ -146,19 +149,24 @@ def _pair(files: CertificateFiles, host: str) -> Pair | None:
     cert, key = (files.cert_dir / f"{PAIR_NAME}.{end}" for end in ("crt", "key"))
     try:
         if not (cert.exists() and key.exists()):
-            _write_pair(cert, key, self_signed(host))
+            _write_pair(cert, key, *_made_for(host))
     except OSError as e:
         raise CertificateError(f"--cert-dir {files.cert_dir}: {e.strerror or e}") from e
     return cert, key
 
 
-def _write_pair(cert: Path, key: Path, pem: bytes) -> None:
-    private, marker, public = pem.partition(b"-----BEGIN CERTIFICATE-----")
+def _made_for(host: str) -> tuple[bytes, bytes]:
+    """A key and its certificate; who asks cannot verify it (the kubelet does not)."""
+    own = [socket.gethostname()] if socket.gethostname().isascii() else []
+    return self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
+
+
+def _write_pair(cert: Path, key: Path, private: bytes, public: bytes) -> None:
     cert.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(key, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as f:
         f.write(private)
-    cert.write_bytes(marker + public)
+    cert.write_bytes(public)
 
 
 def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:

@@ -16,7 +16,7 @@ from herodotus_cli.context import Surroundings
 from tests.cli.scenes import NOW
 
 API = "/apis/herodotus.dev/v1alpha1"
-PROXY = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+PROXY = "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/proxy"
 
 
 @dataclass

@@ -74,7 +74,7 @@ def test_what_kubectl_is_told(fake: Fake) -> None:
 def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
     environ = fake() | {"HERODOTUS_SERVICE": "ops/decisions:80"}
     command("node", "worker-1", environ=environ)
-    path = f"/api/v1/namespaces/ops/services/http:decisions:80/proxy{API}/nodehistories/worker-1?since=86400"
+    path = f"/api/v1/namespaces/ops/services/https:decisions:80/proxy{API}/nodehistories/worker-1?since=86400"
     assert said_by(environ)[2] == path
 
 
@@ -101,7 +101,7 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
         (
             'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"',
             'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"\n'
-            "  needed: get on services/proxy, http:herodotus-endpoint:8000 in namespace herodotus\n",
+            "  needed: get on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus\n",
         ),
         (
             "Error from server (NotFound): the server could not find the requested resource",

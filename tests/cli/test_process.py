@@ -207,7 +207,7 @@ def asked_by(folder: Path, *arguments: str) -> list[str]:
 def test_what_is_asked_ahead_is_asked_once(tmp_path: Path, arguments: str, query: str) -> None:
     """A guess that is right is the question itself; what is not guessed at is asked all the same."""
     assert [asked.split()[2] for asked in asked_by(tmp_path, *arguments.split())] == [
-        "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+        "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/proxy"
         f"{API}/namespaces/shop/podexplanations/p{query}",
         "/api/v1/namespaces/shop/pods/p",
     ]

@@ -1,4 +1,4 @@
-"""The two ways behind the API server: an answer costs one request, and which way it takes is found out by itself."""
+"""The ways behind the API server: an answer costs one request, and which way it takes is found out by itself."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ PATH = f"{API}/namespaces/shop/podexplanations/p"
 ANSWER = {"kind": "PodExplanation", "metadata": {"name": "p"}}
 UNKNOWN = "Error from server (NotFound): the server could not find the requested resource"
 NO_PROXY = 'Error from server (Forbidden): services "https:x:1" is forbidden: User "ada" cannot get "services/proxy"'
+NO_PORT = 'Error from server (ServiceUnavailable): no service port "plain-http" found for service "herodotus-endpoint"'
 NO_RIGHT = 'Error from server (Forbidden): podexplanations.herodotus.dev "p" is forbidden: User "ada" cannot get it'
-PLAIN_TO_TLS = "Error from server (ServiceUnavailable): error trying to reach service: EOF"
+NO_TLS = "http: server gave HTTP response to HTTPS client"
+TLS_TO_PLAIN = f"Error from server (ServiceUnavailable): error trying to reach service: {NO_TLS}"
 AWAY = "Error from server (ServiceUnavailable): the server is currently unable to handle the request"
 BY_PROXY, BY_GROUP, LOOKED = f"{PROXY}{PATH}", PATH, API
+BY_PLAIN = f"/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy{PATH}"
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Cluster:
     context: str = "c1"
 
     def says(self, **said: str) -> None:
-        """`proxy`, `group`: about the question on either way; `look`: about the APIService."""
+        """`proxy`, `plain`, `group`: about the question on each way; `look`: about the APIService."""
         for name, words in said.items():
             (self.directory / name).write_text(words)
 
@@ -39,7 +42,7 @@ class Cluster:
         script = d / "kubectl"
         script.write_text(
             f'#!/bin/sh\necho "$3" >> {d}/asked\n'
-            f"case $3 in */proxy/*) f=proxy;; {API}) f=look;; *) f=group;; esac\n"
+            f"case $3 in *:plain-http/proxy/*) f=plain;; */proxy/*) f=proxy;; {API}) f=look;; *) f=group;; esac\n"
             f"[ -s {d}/$f ] && {{ cat {d}/$f >&2; exit 1; }}\ncat {d}/answer\n"
         )
         script.chmod(0o755)
@@ -56,7 +59,10 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path)
+    """Without a port for plain HTTP, as nearly all are."""
+    found = Cluster(tmp_path)
+    found.says(plain=NO_PORT)
+    return found
 
 
 def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluster: Cluster) -> None:
@@ -65,7 +71,7 @@ def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluste
     assert not (cluster.directory / ".kube").exists()
 
 
-@pytest.mark.parametrize("refusal", [NO_PROXY, PLAIN_TO_TLS, UNKNOWN], ids=["no right", "TLS", "not there"])
+@pytest.mark.parametrize("refusal", [NO_PROXY, TLS_TO_PLAIN, UNKNOWN], ids=["no right", "no TLS", "not there"])
 def test_an_api_service_is_found_once_and_then_asked_at_once(cluster: Cluster, refusal: str) -> None:
     cluster.says(proxy=refusal, look="", group="")
     assert [cluster.run(), cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP], [BY_GROUP], [BY_GROUP]]
@@ -76,6 +82,14 @@ def test_an_api_service_that_was_removed_is_forgotten(cluster: Cluster) -> None:
     cluster.run()
     cluster.says(proxy="", look=UNKNOWN, group=UNKNOWN)
     assert [cluster.run(), cluster.run()] == [[BY_GROUP, LOOKED, BY_PROXY], [BY_PROXY]]
+
+
+@pytest.mark.parametrize("refusal", [NO_PROXY, TLS_TO_PLAIN], ids=["no right", "no TLS"])
+def test_plain_http_is_spoken_where_a_port_is_named_so_and_then_at_once(cluster: Cluster, refusal: str) -> None:
+    cluster.says(proxy=refusal, look=UNKNOWN, plain="")
+    assert [cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_PLAIN], [BY_PLAIN]]
+    cluster.says(proxy="", plain=NO_PORT)
+    assert [cluster.run(), cluster.run()] == [[BY_PLAIN, LOOKED, BY_PROXY], [BY_PROXY]], "it has a certificate by now"
 
 
 def test_each_cluster_has_its_own_way(cluster: Cluster) -> None:
@@ -105,13 +119,14 @@ def test_without_a_place_to_remember_it_the_answer_comes_all_the_same(cluster: C
 @pytest.mark.parametrize(
     ("says", "asked", "printed"),
     [
-        ({"proxy": NO_PROXY, "look": UNKNOWN}, [BY_PROXY, LOOKED], "needed: get on services/proxy"),
+        ({"proxy": NO_PROXY, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], "needed: get on services/proxy, https:"),
+        ({"proxy": TLS_TO_PLAIN, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], NO_TLS),
         ({"proxy": NO_PROXY, "look": "", "group": NO_RIGHT}, [BY_PROXY, LOOKED, BY_GROUP], "needed: the ClusterRole"),
         ({"proxy": NO_PROXY, "look": AWAY, "group": AWAY}, [BY_PROXY, LOOKED, BY_GROUP], "is it running?"),
         ({"proxy": NO_PROXY, "look": "Unable to connect to the server: x"}, [BY_PROXY, LOOKED], "needed: get on"),
         ({"proxy": "Error from server (BadRequest): no"}, [BY_PROXY], "Error from server (BadRequest): no"),
     ],
-    ids=["no right to the proxy", "no right to the pod", "backend away", "cannot be found out", "about the question"],
+    ids=["no right to the proxy", "no TLS", "no right to the pod", "backend away", "cannot be found out", "no"],
 )  # fmt: skip
 def test_a_failure_is_told_of_the_way_that_counts(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], asked: list[str], printed: str
@@ -119,12 +134,16 @@ def test_a_failure_is_told_of_the_way_that_counts(
     cluster.says(**says)
     assert cluster.run(code=1) == asked
     assert printed in capsys.readouterr().err
+    assert (cluster.directory / ".kube").exists() == (BY_GROUP in asked), "what leads nowhere is not remembered"
 
 
 def test_a_service_that_is_named_is_meant(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.says(proxy=NO_PROXY, look="", group="")
     named = "/api/v1/namespaces/ops/services/https:decisions:443/proxy"
     assert cluster.run("--service", "ops/https:decisions:443", code=1) == [f"{named}{PATH}"]
+    cluster.says(proxy=TLS_TO_PLAIN)
+    cluster.run("--service", "ops/https:decisions:443", code=1)
+    assert "without TLS?  --service ops/http:decisions:443" in capsys.readouterr().err
     cluster.says(proxy="error: You must be logged in to the server (Unauthorized)")
     cluster.run("--service", "ops/https:decisions:443", code=1)
     assert "the service may ask who you are, which its proxy does not say: without --service" in capsys.readouterr().err

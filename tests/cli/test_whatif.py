@@ -185,7 +185,7 @@ FORBIDDEN = (
         (
             "proxy",
             FORBIDDEN.format("services/proxy", "", "herodotus").replace("services/proxy is", 'services "x" is'),
-            "needed: create on services/proxy, http:herodotus-endpoint:8000 in namespace herodotus",
+            "needed: create on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus",
         ),
         (
             "group",

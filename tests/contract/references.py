@@ -21,7 +21,7 @@ import msgspec
 from herodotus_agents import __main__ as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
-from herodotus_endpoint import maintenance, options
+from herodotus_endpoint import certificate, maintenance, options
 from herodotus_endpoint.schemas import NAME, SCHEMAS
 from herodotus_record import codec
 from herodotus_sim import __main__ as sim
@@ -42,6 +42,7 @@ PROCESSES: Final = {
     "scheduler": app._parser,
     "herodotus_endpoint": options.parser,
     "herodotus_endpoint COMMAND": maintenance._parser,
+    f"herodotus_endpoint {certificate.COMMAND}": certificate.parser,
     "herodotus_agents": agents._parser,
     "herodotus_sim": sim._parser,
 }

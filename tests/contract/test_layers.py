@@ -70,7 +70,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
     "pyarrow": ("herodotus_endpoint.exchange.parquet",),
-    "cryptography": ("scheduler.serving.self_signed", "herodotus_endpoint.access"),
+    "cryptography": ("herodotus_serving.self_signed", "herodotus_endpoint.access"),
     "prometheus_client": (
         "scheduler.metrics",
         "scheduler.observe.metrics",

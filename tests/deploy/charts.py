@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import helm_python
+import pytest
 import yaml
 
 from scripts.manifests import CHART, RELEASE, VALUES, combination
 
 Json = dict[str, Any]
 
+# Documented, and in no ready-made file: what has to be asked for.
+ASKED_FOR: dict[str, Json] = {
+    "plain-http": {"endpoint": {"certificate": {"source": "none"}}},
+    "cert-manager": {"endpoint": {"certificate": {"source": "certManager"}}},
+    "own-secret": {"endpoint": {"certificate": {"source": "secret", "secret": "herodotus-certificate"}}},
+    "extras": {
+        component: {
+            "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
+            "extraVolumes": [{"name": "extra", "configMap": {"name": "herodotus-extra"}}],
+            "extraVolumeMounts": [{"name": "extra", "mountPath": "/etc/extra", "readOnly": True}],
+        }
+        for component in ("scheduler", "endpoint", "observer")
+    },
+}
 COMBINATIONS = tuple(sorted(path.stem for path in VALUES.glob("*.yaml")))
+CONTRADICT = {("agents", "observer")}  # the one needs our scheduler, the other is without it
+VALID = [
+    (),
+    *((name,) for name in (*COMBINATIONS, *ASKED_FOR)),
+    *(pair for pair in itertools.combinations(COMBINATIONS, 2) if pair not in CONTRADICT),
+    *(("plain-http", name) for name in ("agents", "monitoring", "observer")),
+    ("extras", "postgresql"),
+]
+every_combination = pytest.mark.parametrize("names", VALID, ids=lambda names: "+".join(names) or "default")
 
 
 def merged(*values: Mapping[str, Any]) -> Json:
@@ -26,7 +52,7 @@ def merged(*values: Mapping[str, Any]) -> Json:
 
 
 def combined(*names: str) -> Json:
-    return merged(*map(combination, names))
+    return merged(*(ASKED_FOR[name] if name in ASKED_FOR else combination(name) for name in names))
 
 
 def templates(values: Json, name: str = RELEASE, namespace: str = "herodotus") -> dict[str, str]:
@@ -44,6 +70,17 @@ def objects(values: Json, name: str = RELEASE, namespace: str = "herodotus") -> 
 def named(made: list[Json], kind: str, name: str) -> Json:
     (found,) = (o for o in made if (o["kind"], o["metadata"]["name"]) == (kind, name))
     return found
+
+
+@functools.cache
+def made_of(names: tuple[str, ...]) -> list[Json]:
+    """The objects of a combination, not to be changed."""
+    return objects(combined(*names))
+
+
+def containers(pod: Json) -> list[Json]:
+    """Those that run before the others, then the others."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def pods(made: list[Json]) -> dict[str, Json]:

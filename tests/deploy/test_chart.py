@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import helm_python
 import jsonschema
@@ -17,32 +15,32 @@ import yaml
 
 from herodotus_agents import __main__ as agents
 from herodotus_agents.registry import load as load_agents
-from herodotus_endpoint import options, shapes
+from herodotus_endpoint import certificate, options, shapes
 from herodotus_record.version import __version__
 from scheduler import app
 from scheduler.config import load
 from scheduler.recorder import endpoint
 from scripts.manifests import CHART, DEPLOY, Manifest, manifests, rendered
 from tests.deploy import operators
-from tests.deploy.charts import COMBINATIONS, Json, combined, merged, named, objects, pods, templates
+from tests.deploy.charts import (
+    Json,
+    combined,
+    containers,
+    every_combination,
+    made_of,
+    merged,
+    named,
+    objects,
+    pods,
+    templates,
+)
 from tests.processes import ROOT
 
 TESTED = "1.36"
 SUPPORTED = ("1.30", TESTED, "1.37")  # the oldest, and the newest
-CONTRADICT = {("agents", "observer")}  # the one needs our scheduler, the other is without it
-VALID = [
-    (),
-    *((name,) for name in COMBINATIONS),
-    *(pair for pair in itertools.combinations(COMBINATIONS, 2) if pair not in CONTRADICT),
-]
-GIVEN = {"herodotus-database", "herodotus-sender"}  # Secrets that the user makes
-
-every_combination = pytest.mark.parametrize("names", VALID, ids=lambda names: "+".join(names) or "default")
-
-
-@functools.cache
-def made_of(names: tuple[str, ...]) -> list[Json]:
-    return objects(combined(*names))
+# What the user makes.
+GIVEN = {("Secret", f"herodotus-{name}") for name in ("database", "sender", "certificate")}
+GIVEN |= {("ConfigMap", "herodotus-extra")}
 
 
 @functools.cache
@@ -115,7 +113,7 @@ def test_a_field_that_is_not_there_is_noticed(kind: str) -> None:
 def test_programs_take_their_arguments_and_configuration(names: tuple[str, ...], tmp_path: Path) -> None:
     made = made_of(names)
     for name, pod in pods(made).items():
-        for container in pod["containers"]:
+        for container in containers(pod):
             program = container["image"].rpartition("/")[2].partition(":")[0]
             environment = {e["name"]: e.get("value", "postgresql://host/database") for e in container.get("env", ())}
             {"herodotus-scheduler": records, "herodotus-endpoint": serves, "herodotus-agents": measures}[program](
@@ -143,7 +141,10 @@ def records(container: Json, _: dict[str, str], made: list[Json], name: str, fol
         assert lease["rules"][1]["resourceNames"] == [election.resource_name]
 
 
-def serves(container: Json, environment: dict[str, str], made: list[Json], *_: Any) -> None:
+def serves(container: Json, environment: dict[str, str], made: list[Json], name: str, _: Path) -> None:
+    if container["name"] == "certificate":
+        makes_a_certificate(container, made, name)
+        return
     arguments = options.parser().parse_args(container["args"])
     where = options.listening(arguments)
     url = environment.get("HERODOTUS_DATABASE_URL") or f"sqlite:///{arguments.data}/herodotus.db"
@@ -155,6 +156,25 @@ def serves(container: Json, environment: dict[str, str], made: list[Json], *_: A
     writers = {"herodotus-scheduler", "herodotus-observer"} & pods(made).keys()
     named_senders = {f"system:serviceaccount:herodotus:{name}" for name in writers}
     assert senders == (named_senders if where.tls else set())
+
+
+def makes_a_certificate(container: Json, made: list[Json], name: str) -> None:
+    """Where the service is told to find it, for the name that senders ask for, in the Secret that they mount."""
+    assert container["args"][0] == certificate.COMMAND
+    arguments = certificate.parser().parse_args(container["args"][1:])
+    (service,) = pods(made)[name]["containers"]
+    where = options.listening(options.parser().parse_args(service["args"]))
+    assert where.tls is not None
+    assert {where.tls.certificate, where.tls.key} == {arguments.directory / f"tls.{end}" for end in ("crt", "key")}
+    (mount,) = container["volumeMounts"]
+    assert mount["mountPath"] == str(arguments.directory)
+    namespace, secret = arguments.secret
+    assert named(made, "Secret", secret)["metadata"]["namespace"] == namespace
+    volumes = [volume for pod in pods(made).values() for volume in pod.get("volumes", ())]
+    sources = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
+    assert {s["secret"]["name"] for s in sources if "secret" in s} <= {secret}
+    for asked in (a for pod in pods(made).values() for c in pod["containers"] for a in c["args"]):
+        assert not asked.startswith("--endpoint=") or asked == f"--endpoint=https://{arguments.host}:8001"
 
 
 def measures(container: Json, environment: dict[str, str], made: list[Json], name: str, folder: Path) -> None:
@@ -178,10 +198,10 @@ def test_what_pods_name_is_there(names: tuple[str, ...]) -> None:
     made = made_of(names)
     there = {(o["kind"], o["metadata"]["name"]) for o in made}
     there |= {("Secret", o["spec"]["secretName"]) for o in made if o["kind"] == "Certificate"}
-    there |= {("Secret", name) for name in GIVEN}
+    there |= GIVEN
     for pod in pods(made).values():
         assert ("ServiceAccount", pod["serviceAccountName"]) in there
-        mounted = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", ())}
+        mounted = {m["name"] for c in containers(pod) for m in c.get("volumeMounts", ())}
         assert mounted == {v["name"] for v in pod.get("volumes", ())}
         assert set(sources(pod)) <= there
     labels = [o["spec"]["template"]["metadata"]["labels"] for o in made if o["kind"] == "Deployment"]
@@ -219,7 +239,7 @@ def test_pods_run_with_the_least_rights(names: tuple[str, ...]) -> None:
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
         assert not any("hostPath" in volume for volume in pod.get("volumes", ()))
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -317,7 +337,7 @@ def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp
     ("names", "said"),
     [
         ((), ["kubectl -n herodotus get pods", "kubectl herodotus version", "  herodotus-scheduler"]),
-        (("self-signed",), ["export HERODOTUS_SERVICE=herodotus/https:herodotus-endpoint:8000"]),
+        (("plain-http",), ["WARNING: endpoint.certificate.source is none.", "Every pod that reaches port 8000"]),
         (("postgresql",), ["kubectl get apiservice v1alpha1.herodotus.dev", "kubectl get decisions -A"]),
         (("observer",), ["kubectl herodotus disagreements -A"]),
         (("replace-default-scheduler",), ["It waits for the Lease of kube-scheduler."]),

@@ -35,7 +35,14 @@ def at(path: str, value: Any) -> Json:
         (merged(POSTGRESQL, at("endpoint.aggregatedAPI.enabled", False)), "endpoint.aggregatedAPI: PostgreSQL needs"),
         (merged(POSTGRESQL, at("endpoint.replicas", 1)), "endpoint.replicas: an APIService without an answering"),
         (merged(POSTGRESQL, at("endpoint.certificate.source", "none")), "endpoint.certificate.source: the API server"),
-        (at("networkPolicy.enabled", False), "networkPolicy.enabled: without a certificate for the service nothing"),
+        (
+            merged(POSTGRESQL, at("endpoint.certificate.source", "own")),
+            "endpoint.certificate.source: the API server must",
+        ),
+        (
+            merged(at("networkPolicy.enabled", False), at("endpoint.certificate.source", "none")),
+            "networkPolicy.enabled: without a certificate for the service nothing",
+        ),
         (at("fullnameOverride", "1st"), "fullnameOverride: names of Services begin with a letter"),
         (at("endpoint.certificate.source", "secret"), "endpoint.certificate.secret: source secret needs its name"),
         (
@@ -49,12 +56,24 @@ def at(path: str, value: Any) -> Json:
             at("scheduler.configuration.profiles", [{"schedulerName": "default-scheduler"}]),
             "scheduler.configuration: a profile named default-scheduler takes the pods",
         ),
+        (
+            at("scheduler.configuration.profiles", [{"schedulerName": "one"}, {"plugins": {}}]),
+            "scheduler.configuration.profiles: each needs a schedulerName of its own",
+        ),
+        (
+            at("scheduler.configuration.profiles", [{"schedulerName": "one"}, {"schedulerName": "one"}]),
+            "scheduler.configuration.profiles: each needs a schedulerName of its own",
+        ),
         (at("scheduler.replaceDefaultScheduler", True), "scheduler.replaceDefaultScheduler: no profile"),
         (
             {"scheduler": {"replicas": 2, "configuration": {"leaderElection": {"leaderElect": False}}}},
             "scheduler.replicas: several need leaderElection",
         ),
         (at("priorityClass.create", True), "priorityClass.create: scheduler.priorityClassName must be a name of your"),
+        (
+            merged(OBSERVER, at("scheduler.enabled", False), at("priorityClass.create", True)),
+            "priorityClass.create: it is of the scheduler's pods",
+        ),
         (at("endpoint.enabled", False), "records.url: with endpoint.enabled false it must say"),
         (at("records.url", "http://elsewhere:8001"), "records.url: records go to this release's own"),
         (
@@ -92,6 +111,10 @@ def test_what_does_not_go_together_is_refused_with_the_reason(values: Json, reas
         (at("scheduler.replicas", None), "at '/scheduler': missing property 'replicas'"),
         (at("scheduler.configuration.kind", "KubeSchedulerConfiguration"), "/scheduler/configuration"),
         (at("scheduler.extraArgs", ["v=4"]), "/scheduler/extraArgs/0"),
+        (at("endpoint.extraEnv", ["A=b"]), "/endpoint/extraEnv/0"),
+        (at("endpoint.extraVolumes", [{"emptyDir": {}}]), "/endpoint/extraVolumes/0"),
+        (at("observer.extraVolumeMounts", [{"name": "x", "mountPath": "x"}]), "/observer/extraVolumeMounts/0"),
+        (at("endpoint.certificate.source", "None"), "/endpoint/certificate/source"),
         (at("endpoint.database.kind", "MySQL"), "/endpoint/database/kind"),
         (at("endpoint.retention.maxAge", "7 days"), "/endpoint/retention/maxAge"),
         (at("endpoint.resources.limits.memory", "1 GB"), "/endpoint/resources/limits/memory"),
@@ -117,7 +140,8 @@ def test_a_value_that_is_wrong_is_refused_by_its_place(values: Json, where: str)
         {"priorityClass": {"create": True}, "scheduler": {"priorityClassName": "herodotus"}},
         at("endpoint.retention", {"maxAge": "3d", "maxAgeOf": ["noisy=1h"], "summaryMaxAge": "90d"}),
         at("networkPolicy.apiServerCIDRs", ["192.0.2.1/32", "::1/128"]),
-        {"networkPolicy": {"enabled": False}, "endpoint": {"certificate": {"source": "selfSigned"}}},
+        at("networkPolicy.enabled", False),
+        at("endpoint.certificate.source", "none"),
         at("access", {"readers": [{"kind": "Group", "name": "developers"}]}),
     ],
 )

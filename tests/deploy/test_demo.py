@@ -17,7 +17,7 @@ from tests.processes import ROOT, eventually
 
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
-SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy"
 DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
 
 

@@ -199,7 +199,7 @@ def test_probes_and_policy_are_for_the_port_that_is_served() -> None:
 
 def test_the_scheduler_s_arguments_are_its_own() -> None:
     arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
-    assert arguments.endpoint == "http://herodotus-endpoint.herodotus.svc:8001"
+    assert arguments.endpoint == "https://herodotus-endpoint.herodotus.svc:8001"
     assert arguments.spool_limit == DEFAULT_LIMIT_BYTES
 
 
@@ -209,8 +209,33 @@ def test_the_endpoint_s_arguments_are_its_own() -> None:
     assert [a.port for a in arguments.bind] == [ports["queries"]]
     assert [a.port for a in arguments.ingest_bind] == [ports["ingest"]]
     assert [a.port for a in arguments.probe_bind] == [ports["probes"]]
+    assert where_from(arguments) == {"herodotus-scheduler", "herodotus-observer"}
     (claim,) = (o for o in MANIFEST if o["kind"] == "PersistentVolumeClaim")
     assert bytes_of(claim["spec"]["resources"]["requests"]["storage"]) >= 1.25 * arguments.max_bytes
+
+
+def where_from(arguments: argparse.Namespace) -> set[str]:
+    """The accounts, of our namespace, that records are taken from: also of deploy/observer.yaml."""
+    assert not arguments.insecure
+    return {user.removeprefix("system:serviceaccount:herodotus:") for user, _ in arguments.ingest_sender}
+
+
+def test_no_secret_is_in_the_manifest_and_the_service_may_fill_its_own() -> None:
+    (secret,) = (o for o in MANIFEST if o["kind"] == "Secret")
+    assert secret.keys() == {"apiVersion", "kind", "metadata", "type"}
+    given = {
+        (verb, resource, *rule.get("resourceNames", [""]))
+        for role in ("ClusterRole", "Role")
+        for rule in named(role, "herodotus-endpoint")["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+    assert given == {
+        ("get", "namespaces", "kube-system"),
+        ("create", "tokenreviews", ""),
+        ("get", "secrets", secret["metadata"]["name"]),
+        ("update", "secrets", secret["metadata"]["name"]),
+    }
 
 
 def test_an_argument_that_is_not_there_is_noticed() -> None:
@@ -251,7 +276,7 @@ def test_pods_run_with_the_least_rights(name: str) -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert {"requests", "limits"} <= container(name)["resources"].keys()
-    assert spec["automountServiceAccountToken"] == (name == "herodotus-scheduler")
+    assert spec["automountServiceAccountToken"]
 
 
 def test_images_have_this_version() -> None:

@@ -45,9 +45,17 @@ def test_it_may_do_what_the_scheduler_does_without_writing_and_nothing_else() ->
 
 def test_its_arguments_are_the_command_s(tmp_path: Path) -> None:
     arguments = app._parser().parse_args(container()["args"])
-    assert arguments.endpoint == "http://herodotus-endpoint.herodotus.svc:8001"
+    assert arguments.endpoint == "https://herodotus-endpoint.herodotus.svc:8001"
+    assert delivery(the("Deployment")) == delivery(base.named("Deployment", "herodotus-scheduler"))
     (tmp_path / "c.yaml").write_text(the("ConfigMap")["data"]["config.yaml"])
     assert [p.scheduler_name for p in load(tmp_path / "c.yaml").profiles] == ["default-scheduler"]
+
+
+def delivery(deployment: dict[str, Any]) -> Any:
+    """How it shows who it is, and whom it believes to be the service."""
+    spec = deployment["spec"]["template"]["spec"]
+    (volume,) = (v for v in spec["volumes"] if v["name"] == "endpoint")
+    return volume, [a for a in spec["containers"][0]["args"] if a.startswith("--endpoint")]
 
 
 def test_it_is_locked_down_as_the_scheduler_is() -> None:

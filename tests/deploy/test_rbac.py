@@ -267,7 +267,14 @@ ACCOUNT = "system:serviceaccount:herodotus:{}"
         ("herodotus-scheduler", "update leases.coordination.k8s.io/another -n herodotus", False),
         ("herodotus-scheduler", "list priorityclasses.scheduling.k8s.io", True),
         ("herodotus-endpoint", "list pods", False),
-        ("herodotus-endpoint", "get namespaces/kube-system", False),
+        ("herodotus-endpoint", "get namespaces/kube-system", True),
+        ("herodotus-endpoint", "create tokenreviews.authentication.k8s.io", True),
+        ("herodotus-endpoint", "create subjectaccessreviews.authorization.k8s.io", False),
+        ("herodotus-endpoint", "update secrets/herodotus-endpoint-own -n herodotus", True),
+        ("herodotus-endpoint", "get secrets/another -n herodotus", False),
+        ("herodotus-endpoint", "list secrets -n herodotus", False),
+        ("herodotus-endpoint", "create secrets -n herodotus", False),
+        ("herodotus-scheduler", "get secrets/herodotus-endpoint-own -n herodotus", False),
     ],
     ids=lambda v: str(v),
 )
@@ -279,9 +286,9 @@ def test_least_privilege(applied: None, kubectl: Kubectl, account: str, question
 def test_the_reader_role_lets_a_user_ask_and_nothing_else(applied: None, kubectl: Kubectl) -> None:
     kubectl("-n", "herodotus", "create", "rolebinding", "readers", "--role=herodotus-reader", "--group=developers")
     as_reader = ("-n", "herodotus", "--subresource=proxy", "--as=dora", "--as-group=developers")
-    assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8000", *as_reader) == "yes\n"
-    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8000", *as_reader, code=1) == "no\n"
-    assert kubectl("auth", "can-i", "get", "services/http:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"
+    assert kubectl("auth", "can-i", "get", "services/https:herodotus-endpoint:8000", *as_reader) == "yes\n"
+    assert kubectl("auth", "can-i", "create", "services/https:herodotus-endpoint:8000", *as_reader, code=1) == "no\n"
+    assert kubectl("auth", "can-i", "get", "services/https:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"
     kubectl("-n", "herodotus", "create", "rolebinding", "whatif", "--role=herodotus-whatif", "--group=developers")
-    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8000", *as_reader) == "yes\n"
-    assert kubectl("auth", "can-i", "create", "services/http:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"
+    assert kubectl("auth", "can-i", "create", "services/https:herodotus-endpoint:8000", *as_reader) == "yes\n"
+    assert kubectl("auth", "can-i", "create", "services/https:herodotus-endpoint:8001", *as_reader, code=1) == "no\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,16 @@ NO_BINARIES = (
     "NOT RUN AGAINST A REAL kube-apiserver: no etcd and kube-apiserver in KUBEBUILDER_ASSETS,"
     " /usr/local/kubebuilder/bin or setup-envtest's store"
 )
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback, which an EndpointSlice may not have."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.254", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("THIS MACHINE HAS NO ADDRESS BESIDE LOOPBACK")
+        return str(probe.getsockname()[0])
 
 
 @pytest.fixture(scope="session", params=["simulated", pytest.param("real", marks=pytest.mark.e2e)])

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
 from tests import postgresql
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
-from tests.e2e.conftest import NO_BINARIES
+from tests.e2e.conftest import NO_BINARIES, own_address
 from tests.e2e.control_plane import ControlPlane, assets
 from tests.processes import ROOT, Process, eventually, free_port, python
 from tests.scheduler.serving.authorities import Authority
@@ -44,16 +43,6 @@ UNDISCOVERED = "the server doesn't have a resource type"
 FIRST, SECOND, THIRD = (f"01900000-0000-7000-8000-{sequence:012x}" for sequence in (1, 3, 4))
 NODES = ("worker-1", "worker-2", "worker-3")
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback, which an EndpointSlice may not have."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.254", 9))  # nothing is sent
-        except OSError:
-            pytest.skip("THIS MACHINE HAS NO ADDRESS BESIDE LOOPBACK")
-        return str(probe.getsockname()[0])
 
 
 @dataclass

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import ssl
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,9 +22,10 @@ import yaml
 
 from scripts.manifests import CHART, RELEASE
 from tests.deploy import operators
-from tests.deploy.charts import COMBINATIONS, Json, combined, merged, objects
+from tests.deploy.charts import ASKED_FOR, COMBINATIONS, Json, combined, merged, objects
 from tests.e2e.cluster import Cluster, node, pod
-from tests.processes import Process, eventually, free_port, python
+from tests.e2e.conftest import own_address
+from tests.processes import ROOT, Process, eventually, free_port, python
 
 THEIRS = "theirs"  # the scheduler that is observed: the test binds its pods
 PLURALS = {"NetworkPolicy": "networkpolicies"}  # every other kind has an s
@@ -50,7 +53,7 @@ def test_the_api_server_takes_every_combination_without_a_warning(real: Cluster,
     """Also pod security's, in a namespace that is restricted; and with no field that it would drop."""
     labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     real.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
-    for names in [(), *((name,) for name in COMBINATIONS)]:
+    for names in [(), *((name,) for name in (*COMBINATIONS, *ASKED_FOR))]:
         made = objects(combined(*names), namespace=namespace)
         command = ["kubectl", "--kubeconfig", str(real.kubeconfig), "apply", "--dry-run=server", "--validate=strict"]
         text = yaml.safe_dump_all(made)
@@ -88,9 +91,10 @@ class Helm:
         (where,) = (w for w, o in self.made.items() if (o["kind"], o["metadata"]["name"]) == (kind, name))
         return self.cluster.get(where)
 
-    def arguments(self, component: str) -> list[str]:
+    def arguments(self, component: str, containers: str = "containers") -> list[str]:
+        """Of the first container; [] where the pod has none of these."""
         deployment = self.object("Deployment", f"{RELEASE}-{component}")
-        return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+        return [a for c in deployment["spec"]["template"]["spec"].get(containers, ())[:1] for a in c["args"]]
 
 
 @contextmanager
@@ -103,26 +107,29 @@ def helm(cluster: Cluster, namespace: str) -> Iterator[tuple[Helm, helm_python.C
             config.uninstall(RELEASE, ignore_not_found=True)
 
 
-SELF_SIGNED = combined("self-signed", "monitoring")
+PLAIN = combined("plain-http")
+WATCHED = combined("monitoring")
+OWN = f"{RELEASE}-endpoint-own"
 
 
-def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, namespace: str) -> None:
+def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, namespace: str, tmp_path: Path) -> None:
     with helm(real, namespace) as (release, config):
-        release(config.install, {})
+        release(config.install, PLAIN)
         assert release.there() == release.made.keys()
         assert "--insecure" in release.arguments("endpoint")
         plain = set(release.made)
 
-        release(config.upgrade, SELF_SIGNED)
+        release(config.upgrade, WATCHED)
         assert release.there() == release.made.keys() > plain
         assert "--insecure" not in release.arguments("endpoint")
-        secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
-        believed(secret["data"], f"{RELEASE}-endpoint.{namespace}.svc")
+        assert "data" not in release.object("Secret", OWN)
+        Pod(release, "endpoint", tmp_path, {}).prepare()
+        made = release.object("Secret", OWN)["data"]
+        assert made.keys() == {"ca.crt", "tls.crt", "tls.key"}
 
-        release(config.upgrade, merged(SELF_SIGNED, {"scheduler": {"verbosity": 4}}))
+        release(config.upgrade, merged(WATCHED, {"scheduler": {"verbosity": 4}}))
         assert "--v=4" in release.arguments("scheduler")
-        kept = release.object("Secret", f"{RELEASE}-endpoint-self-signed")
-        assert kept["data"] == secret["data"], "an upgrade keeps the certificate"
+        assert release.object("Secret", OWN)["data"] == made, "an upgrade keeps the certificate"
 
         with pytest.raises(helm_python.HelmError, match="a SQLite database has one writer"):
             release(config.upgrade, {"endpoint": {"replicas": 2}})
@@ -147,6 +154,7 @@ def test_the_api_server_believes_the_certificate_that_helm_makes(real: Cluster, 
         def shown(action: Callable[..., Any]) -> str:
             release(action, POSTGRESQL)
             secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")["data"]
+            believed(secret, f"{RELEASE}-endpoint.{namespace}.svc")
             service = release.object("APIService", "v1alpha1.herodotus.dev")
             assert service["spec"]["caBundle"] == secret["ca.crt"]
             return str(secret["tls.crt"])
@@ -167,7 +175,13 @@ def believed(data: dict[str, str], host: str) -> None:
 
 
 # Everything with an account of its own: scheduler, observer and service, TLS and tokens between them.
-WHOLE = merged(SELF_SIGNED, {"observer": {"enabled": True, "configuration": {"profiles": [{"schedulerName": THEIRS}]}}})
+OURS = "herodotus"  # the namespace in which the plugin looks for the service
+SERVICE = f"{RELEASE}-endpoint"
+WHOLE = merged(
+    WATCHED,
+    {"observer": {"enabled": True, "configuration": {"profiles": [{"schedulerName": THEIRS}]}}},
+    {"access": {"readers": [{"kind": "Group", "name": "developers"}]}},
+)
 NAMES_IN_THE_CLUSTER = """
 import socket
 asked = socket.getaddrinfo
@@ -180,24 +194,43 @@ socket.getaddrinfo = answered
 class Pod:
     """A container of a Deployment, as a process with the account's token, its files and ports on this machine."""
 
-    def __init__(self, release: Helm, component: str, folder: Path, ports: dict[str, int]) -> None:
-        self.account = f"{RELEASE}-{component}"
+    def __init__(self, release: Helm, component: str, folder: Path, at: dict[str, str]) -> None:
+        """`at`: by the port of its container, where that is on this machine."""
+        self.component, self.account = component, f"{RELEASE}-{component}"
         self.folder = folder / component
         self.folder.mkdir()
-        self._cluster, self._namespace = release.cluster, release.namespace
+        self._release, self._cluster, self._namespace = release, release.cluster, release.namespace
         (self.folder / "sitecustomize.py").write_text(NAMES_IN_THE_CLUSTER)
         config = yaml.safe_load(release.cluster.kubeconfig.read_text())
         config["users"][0]["user"] = {"token": self.token()}
         (self.folder / "kubeconfig").write_text(yaml.safe_dump(config))
         (self.folder / "token").write_text(self.token("herodotus-endpoint"))
-        for key, value in release.object("Secret", f"{RELEASE}-endpoint-self-signed")["data"].items():
-            (self.folder / key).write_bytes(base64.b64decode(value))
-        places = {"/var/run/herodotus": "", "/var/lib/herodotus": "", "/etc/herodotus/tls": "", "/etc/herodotus": ""}
-        places = dict.fromkeys(places, str(self.folder))
-        places |= {f"0.0.0.0:{port}": f"127.0.0.1:{ports[port]}" for port in ports} | {":8001": f":{ports['8001']}"}
-        self.arguments = [*release.arguments(component), f"--kubeconfig={self.folder / 'kubeconfig'}"]
-        for theirs, ours in places.items():
-            self.arguments = [argument.replace(theirs, ours) for argument in self.arguments]
+        files = ("/var/run/herodotus", "/var/lib/herodotus", "/etc/herodotus/tls", "/etc/herodotus")
+        self._places = dict.fromkeys(files, str(self.folder))
+        for port, address in at.items():
+            self._places |= {f"0.0.0.0:{port}": address, f".svc:{port}": f".svc:{address.rpartition(':')[2]}"}
+
+    def arguments(self, containers: str = "containers") -> list[str]:
+        found = self._release.arguments(self.component, containers)
+        for theirs, ours in self._places.items():
+            found = [argument.replace(theirs, ours) for argument in found]
+        return [*found, f"--kubeconfig={self.folder / 'kubeconfig'}"] if found else []
+
+    def prepare(self) -> None:
+        """Its volumes, and what runs before its containers."""
+        for key, value in self._configured().items():
+            (self.folder / key).write_text(value)
+        if before := self.arguments("initContainers"):
+            command = python("herodotus_endpoint", *before)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+        (self.folder / "ca.crt").write_bytes(base64.b64decode(self._release.object("Secret", OWN)["data"]["ca.crt"]))
+
+    def _configured(self) -> dict[str, str]:
+        try:
+            return dict(self._release.object("ConfigMap", self.account)["data"])
+        except ValueError:  # it has none
+            return {}
 
     def token(self, *audiences: str) -> str:
         where = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self.account}/token"
@@ -205,7 +238,7 @@ class Pod:
         return str(self._cluster.create(where, request)["status"]["token"])
 
     def started(self, module: str, *more: str) -> Process:
-        command = python(module, *self.arguments, *more)
+        command = python(module, *self.arguments(), *more)
         return Process(self.account, command, self.folder / "log", {"PYTHONPATH": f"{self.folder}:."})
 
     def asks(self, method: str, where: str, body: Json | None = None) -> int:
@@ -214,30 +247,95 @@ class Pod:
         return httpx.request(method, self._cluster.url + where, headers=headers, json=body, verify=False).status_code
 
 
-def test_processes_work_with_their_own_accounts_and_may_nothing_else(
-    real: Cluster, namespace: str, tmp_path: Path
-) -> None:
-    """Records of scheduler and observer come over TLS, each with its token; what is not granted is forbidden."""
-    ports = {port: free_port() for port in ("8000", "8001", "8002")}
-    with helm(real, namespace) as (release, config):
+def test_processes_work_with_their_own_accounts_and_may_nothing_else(real: Cluster, tmp_path: Path) -> None:
+    """Records of scheduler and observer come over TLS, each with its token; what is not granted is forbidden.
+
+    The plugin finds the service behind the API server by itself, and so it does where no TLS was asked for.
+    """
+    at = {port: f"127.0.0.1:{free_port()}" for port in ("8001", "8002")} | {"8000": f"{own_address()}:{free_port()}"}
+    if real.find(f"/api/v1/namespaces/{OURS}") is None:
+        real.create("/api/v1/namespaces", {"metadata": {"name": OURS}})
+    with helm(real, OURS) as (release, config):
         release(config.install, WHOLE)
-        pods = {c: Pod(release, c, tmp_path, ports) for c in ("endpoint", "scheduler", "observer")}
-        for component in ("scheduler", "observer"):
-            data = release.object("ConfigMap", f"{RELEASE}-{component}")["data"]["config.yaml"]
-            (pods[component].folder / "config.yaml").write_text(data)
+        pods = {c: Pod(release, c, tmp_path, at) for c in ("endpoint", "scheduler", "observer")}
+        for pod in pods.values():
+            pod.prepare()
         running = [pods["endpoint"].started("herodotus_endpoint")]
         try:
             running[0].wait_for(r"listening on http://\S+ \(probes\)")
             running += [pods[c].started("scheduler", "--secure-port=0") for c in ("scheduler", "observer")]
             running[2].wait_for("Everything was listed")
-            both_are_recorded(real, namespace, f"https://127.0.0.1:{ports['8000']}")
-            what_is_forbidden(real, namespace, pods, f"https://127.0.0.1:{ports['8001']}")
+            both_are_recorded(real, OURS, f"https://{at['8000']}")
+            what_is_forbidden(real, OURS, pods, f"https://{at['8001']}")
+            publish(real, at["8000"], "queries")
+            assert plugin(real, tmp_path) == (0, "pod/ours\n", "")
+            assert plugin(real, tmp_path, "--as=dora", "--as-group=developers") == (0, "pod/ours\n", "")
+            code, _, said = plugin(real, tmp_path, "--as=eve", "--as-group=strangers")
+            assert (code, "needed: get on services/proxy, https:herodotus-endpoint:8000" in said) == (1, True), said
         finally:
             codes = [process.stop(30.0) for process in reversed(running)]
         said = "\n".join(process.output() for process in running)
         assert codes == [0, 0, 0], said
         assert not re.search(r"forbidden|cannot (get|list|watch|create|patch|update|delete)", said, re.IGNORECASE), said
-        real.delete(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{RELEASE}-endpoint")
+        without_tls_it_is_found_too(release, config, pods["endpoint"], at["8000"], tmp_path)
+        for where in withdrawn(real):
+            real.delete(where)
+
+
+def without_tls_it_is_found_too(
+    release: Helm, config: helm_python.Config, endpoint: Pod, address: str, folder: Path
+) -> None:
+    """A mere reader's right is to the port of that name, too."""
+    cluster = release.cluster
+    release(config.upgrade, merged(WHOLE, PLAIN))
+    running = endpoint.started("herodotus_endpoint")
+    try:
+        running.wait_for(r"listening on http://\S+ \(queries\)")
+        code, _, said = plugin(cluster, folder)
+        assert (code, "no service port" in said or "HTTP response to HTTPS client" in said) == (1, True), said
+        publish(cluster, address, "plain-http")
+        for as_whom in ((), ("--as=dora", "--as-group=developers")):
+            assert plugin(cluster, folder, *as_whom) == (0, "pod/ours\n", "")
+    finally:
+        running.stop()
+
+
+def publish(cluster: Cluster, address: str, name: str) -> None:
+    """What the cluster's controllers and kubelet would: a pod behind the Service, whose port is of that name."""
+    ip, _, port = address.rpartition(":")
+    where = f"/api/v1/namespaces/{OURS}"
+    if cluster.find(f"{where}/pods/endpoint") is None:
+        cluster.create(f"{where}/pods", pod("endpoint", nodeName="n1"))
+        cluster.patch(f"{where}/pods/endpoint/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}})
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{OURS}/endpointslices"
+    metadata = {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}}
+    of = {"kind": "Pod", "namespace": OURS, "name": "endpoint"}
+    behind = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": "IPv4",
+        "ports": [{"name": name, "port": int(port)}],
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": True}, "targetRef": of}],
+    }
+    cluster.delete(f"{slices}/{SERVICE}")
+    cluster.create(slices, behind)
+
+
+def withdrawn(cluster: Cluster) -> list[str]:
+    """What no release takes out again."""
+    where = f"/api/v1/namespaces/{OURS}"
+    pods = [f"{where}/pods/{p['metadata']['name']}" for p in cluster.items(f"{where}/pods")]
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{OURS}/endpointslices/{SERVICE}"
+    return [*pods, slices, f"{where}/persistentvolumeclaims/{SERVICE}"]
+
+
+def plugin(cluster: Cluster, folder: Path, *more: str) -> tuple[int, str, str]:
+    """`kubectl herodotus pod ours`, told nothing but the kubeconfig; how it ended, and what it said."""
+    command = [sys.executable, str(ROOT / "kubectl-herodotus"), "pod", "ours", "-n", OURS, "-o", "name", *more]
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(folder), "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 def both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
@@ -267,6 +365,7 @@ def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], in
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "ours"}, "target": target}
     answers = {
         ("scheduler", "GET", f"{where}/secrets"): 403,
+        ("scheduler", "GET", f"{where}/secrets/{OWN}"): 403,
         ("scheduler", "GET", f"{where}/configmaps"): 403,
         ("scheduler", "POST", f"{where}/pods"): 403,
         ("scheduler", "DELETE", "/api/v1/nodes/n1"): 403,
@@ -278,6 +377,8 @@ def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], in
         ("endpoint", "GET", "/api/v1/namespaces/kube-system"): 200,
         ("endpoint", "GET", f"{where}/pods"): 403,
         ("endpoint", "GET", f"{where}/secrets"): 403,
+        ("endpoint", "GET", f"{where}/secrets/{OWN}"): 200,
+        ("endpoint", "GET", f"{where}/secrets/another"): 403,
         ("endpoint", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"): 403,
     }
     found = {

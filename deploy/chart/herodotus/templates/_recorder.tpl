@@ -1,7 +1,10 @@
 {{/* What scheduler and observer have in common: a configuration, a spool, a decisions service that takes their records. */}}
 
 {{- define "herodotus.election" -}}
-{{- $given := .Values.scheduler.configuration.leaderElection | default dict -}}
+{{- $given := dict -}}
+{{- range $key, $value := .Values.scheduler.configuration.leaderElection -}}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $given $key $value }}{{ end -}}{{/* null: as if it were not there */}}
+{{- end -}}
 {{- $own := dict "leaderElect" true "resourceNamespace" .Release.Namespace
       "resourceName" (include "herodotus.name" (list . "scheduler")) -}}
 {{- if .Values.scheduler.replaceDefaultScheduler -}}
@@ -37,6 +40,16 @@
 http{{ if include "herodotus.tls" . }}s{{ end }}
 {{- end }}
 
+{{/* The name of its port for queries, by which the plugin learns that there is no TLS (herodotus_cli/connection.py). */}}
+{{- define "herodotus.queries" -}}
+{{ if include "herodotus.tls" . }}queries{{ else }}plain-http{{ end }}
+{{- end }}
+
+{{/* What the API server's service proxy, and the right to it, call the service. */}}
+{{- define "herodotus.proxied" -}}
+{{ include "herodotus.scheme" . }}:{{ include "herodotus.name" (list . "endpoint") }}:{{ if include "herodotus.tls" . }}8000{{ else }}plain-http{{ end }}
+{{- end }}
+
 {{/* The service's name in the cluster, which its certificate is for. */}}
 {{- define "herodotus.host" -}}
 {{ include "herodotus.name" (list . "endpoint") }}.{{ .Release.Namespace }}.svc
@@ -45,7 +58,7 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 {{/* The Secret with the service's certificate. Each source has its own, for a Secret belongs to whoever made it. */}}
 {{- define "herodotus.tls.secret" -}}
 {{- $certificate := .Values.endpoint.certificate -}}
-{{- $made := ternary "endpoint-self-signed" "endpoint-tls" (eq $certificate.source "selfSigned") -}}
+{{- $made := get (dict "own" "endpoint-own" "selfSigned" "endpoint-self-signed") $certificate.source | default "endpoint-tls" -}}
 {{- ternary $certificate.secret (include "herodotus.name" (list . $made)) (eq $certificate.source "secret") -}}
 {{- end }}
 
@@ -80,6 +93,7 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
     - secret:
         name: {{ include "herodotus.tls.secret" . | toYaml }}
         items: [{key: ca.crt, path: ca.crt}]
+        optional: true # scheduling does not wait for it: records wait in the spool
 {{- end }}
 {{- end }}
 
@@ -116,6 +130,10 @@ readinessProbe:
   httpGet: {path: /readyz, port: https, scheme: HTTPS}
   periodSeconds: 5
   timeoutSeconds: 5
+{{- with (index $root.Values (index . 1)).extraEnv }}
+env:
+{{ toYaml . }}
+{{- end }}
 resources:
   {{- include "herodotus.recorder.resources" . | nindent 2 }}
 {{ include "herodotus.locked" $root }}
@@ -129,6 +147,9 @@ volumeMounts:
 - name: endpoint
   mountPath: /var/run/herodotus
   readOnly: true
+{{- end }}
+{{- with (index $root.Values (index . 1)).extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -155,6 +176,9 @@ volumeMounts:
     sizeLimit: {{ add $root.Values.records.spoolMiB 256 }}Mi
 {{- with include "herodotus.delivery.volume" $root }}
 {{ . }}
+{{- end }}
+{{- with (index $root.Values (index . 1)).extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 

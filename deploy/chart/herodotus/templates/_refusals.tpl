@@ -23,6 +23,9 @@
   {{- if not (compact $names) -}}
     {{- fail "scheduler.configuration.profiles: give one profile with a schedulerName at least" -}}
   {{- end -}}
+  {{- if lt (compact $names | uniq | len) (len $names) -}}
+    {{- fail "scheduler.configuration.profiles: each needs a schedulerName of its own; pods choose one by it" -}}
+  {{- end -}}
   {{- if and (has "default-scheduler" $names) (not $own.replaceDefaultScheduler) -}}
     {{- fail "scheduler.configuration: a profile named default-scheduler takes the pods of the cluster's own scheduler; set scheduler.replaceDefaultScheduler if that is meant" -}}
   {{- end -}}
@@ -32,6 +35,9 @@
   {{- if and (gt (int $own.replicas) 1) (not (include "herodotus.election" . | fromYaml).leaderElect) -}}
     {{- fail "scheduler.replicas: several need leaderElection, or each pod would be scheduled by all of them" -}}
   {{- end -}}
+{{- end -}}
+{{- if and .Values.priorityClass.create (not $own.enabled) -}}
+  {{- fail "priorityClass.create: it is of the scheduler's pods, and scheduler.enabled is false" -}}
 {{- end -}}
 {{- if and .Values.priorityClass.create (or (not $own.priorityClassName) (hasPrefix "system-" $own.priorityClassName)) -}}
   {{- fail "priorityClass.create: scheduler.priorityClassName must be a name of your own; those that begin with system- are Kubernetes' own" -}}
@@ -84,6 +90,9 @@
 {{- $aggregated := .Values.endpoint.aggregatedAPI.enabled -}}
 {{- if and $aggregated (eq $own.source "none") -}}
   {{- fail "endpoint.certificate.source: the API server speaks TLS alone; endpoint.aggregatedAPI needs certManager, selfSigned or secret" -}}
+{{- end -}}
+{{- if and $aggregated (eq $own.source "own") -}}
+  {{- fail "endpoint.certificate.source: the API server must be told whose certificate the service shows, and own is made after that; endpoint.aggregatedAPI needs certManager, selfSigned or secret" -}}
 {{- end -}}
 {{- if and .Values.endpoint.enabled (eq $own.source "none") (not .Values.networkPolicy.enabled) -}}
   {{- fail "networkPolicy.enabled: without a certificate for the service nothing else says who may store records; set endpoint.certificate.source too" -}}

@@ -1,0 +1,116 @@
+"""`certificate`: a certificate of the service's own, made once and kept in a Secret. Exit codes as the service's.
+
+It runs before the service and beside it: what it leaves in a directory is what the service is started with. The Secret
+is there already, empty; so its maker needs the right to that one object alone, and whoever is to believe the service
+mounts `ca.crt` of it. No manifest, no values and no release's history holds the key.
+
+Owns: when one is made, the Secret, the files. Does not own: what a certificate says (`herodotus_serving.self_signed`),
+serving it (`tls`).
+
+Invariant: what the Secret holds is taken as it is, unless it ends within RENEW_BEFORE. Of two that make one at the same
+time the API server takes one; the other fails, and finds it when it is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final
+
+from herodotus_endpoint.access.apiserver import ApiServer, CredentialsError, NoAnswerError
+from herodotus_serving.self_signed import ends, self_signed
+
+COMMAND: Final = "certificate"
+VALID_FOR: Final = timedelta(days=3650)  # it ends only where nobody starts the service for that long
+RENEW_BEFORE: Final = timedelta(days=365)  # at a start: what ends sooner might end before the next one
+CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
+
+Data = dict[str, bytes]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; the exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        api = ApiServer(arguments.kubeconfig or "")
+        try:
+            pair = kept(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
+        finally:
+            api.close()
+        write(arguments.directory, pair)
+    except (CredentialsError, NoAnswerError, OSError) as e:
+        print(f"error: no certificate: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def kept(api: ApiServer, secret: tuple[str, str], host: str, now: datetime) -> Data:
+    """The certificate and its key in the Secret, made where there are none. NoAnswerError where that cannot be."""
+    path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
+    found = api.get(path)
+    pair = _data(found)
+    if not _good(pair, now):
+        key, certificate = self_signed([host], VALID_FOR)
+        pair = {CERTIFICATE: certificate, KEY: key, AUTHORITY: certificate}
+        encoded = {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
+        api.put(path, {**found, "data": encoded})  # with its resourceVersion: refused where somebody was quicker
+    return pair
+
+
+def write(directory: Path, pair: Data) -> None:
+    """What the service is started with. OSError where that cannot be written."""
+    (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
+    key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(key, "wb") as file:
+        file.write(pair[KEY])
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every flag."""
+    found = argparse.ArgumentParser(
+        prog=f"python -m herodotus_endpoint {COMMAND}",
+        description="Makes a self-signed certificate, once, keeps it in a Secret, and writes it where the service is"
+        " told to find it.",
+    )
+    found.add_argument(
+        "--secret",
+        required=True,
+        type=_secret,
+        metavar="NAMESPACE/NAME",
+        help="where it is kept, as tls.crt, tls.key and ca.crt; the Secret is there, and empty at first",
+    )
+    found.add_argument("--host", required=True, metavar="NAME", help="the service's name, which senders ask for")
+    found.add_argument(
+        "--directory", required=True, type=Path, metavar="DIR", help="where tls.crt and tls.key are written"
+    )
+    found.add_argument(
+        "--kubeconfig", metavar="FILE", help="the API server to ask (default: the cluster around this pod)"
+    )
+    return found
+
+
+def _data(secret: dict[str, Any]) -> Data:
+    """What a Secret holds; what is no base64 is as good as absent."""
+    try:
+        return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _good(pair: Data, now: datetime) -> bool:
+    try:
+        return all(map(pair.get, (CERTIFICATE, KEY, AUTHORITY))) and ends(pair[CERTIFICATE]) - now > RENEW_BEFORE
+    except ValueError:
+        return False
+
+
+def _secret(value: str) -> tuple[str, str]:
+    namespace, _, name = value.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE/NAME")
+    return namespace, name

@@ -1,0 +1,92 @@
+"""The chart where it is told nothing else: TLS, named senders, a right to one Secret; and what is added to its pods."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from herodotus_cli.connection import PLAIN_SERVICE
+from tests.deploy.charts import (
+    ASKED_FOR,
+    VALID,
+    Json,
+    combined,
+    containers,
+    every_combination,
+    made_of,
+    merged,
+    named,
+    objects,
+    pods,
+)
+
+SECURE = [names for names in VALID if "plain-http" not in names]
+
+
+@pytest.mark.parametrize("names", SECURE, ids=lambda names: "+".join(names) or "default")
+def test_nothing_crosses_a_network_in_the_clear_and_senders_are_named(names: tuple[str, ...]) -> None:
+    """Unless it was asked for."""
+    made = made_of(names)
+    flags = [flag for pod in pods(made).values() for c in pod["containers"] for flag in c["args"]]
+    assert "--insecure" not in flags
+    delivered = [flag for flag in flags if flag.startswith("--endpoint=")]
+    assert all(flag.startswith("--endpoint=https://") for flag in delivered)
+    assert len(delivered) == len([f for f in flags if f.startswith("--endpoint-ca-file=")])
+    reached = {name for o in made if o["kind"] == "Role" for name in proxied(o)}
+    assert reached <= {"https:herodotus-endpoint:8000"}
+
+
+def proxied(role: Json) -> list[str]:
+    return [name for rule in role["rules"] if "services/proxy" in rule["resources"] for name in rule["resourceNames"]]
+
+
+@every_combination
+def test_of_secrets_the_service_alone_may_change_its_own_certificate_s(names: tuple[str, ...]) -> None:
+    made = made_of(names)
+    rules = [
+        (role["metadata"]["name"], rule["resourceNames"], rule["verbs"])
+        for role in made
+        if role["kind"] in ("Role", "ClusterRole")
+        for rule in role["rules"]
+        if "secrets" in rule.get("resources", ())
+    ]
+    own = any(container["name"] == "certificate" for pod in pods(made).values() for container in containers(pod))
+    assert rules == [("herodotus-endpoint", ["herodotus-endpoint-own"], ["get", "update"])] * own
+
+
+def test_without_tls_the_port_s_name_tells_the_plugin_so() -> None:
+    made = objects(combined("plain-http", "monitoring"))
+    ports = {p["name"]: p["port"] for p in named(made, "Service", "herodotus-endpoint")["spec"]["ports"]}
+    assert PLAIN_SERVICE.proxy_path.split("/")[-2] == "http:herodotus-endpoint:plain-http"
+    assert ports == {PLAIN_SERVICE.port: 8000, "ingest": 8001}
+    assert proxied(named(made, "Role", "herodotus-reader")) == ["http:herodotus-endpoint:plain-http"]
+    (scraped,) = named(made, "ServiceMonitor", "herodotus-endpoint")["spec"]["endpoints"]
+    assert scraped["port"] == PLAIN_SERVICE.port
+
+
+@pytest.mark.parametrize("component", ["scheduler", "endpoint", "observer"])
+@pytest.mark.parametrize("names", [(), ("postgresql",)], ids=["SQLite", "PostgreSQL"])
+def test_what_is_added_to_a_pod_stands_beside_what_it_has(names: tuple[str, ...], component: str) -> None:
+    others = merged(combined("observer"), {"scheduler": {"enabled": True}})
+    before, after = (
+        pods(objects(merged(others, combined(*names), given)))[f"herodotus-{component}"]
+        for given in ({}, {component: ASKED_FOR["extras"][component]})
+    )
+    (old,), (new,) = before["containers"], after["containers"]
+    assert new.get("env", []) == [
+        *old.get("env", ()),
+        {"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"},
+    ]
+    assert new["volumeMounts"] == [
+        *old["volumeMounts"],
+        {"name": "extra", "mountPath": "/etc/extra", "readOnly": True},
+    ]
+    assert after["volumes"] == [*before["volumes"], {"name": "extra", "configMap": {"name": "herodotus-extra"}}]
+
+
+@pytest.mark.parametrize("given", [{}, {"leaderElect": None}, {"leaderElect": None, "resourceName": None}], ids=str)
+def test_a_setting_of_the_election_that_is_null_is_as_if_it_were_not_there(given: Json) -> None:
+    made = objects({"scheduler": {"configuration": {"leaderElection": given}}})
+    lease = named(made, "Role", "herodotus-scheduler")["rules"][1]["resourceNames"]
+    config = yaml.safe_load(named(made, "ConfigMap", "herodotus-scheduler")["data"]["config.yaml"])
+    assert (config["leaderElection"]["leaderElect"], lease) == (True, ["herodotus-scheduler"])
