@@ -44,7 +44,7 @@ _NEEDED = {
 }
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
-_NO_TLS = "server gave HTTP response to HTTPS client"
+_NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
 _NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  # beside what is NotFound on the way
 

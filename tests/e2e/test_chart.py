@@ -291,9 +291,9 @@ def without_tls_it_is_found_too(
     running = endpoint.started("herodotus_endpoint")
     try:
         running.wait_for(r"listening on http://\S+ \(queries\)")
-        code, _, said = plugin(cluster, folder)
-        assert (code, "no service port" in said or "HTTP response to HTTPS client" in said) == (1, True), said
         publish(cluster, address, "plain-http")
+        _, _, said = plugin(cluster, folder, f"--service={OURS}/https:{SERVICE}:plain-http")
+        assert f"without TLS?  --service {OURS}/http:{SERVICE}:plain-http\n" in said, said
         for as_whom in ((), ("--as=dora", "--as-group=developers")):
             assert plugin(cluster, folder, *as_whom) == (0, "pod/ours\n", "")
     finally:
@@ -301,33 +301,26 @@ def without_tls_it_is_found_too(
 
 
 def publish(cluster: Cluster, address: str, name: str) -> None:
-    """What the cluster's controllers and kubelet would: a pod behind the Service, whose port is of that name."""
+    """What the cluster's controllers and kubelet would: a pod behind the Service, whose port is of that name.
+
+    As Endpoints, for the API server's service proxy still reads those.
+    """
     ip, _, port = address.rpartition(":")
     where = f"/api/v1/namespaces/{OURS}"
     if cluster.find(f"{where}/pods/endpoint") is None:
         cluster.create(f"{where}/pods", pod("endpoint", nodeName="n1"))
         cluster.patch(f"{where}/pods/endpoint/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}})
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{OURS}/endpointslices"
-    metadata = {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}}
     of = {"kind": "Pod", "namespace": OURS, "name": "endpoint"}
-    behind = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": metadata,
-        "addressType": "IPv4",
-        "ports": [{"name": name, "port": int(port)}],
-        "endpoints": [{"addresses": [ip], "conditions": {"ready": True}, "targetRef": of}],
-    }
-    cluster.delete(f"{slices}/{SERVICE}")
-    cluster.create(slices, behind)
+    subset = {"addresses": [{"ip": ip, "targetRef": of}], "ports": [{"name": name, "port": int(port)}]}
+    cluster.delete(f"{where}/endpoints/{SERVICE}")
+    cluster.create(f"{where}/endpoints", {"metadata": {"name": SERVICE}, "subsets": [subset]})
 
 
 def withdrawn(cluster: Cluster) -> list[str]:
     """What no release takes out again."""
     where = f"/api/v1/namespaces/{OURS}"
     pods = [f"{where}/pods/{p['metadata']['name']}" for p in cluster.items(f"{where}/pods")]
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{OURS}/endpointslices/{SERVICE}"
-    return [*pods, slices, f"{where}/persistentvolumeclaims/{SERVICE}"]
+    return [*pods, f"{where}/endpoints/{SERVICE}", f"{where}/persistentvolumeclaims/{SERVICE}"]
 
 
 def plugin(cluster: Cluster, folder: Path, *more: str) -> tuple[int, str, str]:
