@@ -1,4 +1,4 @@
-"""What our HTTPS servers do alike: the TLS context of the next connection, answers that hold for seconds.
+"""What our HTTPS servers do alike: the TLS context, a certificate of their own, answers that hold.
 
 A leaf: imports nothing of ours. Owns neither listeners nor what an answer means.
 """

@@ -32,8 +32,13 @@ def test_there_is_a_target_for_each_image_and_one_base_for_all() -> None:
     assert set(FOUND) == {"build", "runtime", *IMAGES}
     assert {FOUND[name].base for name in ("build", "runtime")} == {"python:3.11-slim"}
     assert {image(name).base for name in IMAGES} == {"runtime"}
-    other = stages(TEXT, {**GIVEN, "BASE": "python:3.13-slim"})
-    assert {other[name].base for name in ("build", "runtime")} == {"python:3.13-slim"}
+
+
+@pytest.mark.parametrize("base", ["python:3.13-slim", f"r.example.com:5000/python:3.11-slim@sha256:{'0' * 64}"])
+def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
+    other = stages(TEXT, {**GIVEN, "BASE": base})
+    assert {other[name].base for name in ("build", "runtime")} == {base}
+    assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
 
 @pytest.mark.parametrize("name", IMAGES)

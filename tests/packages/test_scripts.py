@@ -52,11 +52,12 @@ def test_images_are_built_from_their_targets_under_this_version(docker: dict[str
 
 
 def test_registry_base_and_platforms_can_be_chosen(docker: dict[str, str]) -> None:
-    chosen = {"REGISTRY": "r.example.com/x", "BASE": "python:3.13-slim", "PLATFORMS": "linux/arm64"}
+    base = f"python:3.13-slim@sha256:{'0' * 64}"
+    chosen = {"REGISTRY": "r.example.com/x", "BASE": base, "PLATFORMS": "linux/arm64"}
     first, *_ = run("push-images.sh", docker | chosen, "--no-cache")
     assert first == (
         f"docker <buildx> <build> <--target> <scheduler> <--tag> <r.example.com/x/herodotus-scheduler:{__version__}>"
-        f" {ARGUMENTS} <--build-arg> <BASE=python:3.13-slim> <--platform> <linux/arm64> <--push> <--no-cache> <.>"
+        f" {ARGUMENTS} <--build-arg> <BASE={base}> <--platform> <linux/arm64> <--push> <--no-cache> <.>"
     )
 
 
