@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -19,8 +20,10 @@ import pytest
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows
+from herodotus_serving.self_signed import self_signed
 from scheduler import app
 from scheduler.recorder import shipper as module
+from scheduler.recorder.connection import Connection
 from scheduler.recorder.endpoint import Endpoint, EndpointError, of
 from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
@@ -393,6 +396,24 @@ def test_a_token_that_is_not_there_yet_is_waited_for(tmp_path: Path, service: Se
     token.write_text("now")
     shipper.pass_over()
     assert service.stored == [1]
+
+
+def test_an_authority_that_is_not_there_yet_is_waited_for_and_nothing_sent_meanwhile(tmp_path: Path) -> None:
+    """The service makes its certificate at its first start, and the kubelet brings it to us a minute later."""
+    authority, asked = tmp_path / "ca.crt", list[httpx.Request]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200)
+
+    connection = Connection(Endpoint("https://service", ca_file=authority), 1.0, httpx.MockTransport(answer))
+    with pytest.raises(FileNotFoundError):
+        connection.send("POST", "https://service/ingest/v1/frames", headers={})
+    assert asked == []
+    _, certificate = self_signed(["service"], timedelta(days=1))
+    authority.write_bytes(certificate)
+    assert connection.send("POST", "https://service/ingest/v1/frames", headers={}).status_code == 200
+    connection.close()
 
 
 @pytest.mark.parametrize(
