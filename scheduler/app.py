@@ -33,7 +33,7 @@ from scheduler.observe import command as observe
 from scheduler.observe.command import STOCK_NAME
 from scheduler.observe.configuration import for_pods_of
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
-from scheduler.process import RefusedError
+from scheduler.process import Records, RefusedError
 from scheduler.recorder import endpoint, shipper
 from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
@@ -98,18 +98,13 @@ def _run(arguments: argparse.Namespace) -> int:
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             master=arguments.master,
-            spool=arguments.spool,
-            spool_limit_bytes=arguments.spool_limit,
-            endpoint=endpoint.of(arguments),
+            records=Records.of(arguments),
             serving=options.serving(arguments),
-            verbosity=arguments.v,
-            logging_format=arguments.logging_format,
             adaptive_sampling=arguments.adaptive_sampling,
             registry=arguments.registry,
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
             record=arguments.record,
-            omitted=arguments.omit_labels,
         ),
     )
 

@@ -1,10 +1,11 @@
-"""What every process that watches a cluster and records does: signals, HTTPS port, first request, watches, spool.
+"""What every process that watches a cluster and records does: signals, HTTPS port, first request, records, watches.
 
 Owns: those steps. Does not own: their order, and what the process is for (`run`, `observe`).
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import queue
@@ -12,6 +13,8 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,13 +27,17 @@ from scheduler.kube.http import ApiError, ApiServer
 from scheduler.kube.kinds import KINDS
 from scheduler.kube.watch import Reflector, Sink
 from scheduler.objects.types import Node, Pod
+from scheduler.recorder import endpoint
+from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.omitted import OmittedLabels
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
+from scheduler.recorder.supervisor import Supervisor
 from scheduler.serving import port
 from scheduler.serving.certificates import CertificateError
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
+from scheduler.vitals import Vitals
 
 WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
@@ -100,21 +107,52 @@ def marks(absent: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"absent: {api}, so no {purpose}" for api, purpose in absent.items())
 
 
-def open_recorder(
-    spool: Path, limit_bytes: int, cluster: str, identity: str, marks: tuple[str, ...], omitted: OmittedLabels
+@dataclass(frozen=True)
+class Records:
+    """Where records go, and what is left out of them. `shipper_log`: the options of the shipper's log."""
+
+    spool: Path
+    limit_bytes: int
+    omitted: OmittedLabels
+    endpoint: Endpoint | None
+    shipper_log: tuple[str, ...]
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Records:
+        """What the command line says of them. EndpointError when its flags do not go together."""
+        return cls(
+            arguments.spool,
+            arguments.spool_limit,
+            arguments.omit_labels,
+            endpoint.of(arguments),
+            ("--v", str(arguments.v), "--logging-format", arguments.logging_format),
+        )
+
+
+def record(
+    records: Records, cluster: str, identity: str, marks: tuple[str, ...], vitals: Vitals[Any], closing: ExitStack
 ) -> Recorder:
-    """A recorder on that spool. RefusedError when the directory cannot be used."""
+    """A recorder on the spool, and where there is a service a shipper, which is closed last and delivers what is left.
+
+    RefusedError when the directory cannot be used.
+    """
     try:
-        return Recorder(
-            lambda incarnation: Spool(spool, incarnation, limit_bytes),
+        recorder = Recorder(
+            lambda incarnation: Spool(records.spool, incarnation, records.limit_bytes),
             cluster,
             identity,
             __version__,
             marks,
-            omitted=omitted,
+            omitted=records.omitted,
         )
     except OSError as e:
-        raise RefusedError(f"cannot use the spool directory {spool}: {e.strerror or e}") from e
+        raise RefusedError(f"cannot use the spool directory {records.spool}: {e.strerror or e}") from e
+    vitals.recorder = recorder
+    if records.endpoint is not None:
+        vitals.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)
+        closing.callback(vitals.supervisor.close)
+    closing.callback(recorder.close)
+    return recorder
 
 
 def reflectors(api: ApiServer, sink: Sink, manifests: Manifests) -> list[Reflector[Any]]:

@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from herodotus_record.version import __version__
@@ -38,12 +37,10 @@ from scheduler.kube.lease import LeaderElection, LeaseSettings
 from scheduler.loop import Loop
 from scheduler.metrics import Metrics
 from scheduler.objects.durations import seconds
-from scheduler.process import RefusedError
+from scheduler.process import Records, RefusedError
 from scheduler.recorder.endpoint import Endpoint
 from scheduler.recorder.off import NoRecorder
-from scheduler.recorder.omitted import OmittedLabels
 from scheduler.recorder.recorder import Recorder
-from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.copies import Copies
 from scheduler.reviews.desk import Desk
 from scheduler.reviews.placing import Origin
@@ -64,18 +61,33 @@ class RunSettings:
     kubeconfig: str | None
     context: str | None
     master: str | None
-    spool: Path
-    spool_limit_bytes: int
-    endpoint: Endpoint | None
+    records: Records
     serving: ServingOptions
-    verbosity: int
-    logging_format: str
     adaptive_sampling: bool
     registry: Registry  # the plugins that profiles may name
     preemption: bool
     dry_run_binding: bool
     record: bool
-    omitted: OmittedLabels
+
+
+@dataclass(frozen=True)
+class Started:
+    """What there is when scheduling can begin."""
+
+    config: Configuration
+    settings: RunSettings
+    api: ApiServer
+    handle: ApiHandle
+    frameworks: dict[str, Framework]
+    recorder: Recorder
+    shared: Shared
+    events: EventSender | None
+    vitals: Vitals[Metrics]
+    origin: Origin
+
+    def leading(self) -> bool:
+        """Whether this process may write: always, where it elects no leader."""
+        return self.vitals.election is None or self.vitals.election.leading
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
@@ -107,23 +119,10 @@ def run(config: Configuration, settings: RunSettings) -> int:
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)
-        recorder = vitals.recorder = (
-            process.open_recorder(
-                settings.spool,
-                settings.spool_limit_bytes,
-                cluster,
-                identity,
-                _marks(settings, absent),
-                settings.omitted,
-            )
-            if settings.record
-            else NoRecorder(__version__)
-        )
-        if settings.endpoint:
-            logging = ("--v", str(settings.verbosity), "--logging-format", settings.logging_format)
-            vitals.supervisor = Supervisor(settings.spool, settings.endpoint, *logging)
-            closing.callback(vitals.supervisor.close)
-        closing.callback(recorder.close)
+        if settings.record:
+            recorder = process.record(settings.records, cluster, identity, _marks(settings, absent), vitals, closing)
+        else:
+            recorder = vitals.recorder = NoRecorder(__version__)
         if election is not None:
             recorder.inherit(election.inherited)
             election.say(recorder.mark)  # not before what was inherited is recorded
@@ -131,44 +130,30 @@ def run(config: Configuration, settings: RunSettings) -> int:
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        origin = Origin(cluster, identity, settings.omitted)
-        lost = _schedule(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin)
+        origin = Origin(cluster, identity, settings.records.omitted)
+        lost = _schedule(Started(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin))
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
 
-def _schedule(
-    config: Configuration,
-    settings: RunSettings,
-    api: ApiServer,
-    handle: ApiHandle,
-    frameworks: dict[str, Framework],
-    recorder: Recorder,
-    shared: Shared,
-    events: EventSender | None,
-    vitals: Vitals[Metrics],
-    origin: Origin,
-) -> bool:
+def _schedule(started: Started) -> bool:
     """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
-    stop, election = vitals.stop, vitals.election
-
-    def leading() -> bool:
-        return election is None or election.leading
-
+    config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
+    vitals, stop, election = started.vitals, started.vitals.stop, started.vitals.election
     writes: ApiWrites | NoWrites = NoWrites()
     if not settings.dry_run_binding:
-        handle.writes = writes = ApiWrites(
-            api, events, lambda work: loop.binder.aside(work), leading, _bind_timeout_s(config)
+        started.handle.writes = writes = ApiWrites(
+            api, started.events, lambda work: loop.binder.aside(work), started.leading, _bind_timeout_s(config)
         )
     loop = Loop(
         frameworks,
-        recorder,
+        started.recorder,
         writes,
-        shared,
+        started.shared,
         {kind.name: kind.decode_as for kind in KINDS},
         vitals.metrics,
         binding_threads=config.parallelism,
-        leading=leading,
+        leading=started.leading,
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze,
         initial_backoff_s=config.pod_initial_backoff_seconds,
@@ -185,9 +170,8 @@ def _schedule(
         reflectors += refusals.reflectors(api, frameworks, vitals.metrics.refused)
     for reflector in reflectors:
         reflector.start()
-    reviewer = None
-    if settings.endpoint is not None:
-        reviewer = _reviewer(config, settings.endpoint, api, frameworks, shared, origin, loop, leading)
+    reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None
+    if reviewer is not None:
         reviewer.start()
     klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
     loop.run(stop)
@@ -198,25 +182,16 @@ def _schedule(
     return election is not None and election.lost.is_set()
 
 
-def _reviewer(
-    config: Configuration,
-    endpoint: Endpoint,
-    api: ApiServer,
-    frameworks: dict[str, Framework],
-    shared: Shared,
-    origin: Origin,
-    loop: Loop,
-    leading: Callable[[], bool],
-) -> Reviewer:
+def _reviewer(started: Started, loop: Loop, endpoint: Endpoint) -> Reviewer:
     return Reviewer(
-        Desk(endpoint, origin.cluster, list(frameworks)),
+        Desk(endpoint, started.origin.cluster, list(started.frameworks)),
         Copies(loop),
-        api,
-        frameworks,
-        shared,
-        origin,
-        ready=lambda: leading() and loop.synced,
-        extenders=lambda: build_extenders(config.extenders),
+        started.api,
+        started.frameworks,
+        started.shared,
+        started.origin,
+        ready=lambda: started.leading() and loop.synced,
+        extenders=lambda: build_extenders(started.config.extenders),
     )
 
 
@@ -224,7 +199,7 @@ def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event)
     election = config.leader_election
     elects_s = seconds(election.lease_duration) if election.leader_elect else None
     metrics = Metrics()
-    vitals = Vitals(stop, metrics, settings.spool, settings.spool_limit_bytes, elects_s)
+    vitals = Vitals(stop, metrics, settings.records.spool, settings.records.limit_bytes, elects_s)
     metrics.leading(election.resource_name, lambda: vitals.election is not None and vitals.election.leading)
     metrics.registry.register(vitals)
     return vitals

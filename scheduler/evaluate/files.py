@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.config import Configuration, Registry
-from scheduler.evaluate.cluster import Manifest, ManifestError, decoded_pod, load
+from scheduler.evaluate.cluster import Cluster, Manifest, ManifestError, decoded_pod, load
 from scheduler.evaluate.defaults import defaulted
 from scheduler.evaluate.engine import Engine, Evaluation
 from scheduler.objects.kubernetes_yaml import YamlError, documents, text_of
@@ -39,8 +39,7 @@ def evaluate_files(
 
     ManifestError when a file cannot be read or an object in it is wrong, ConfigError when the profile cannot be built.
     """
-    if [*cluster, pod].count(STDIN) > 1:
-        raise ManifestError("standard input (-) can be read once only")
+    check_stdin([*cluster, pod])
     where, wanted = _pod_in(pod)
     if wanted.spec.node_name:
         note(f"{where}: the pod is on node {wanted.spec.node_name}; it is decided as if it were on none")
@@ -48,14 +47,32 @@ def evaluate_files(
         gates = ", ".join(gate.name for gate in wanted.spec.scheduling_gates)
         note(f"{where}: the pod has scheduling gates ({gates}); it is decided as if they were gone")
     incoming = PodInfo(defaulted(replace(wanted, spec=replace(wanted.spec, node_name=""))))
-    found = load((manifest for path in cluster for manifest in manifests(path)), incoming)
-    if found.skipped:
-        note(f"passed over: {', '.join(sorted(found.skipped))}")
-    if not found.nodes.live.any():
-        raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
+    objects = (manifest for path in cluster for manifest in manifests(path))
+    found = cluster_of(objects, cluster, note, incoming)
     given = config or Configuration()
     profile = profile_of(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
     return Engine(found, given, registry, profile).evaluate(incoming)
+
+
+def check_stdin(paths: Sequence[str]) -> None:
+    """ManifestError where standard input is to be read twice."""
+    if paths.count(STDIN) > 1:
+        raise ManifestError(f"standard input ({STDIN}) can be read once only")
+
+
+def cluster_of(
+    objects: Iterable[Manifest], paths: Sequence[str], note: Callable[[str], None], incoming: PodInfo | None = None
+) -> Cluster:
+    """The cluster that the objects of these files make up. ManifestError where it has no node. `incoming`: see `load`.
+
+    `note`: told what was passed over.
+    """
+    found = load(objects, incoming)
+    if found.skipped:
+        note(f"passed over: {', '.join(sorted(found.skipped))}")
+    if not found.nodes.live.any():
+        raise ManifestError(f"{', '.join(paths)}: no Node in the cluster")
+    return found
 
 
 def manifests(path: str) -> Iterator[Manifest]:

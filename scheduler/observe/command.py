@@ -24,8 +24,7 @@ from scheduler.kube.kinds import KINDS
 from scheduler.observe.configuration import for_pods_of, known
 from scheduler.observe.metrics import ObserverMetrics
 from scheduler.observe.observer import Observer
-from scheduler.recorder import endpoint
-from scheduler.recorder.supervisor import Supervisor
+from scheduler.process import Records
 from scheduler.serving import options
 from scheduler.serving.routes import Content
 from scheduler.shared import Shared
@@ -68,13 +67,14 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
     )
     whole = for_pods_of(arguments.schedulers or [p.scheduler_name for p in config.profiles], config)
     evaluated, theirs = known(whole, arguments.registry)
+    records = Records.of(arguments)
     with ExitStack() as closing:
         api = ApiServer(found)
         closing.callback(api.close)
         shared = Shared()
         frameworks = _frameworks(evaluated, arguments.registry, shared)
         metrics = ObserverMetrics()
-        vitals = Vitals(stop, metrics, arguments.spool, arguments.spool_limit, None)
+        vitals = Vitals(stop, metrics, records.spool, records.limit_bytes, None)
         metrics.registry.register(vitals)
         content = Content(
             configuration=defaulted(whole, arguments.registry),
@@ -90,15 +90,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             return 0
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        recorder = vitals.recorder = process.open_recorder(
-            arguments.spool, arguments.spool_limit, cluster, identity, process.marks(absent), arguments.omit_labels
-        )
-        service = endpoint.of(arguments)
-        if service is not None:
-            logging = ("--v", str(arguments.v), "--logging-format", arguments.logging_format)
-            vitals.supervisor = Supervisor(arguments.spool, service, *logging)
-            closing.callback(vitals.supervisor.close)
-        closing.callback(recorder.close)
+        recorder = process.record(records, cluster, identity, process.marks(absent), vitals, closing)
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         observer = Observer(frameworks, theirs, recorder, shared, kinds, metrics, window_s=arguments.window)
         vitals.loop = observer

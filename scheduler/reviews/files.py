@@ -15,10 +15,10 @@ import msgspec
 from herodotus_record.reviews import MAX_REPLICAS, placement_review, reviewed
 from herodotus_record.templates import NoTemplateError, Template, asks_for_pods, template_of
 from scheduler.config import Configuration, Registry
-from scheduler.evaluate.cluster import Manifest, ManifestError, load
+from scheduler.evaluate.cluster import Manifest, ManifestError
 from scheduler.evaluate.defaults import DEFAULT_SCHEDULER
 from scheduler.evaluate.engine import Engine
-from scheduler.evaluate.files import STDIN, manifests, profile_of
+from scheduler.evaluate.files import check_stdin, cluster_of, manifests, profile_of
 from scheduler.plugins import IN_TREE
 from scheduler.reviews.controllers import ensure
 from scheduler.reviews.placing import Origin, place
@@ -50,19 +50,14 @@ def review_files(
 
     ManifestError when a file cannot be read or an object in it is wrong, ConfigError when the profile cannot be built.
     """
-    if [*cluster, pods].count(STDIN) > 1:
-        raise ManifestError("standard input (-) can be read once only")
+    check_stdin([*cluster, pods])
     template = _template_in(pods)
     replicas = template.replicas if asked.replicas is None else asked.replicas
     if not 1 <= replicas <= MAX_REPLICAS:
         raise ManifestError(f"{pods}: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     objects = [manifest for path in cluster for manifest in manifests(path)]
     classes, others = _classes_in(objects)
-    found = load(others)
-    if found.skipped:
-        note(f"passed over: {', '.join(sorted(found.skipped))}")
-    if not found.nodes.live.any():
-        raise ManifestError(f"{', '.join(cluster)}: no Node in the cluster")
+    found = cluster_of(others, cluster, note)
     given, scheduler = config or Configuration(), asked.scheduler or template.scheduler or DEFAULT_SCHEDULER
     profile = profile_of(scheduler, given, note if config else lambda _: None)
     engine = Engine(found, given, registry, profile)
