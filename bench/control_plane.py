@@ -33,6 +33,7 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 POLL_S: Final = 0.02
+FULL_S: Final = 300.0  # until an API server has read 55,000 objects; ten seconds where it has the machine to itself
 FIRST_S: Final = 180.0  # until the first binding
 WHOLE_S: Final = 1800.0  # until the last
 FLAGS: Final = (
@@ -107,7 +108,7 @@ class Plane:
             binaries, directory, *FLAGS, f"--audit-policy-file={policy}", f"--audit-log-path={log}"
         )
         try:
-            self._plane.wait_until_ready()
+            self._plane.wait_until_ready(FULL_S)
         except BaseException:
             self._plane.stop()
             raise

@@ -1,7 +1,7 @@
 """`python -m scheduler`: the commands.
 
 Owns: the commands, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error. Does not
-own: their options (`flags`), what they do (`run`, `evaluate`, `recorder.shipper`).
+own: their options (`flags`), what they do (`run`, `evaluate`, `shipping`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 import yaml
 
 from herodotus_record.version import __version__
-from scheduler import flags, klog, process
+from scheduler import flags, klog, process, shipping
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import converted
 from scheduler.config.defaulted import defaulted
@@ -34,14 +34,13 @@ from scheduler.observe.command import STOCK_NAME
 from scheduler.observe.configuration import for_pods_of
 from scheduler.plugins.registry import Named, PluginLoadError, Registry
 from scheduler.process import Records, RefusedError
-from scheduler.recorder import endpoint, shipper
+from scheduler.recorder import endpoint
 from scheduler.reviews.files import Asked, review_files
 from scheduler.run import RunSettings, run
 from scheduler.serving import options
 from scheduler.snapshots import command as snapshots
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
-NICENESS: Final = 5  # of the shipper: where there are too few cores, scheduling comes first
 
 
 def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> int:
@@ -189,13 +188,6 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ship(arguments: argparse.Namespace) -> int:
-    found = endpoint.of(arguments)
-    assert found is not None  # the flag is required
-    os.nice(NICENESS)
-    return shipper.main(arguments.spool, found)
-
-
 def _configuration(path: Path | None, arguments: argparse.Namespace, default_name: str = DEFAULT_NAME) -> Configuration:
     """`default_name`: of a profile that names no scheduler, and of the only one where there is no file."""
     if path is None:
@@ -226,10 +218,10 @@ def _parser() -> argparse.ArgumentParser:
     convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
     convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
-    ship = _command(commands, "ship", _ship, "deliver a spool to the decisions service (run starts this itself)")
-    flags.add_spool(ship)
-    ship.add_argument("--endpoint", required=True, type=flags.url, metavar="URL", help="the decisions service")
-    endpoint.add_options(ship)
+    ship = _command(
+        commands, "ship", shipping.ship, "deliver a spool to the decisions service (run starts this itself)"
+    )
+    shipping.add_options(ship)
     taken = _command(commands, "snapshot", _snapshot, "write what scheduling reads of a cluster to a file")
     snapshots.add_snapshot_options(taken)
     flags.add_config(taken, DEFAULT_NAME)
@@ -238,7 +230,7 @@ def _parser() -> argparse.ArgumentParser:
     snapshots.add_replay_options(again)
     flags.add_config(again, DEFAULT_NAME)
     log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
-    read_log.add_options(log, flags.url)
+    read_log.add_options(log, shipping.url)
     return parser
 
 
@@ -251,5 +243,5 @@ def _command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     command.set_defaults(command=run)
-    options.add_logging(command)
+    klog.add_options(command)
     return command

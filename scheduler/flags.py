@@ -1,7 +1,7 @@
 """The command line's options, as far as several commands share them or a command has many.
 
 Owns: names, defaults, what is no value. Does not own: what the commands do (`app`); options that belong to a part stand
-beside it (`serving.options`, `recorder.endpoint`, `observe.command`, `snapshots.command`).
+beside it (`serving.options`, `recorder.endpoint`, `shipping`, `observe.command`, `snapshots.command`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from scheduler.recorder import endpoint
 from scheduler.recorder.omitted import NOTHING_OMITTED, OmittedLabels, omitted_labels
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving import options
+from scheduler.shipping import add_spool, url
 
 REVIEW: Final = "review"
-DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
@@ -165,24 +165,6 @@ def add_legacy(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also read v1beta1, v1beta2 and v1beta3, each with its own default plugins",
     )
-
-
-def add_spool(parser: argparse._ActionsContainer) -> None:
-    """Where records wait."""
-    parser.add_argument(
-        "--spool",
-        type=Path,
-        default=DEFAULT_SPOOL,
-        metavar="DIR",
-        help=f"where records wait to be delivered (default {DEFAULT_SPOOL})",
-    )
-
-
-def url(text: str) -> str:
-    """A server's URL without a path. ArgumentTypeError for anything else."""
-    if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
-    return text.rstrip("/")
 
 
 def _omitted(text: str) -> OmittedLabels:

@@ -1,6 +1,7 @@
 """Logs in kube-scheduler's words and in klog's formats, so that what reads its logs reads ours.
 
-Owns: the line formats, verbosity (`--v`, and changed while running). Does not own: what is logged where.
+Owns: the line formats, verbosity (`--v`, and changed while running), the options of both. Does not own: what is logged
+where.
 
     text   I0307 12:00:00.000123 1 file.py:30] "message" pod="ns/name" score=73
     json   {"ts":1741348800000.123,"caller":"scheduler/file.py:30","msg":"message","v":2,"pod":"ns/name","score":73}
@@ -10,6 +11,7 @@ Source of the formats: k8s.io/klog/v2 structured logging; k8s.io/component-base/
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -52,6 +54,16 @@ def _json(
 
 FORMATS: Final[dict[str, Callable[..., str]]] = {"text": _text, "json": _json}  # --logging-format
 _format = FORMATS["text"]
+
+
+def add_options(parser: argparse._ActionsContainer) -> None:
+    """`-v` and `--logging-format`."""
+    parser.add_argument(
+        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
+    )
+    parser.add_argument(
+        "--logging-format", choices=tuple(FORMATS), default="text", help="of the log's lines (default text)"
+    )
 
 
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:

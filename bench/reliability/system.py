@@ -215,7 +215,7 @@ class System:
         """SIGKILL to the leader's shipper; the scheduler starts another."""
         leader = self.leader()
         for pid in children(leader.running.pid) if leader else ():
-            if "ship" in _arguments(pid):
+            if "scheduler.shipping" in _arguments(pid):
                 os.kill(pid, signal.SIGKILL)
 
     def query(self, path: str, **params: str) -> Json:

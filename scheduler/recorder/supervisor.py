@@ -23,7 +23,7 @@ class Supervisor:
         """`logging`: the options of the log, as on our own command line."""
         self.restarts = 0
         self._command = [
-            *(sys.executable, "-m", "scheduler", "ship"),
+            *(sys.executable, "-m", "scheduler.shipping"),
             *("--spool", str(spool), *endpoint.flags()),
             *logging,
         ]

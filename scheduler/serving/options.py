@@ -1,4 +1,4 @@
-"""The command line's options of the HTTPS port and of the log, named and meant as kube components'.
+"""The command line's options of the HTTPS port, named and meant as kube components'.
 
 Owns: names, defaults, what is no value. Does not own: what they do.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler import klog
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.certificates import CertificateFiles
 
@@ -57,16 +56,6 @@ def add_serving(parser: argparse._ActionsContainer) -> None:
         default=ALWAYS_ALLOWED_PATHS,
         metavar="PATHS",
         help=f"for everyone, with commas (default {','.join(ALWAYS_ALLOWED_PATHS)})",
-    )
-
-
-def add_logging(parser: argparse._ActionsContainer) -> None:
-    """Options of the log."""
-    parser.add_argument(
-        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
-    )
-    parser.add_argument(
-        "--logging-format", choices=tuple(klog.FORMATS), default="text", help="of the log's lines (default text)"
     )
 
 

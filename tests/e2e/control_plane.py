@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.processes import Process, eventually, free_port
+from tests.processes import PATIENCE_S, Process, eventually, free_port
 
 TOKEN = "e2e-admin"
 
@@ -80,7 +80,9 @@ class ControlPlane:
             directory / "apiserver.log",
         )
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
+        """AssertionError when it ends, or takes longer."""
+
         def ready() -> bool:
             if not self._apiserver.running:
                 raise AssertionError(f"kube-apiserver ended:\n{self._apiserver.output()[-2000:]}")
@@ -89,7 +91,7 @@ class ControlPlane:
             except httpx.HTTPError:
                 return False
 
-        eventually(ready, "kube-apiserver to be ready", 60.0, every_s=0.2)
+        eventually(ready, "kube-apiserver to be ready", timeout_s, every_s=0.2)
 
     def kubeconfig(self) -> dict[str, Any]:
         """As an administrator."""

@@ -1,4 +1,4 @@
-"""What a scheduler has imported when it decides its first pod: what it does not need would only make it late."""
+"""What a scheduler has imported when it decides its first pod, and its shipper: more would only make them late."""
 
 from __future__ import annotations
 
@@ -50,3 +50,13 @@ def test_nothing_heavy_is_imported_before_the_first_cycle(tmp_path: Path) -> Non
     imported = set(json.loads(run.stdout))
     assert "scheduler.framework.runtime" in imported
     assert imported & HEAVY == set()
+
+
+def test_the_shipper_imports_nothing_of_scheduling() -> None:
+    code = "import json, sys, scheduler.shipping; print(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    ours = {name for name in json.loads(run.stdout) if name.startswith("scheduler.")}
+    assert {name for name in ours if not name.startswith("scheduler.recorder")} == {
+        "scheduler.klog",
+        "scheduler.shipping",
+    }

@@ -336,14 +336,15 @@ def test_a_second_shipper_of_a_directory_waits_for_the_first(tmp_path: Path, mon
 
 
 def test_a_shipper_process_ends_with_its_parent(tmp_path: Path) -> None:
-    """`ship` as `run` starts it: the end of its standard input is the end of its parent, however early that comes."""
-    command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
+    """As `run` starts it: the end of its standard input is the end of its parent, however early that comes."""
+    command = [sys.executable, "-m", "scheduler.shipping", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_an_interrupted_shipper_process_ends_quietly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scheduler", "ship", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
+@pytest.mark.parametrize("program", [("scheduler.shipping",), ("scheduler", "ship")], ids=" ".join)
+def test_an_interrupted_shipper_process_ends_quietly(tmp_path: Path, program: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", *program, "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         try:
