@@ -73,7 +73,7 @@ class _Run:
         """Whether the decision differs from those of the run in nothing but its scores."""
         a, b = self.like, decision
         return (
-            a.evaluation == b.evaluation
+            (a.evaluation is b.evaluation or a.evaluation == b.evaluation)
             and (a.chosen is None) == (b.chosen is None)
             and len(a.totals) == len(b.totals)
             and a.filters == b.filters
@@ -92,7 +92,7 @@ class Sum:
 
     def add(self, column: Column) -> None:
         """Add one decision's column."""
-        if self.again and column == self.column:
+        if self.again and (column is self.column or column == self.column):
             self.again += 1
             return
         self.before = self.value() if self.again else None

@@ -113,21 +113,6 @@ class Reader:
             read = ((row.id, decision_in(connection, row)) for row in connection.execute(found).all())
             return {row_id: Wait(d.times.created_us, d.retry) for row_id, d in read}
 
-    def decisions(
-        self, *, namespace: str = "", pod: str = "", cluster: str = "", before: int | None = None, limit: int
-    ) -> list[sa.Row[Any]]:
-        """Rows without frames, newest first by ingest, from below the id `before`."""
-        columns = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes")]
-        statement = sa.select(*columns).order_by(DECISIONS.c.id.desc()).limit(limit)
-        wanted = {DECISIONS.c.namespace: namespace, DECISIONS.c.pod: pod, DECISIONS.c.cluster: cluster}
-        for column, value in wanted.items():
-            if value:
-                statement = statement.where(column == value)
-        if before is not None:
-            statement = statement.where(DECISIONS.c.id < before)
-        with self._snapshot() as connection:
-            return list(connection.execute(statement))
-
     def similar_pods(self, namespace: str, pod: str) -> list[str]:
         """Up to three pod names of the namespace that look like `pod`, of those that begin alike or came last."""
         names = sa.select(DECISIONS.c.pod).where(DECISIONS.c.namespace == namespace)

@@ -217,9 +217,9 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
     return decoded
 
 
-def completed(decision: Decision) -> Decision:
-    """As `filled`, of what came from outside. CodecError when it contradicts itself."""
-    validate(decision)
+def completed(decision: Decision, known: Decision | None = None) -> Decision:
+    """As `filled`, of what came from outside. CodecError when it contradicts itself. `known`: as `validate`."""
+    validate(decision, known)
     return filled(decision)
 
 
@@ -253,7 +253,7 @@ def decompress(data: bytes, limit: int) -> bytes:
 def validate(frame: Frame, known: Decision | None = None) -> None:
     """CodecError naming the first field that contradicts the others.
 
-    `known`: a decision of as many slots that was validated; what both share as the same objects is not looked at again.
+    `known`: a decision that was validated; what both share as the same objects is not looked at again.
     """
     if isinstance(frame, Decision):
         _validate_decision(frame, known)
@@ -265,6 +265,8 @@ def validate(frame: Frame, known: Decision | None = None) -> None:
 
 def _validate_decision(d: Decision, known: Decision | None) -> None:
     slots = d.slots
+    if known is not None and known.slots != slots:
+        known = None
     if known is None or d.evaluation is not known.evaluation:
         _check(len(d.evaluation) == slots, "evaluation", d.evaluation, slots)
         if slots and not _within(d.evaluation, len(Evaluation)):

@@ -80,13 +80,16 @@ def _rank(totals: NDArray[Any], among: NDArray[np.bool_]) -> Column:
     """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
     if not len(totals) or not among.any():
         return column(among)
-    points = totals[among].astype(np.int64)
+    every = among.all()  # mostly; to pick and to put back costs more than the rest
+    points = (totals if every else totals[among]).astype(np.int64)
     behind = points.max() - points
     if behind.max() < MOST_POINTS:
         counts = np.bincount(behind)
         ranks = (np.cumsum(counts) - counts + 1).take(behind)
     else:
         ranks = np.searchsorted(np.sort(behind), behind) + 1
+    if every:
+        return column(ranks)
     rank = np.zeros(len(among), np.int64)
     rank[among] = ranks
     return column(rank)

@@ -47,6 +47,18 @@ _COLUMNS: Final = ("evaluation", "totals", "rank")
 _PARTS: Final = ("filters", "scores")
 _FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in (Decision, FilterColumn, ScoreColumn)}
 
+# what comes of bytes that somebody else made
+_NOT_AS_SAID: Final = (
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    struct.error,
+)
+
 Json = dict[str, Any]
 Part = FilterColumn | ScoreColumn
 
@@ -101,12 +113,14 @@ class Writer:
 
 
 class Reader:
-    """Frames of one batch or segment in order, put together."""
+    """Frames of one batch or segment in order, put together.
+
+    Decisions that differ from one base share its parts and columns, but for those that differ, as the same objects.
+    """
 
     def __init__(self) -> None:
         self._frames: dict[bytes, memoryview] = {}  # decisions that were said whole, by what deltas call them
-        self._documents: OrderedDict[bytes, Json] = OrderedDict()  # of those that deltas named last
-        self._columns: dict[int, Column] = {}  # of these documents, by the identity of their bytes
+        self._wholes: OrderedDict[bytes, _Whole] = OrderedDict()  # of those the ones that deltas named last
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
         """The frame, and bytes that say it alone. CodecError when it is none; UnknownBaseError."""
@@ -118,63 +132,69 @@ class Reader:
             return decoded, view
         codec.version_of(view)
         payload = codec.checked_payload(view)
-        document = self._merged(self._base(bytes(payload[:NAME_BYTES])), payload[NAME_BYTES:])
-        try:
-            decision = codec.completed(msgspec.convert(document, Decision, dec_hook=self._column))
-        except msgspec.MsgspecError as e:
-            raise CodecError(f"a delta: {e}") from e
+        decision, document = self._base(bytes(payload[:NAME_BYTES])).changed(payload[NAME_BYTES:])
         return decision, codec.framed(_DECISION, _encoder.encode(document), _VERSION)
 
     def remember(self, frame: bytes | memoryview) -> None:
         """A decision that deltas may name, and that is not asked for itself."""
         self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
 
-    def _base(self, name: bytes) -> Json:
-        known = self._documents.get(name)
+    def _base(self, name: bytes) -> _Whole:
+        known = self._wholes.get(name)
         if known is None:
             if name not in self._frames:
                 raise UnknownBaseError("a delta came without the decision that it differs from")
-            view = self._frames[name]
-            codec.checked_payload(view)
-            known = self._documents[name] = _document(view)
-            if len(self._documents) > MOST_BASES:
-                self._documents.popitem(last=False)
-                self._columns.clear()
-            self._remember_columns(known)
-        self._documents.move_to_end(name)
+            known = self._wholes[name] = _Whole(self._frames[name])
+            if len(self._wholes) > MOST_BASES:
+                self._wholes.popitem(last=False)
+        self._wholes.move_to_end(name)
         return known
 
-    def _remember_columns(self, document: Json) -> None:
-        parts = [part for kind in _PARTS for part in document[kind]]
-        for of in (document, *parts):
-            for value in of.values():
-                if isinstance(value, bytes):
-                    self._columns[id(value)] = codec.decode_column(Column, value)
+
+class _Whole:
+    """A decision that was said whole, taken apart once for all deltas that name it."""
+
+    def __init__(self, frame: memoryview) -> None:
+        """CodecError where it is none, however it is remembered."""
+        codec.version_of(frame)
+        payload = codec.checked_payload(frame)
+        try:
+            self._document: Json = _decoder.decode(payload)
+            parts = [part for kind in _PARTS for part in self._document[kind]]
+            said = [value for of in (self._document, *parts) for value in of.values() if isinstance(value, bytes)]
+            self._columns = {id(value): codec.decode_column(array, value) for value in said}  # by the very bytes
+            self._decision = codec.completed(msgspec.convert(self._document, Decision, dec_hook=self._column))
+        except _NOT_AS_SAID as e:
+            raise CodecError(f"a decision that deltas name: {e}") from e
+
+    def changed(self, changes: memoryview) -> tuple[Decision, Json]:
+        """The decision that differs so, and its document, in which columns that differ are no bytes any more."""
+        try:
+            said: Json = _deltas.decode(changes)
+            shared: Json = {}
+            for name in _COLUMNS:
+                if name in said:
+                    said[name] = self._patched(self._document[name], said[name])
+            for name in _PARTS:
+                parts = shared[name] = list(getattr(self._decision, name))
+                if name in said:
+                    documents = list(self._document[name])
+                    for i, changed in said[name].items():
+                        part = documents[i]
+                        more = {f: self._patched(part.get(f), value) for f, value in changed.items()}
+                        documents[i] = parts[i] = part | more
+                    said[name] = documents
+            document = self._document | said
+            decision = msgspec.convert(document | shared, Decision, dec_hook=self._column)
+        except _NOT_AS_SAID as e:
+            raise CodecError(f"a delta that does not fit its base: {e}") from e
+        return codec.completed(decision, self._decision), document
 
     def _column(self, kind: type, value: object) -> Column:
-        """Most of a decision's columns are its base's: looked up by the very bytes, which the document keeps."""
         if isinstance(value, array):  # put together by `_patched`
             return value
         known = self._columns.get(id(value))
         return codec.decode_column(kind, value) if known is None else known
-
-    def _merged(self, base: Json, changes: memoryview) -> Json:
-        """The document of a decision after that of its base. Columns of the one that changed are no bytes any more."""
-        try:
-            said: Json = _deltas.decode(changes)
-            for name in _COLUMNS:
-                if name in said:
-                    said[name] = self._patched(base[name], said[name])
-            for name in _PARTS:
-                if name in said:
-                    parts = list(base[name])
-                    for i, changed in said[name].items():
-                        part = parts[i]
-                        parts[i] = part | {f: self._patched(part.get(f), value) for f, value in changed.items()}
-                    said[name] = parts
-        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError, struct.error) as e:
-            raise CodecError(f"a delta that does not fit its base: {e}") from e
-        return base | said
 
     def _patched(self, base: Any, said: Any) -> Any:
         """What a field says after `base`. ValueError, TypeError, IndexError where it cannot be said so."""
@@ -323,14 +343,6 @@ def _difference(base: Column, col: Column) -> bytes | None:
 def _entries(code: str, values: NDArray[Any]) -> bytes:
     """As `encode_column`, of a type that is known to hold them."""
     return code.encode() + values.astype(np.dtype(code).newbyteorder("<"), copy=False).tobytes()
-
-
-# --- putting together ---------------------------------------------------------------------------------------------
-
-
-def _document(frame: memoryview) -> Json:
-    document: Json = _decoder.decode(frame[HEADER_BYTES:])
-    return document
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)

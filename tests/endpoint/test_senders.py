@@ -36,7 +36,7 @@ def test_a_token_must_be_the_sender_s_and_meant_for_us(tmp_path: Path, token: st
     service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
     answer = service.send(*BATCH, headers=bearer(token) if token else {})
     assert answer.status_code == code
-    assert len(service.store.reader.decisions(limit=9)) == (code == 200)
+    assert len(service.store.listing.decisions([], None, 9)) == (code == 200)
     service.store.close()
 
 

@@ -80,7 +80,7 @@ def pruned(service: Service, **limits: Any) -> int:
 
 
 def pods(service: Service) -> list[str]:
-    return [row.pod for row in service.store.reader.decisions(limit=1000)]
+    return [row.pod for row in service.store.listing.decisions([], None, 1000)]
 
 
 def test_old_decisions_go_with_what_belonged_to_them_alone(service: Service) -> None:

@@ -84,7 +84,7 @@ def decisions(first: int, last: int, **changes: Any) -> list[Decision]:
 
 
 def sequences(store: Store) -> list[int]:
-    return sorted(row.sequence for row in store.reader.decisions(limit=10_000))
+    return sorted(row.sequence for row in store.listing.decisions([], None, 10_000))
 
 
 def pruned(store: Store, clock: Clock, **limits: Any) -> int:
@@ -116,7 +116,7 @@ def test_a_decision_comes_back_with_what_belongs_to_it(store: Store) -> None:
     found = store.reader.decision_of_pod("shop", "p-41")
     assert found is not None
     assert [o.sequence for o in found.outcomes] == [71]
-    assert {row.pod: row.state for row in store.reader.decisions(limit=100)}["p-41"] == "Bound"
+    assert {row.pod: row.state for row in store.listing.decisions([], None, 100)}["p-41"] == "Bound"
 
 
 def test_what_is_sent_again_is_stored_once(store: Store) -> None:
@@ -177,18 +177,18 @@ def test_replicas_that_write_at_the_same_time_lose_nothing(replicas: Callable[[]
     threads = [threading.Thread(target=write, args=(s, f"own-{i}")) for i, s in enumerate(stores)]
     for thread in threads:
         thread.start()
-    reader = replicas().reader
+    beside = replicas()
     while any(thread.is_alive() for thread in threads):
-        now = [row.id for row in reader.decisions(limit=1000)]
+        now = [row.id for row in beside.listing.decisions([], None, 1000)]
         assert set(seen) <= set(now)
         assert not [i for i in now if seen and i < seen[0] and i not in seen], "an id that came late would be missed"
         seen = now
     for thread in threads:
         thread.join()
     assert failures == []
-    per_incarnation = {k.incarnation: (k.highest, k.missing) for k in reader.incarnations()}
+    per_incarnation = {k.incarnation: (k.highest, k.missing) for k in beside.reader.incarnations()}
     assert per_incarnation == {INCARNATION: (39, 0), "own-0": (39, 0), "own-1": (39, 0)}
-    assert len(reader.decisions(limit=1000)) == 117
+    assert len(beside.listing.decisions([], None, 1000)) == 117
 
 
 def test_old_decisions_go_and_histories_stay(store: Store, clock: Clock) -> None:
@@ -312,7 +312,7 @@ def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
         "the database's schema 9999 is of a newer version of the service; this one can use it as it is, and does"
     ]
     put(back, a_decision(pod="put back", sequence=3))
-    assert [row.pod for row in back.reader.decisions(limit=9)] == ["put back", "beside", "newer"]
+    assert [row.pod for row in back.listing.decisions([], None, 9)] == ["put back", "beside", "newer"]
     with back.writer.transaction() as connection:
         assert set(connection.scalars(sa.text("SELECT of_tomorrow FROM decisions"))) == {7}
 

@@ -107,7 +107,7 @@ class Scheduler:
 def stored(url: str) -> list[int]:
     store = Store(url)
     try:
-        return sorted(row.sequence for row in store.reader.decisions(limit=1_000_000))
+        return sorted(row.sequence for row in store.listing.decisions([], None, 1_000_000))
     finally:
         store.close()
 
@@ -143,7 +143,7 @@ def test_killed_under_load_it_loses_nothing_and_stores_nothing_twice(
     store = Store(url)
     (known,) = store.reader.incarnations()
     facts = store.reader.node_facts("worker-1")
-    states = {row.state for row in store.reader.decisions(limit=1_000_000)}
+    states = {row.state for row in store.listing.decisions([], None, 1_000_000)}
     store.close()
     assert (known.highest, known.missing) == (2 * len(scheduler.published), 0)
     assert facts is not None

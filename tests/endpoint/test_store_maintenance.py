@@ -44,7 +44,7 @@ def filled(store: Store) -> list[Decision]:
 
 
 def readable(store: Store) -> list[Decision]:
-    rows = store.reader.decisions(limit=1000)
+    rows = store.listing.decisions([], None, 1000)
     found = [store.reader.decision_by_id(row.namespace, row.decision_id) for row in reversed(rows)]
     return [f.decision for f in found if f]
 

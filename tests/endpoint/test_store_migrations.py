@@ -57,7 +57,7 @@ def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None
             "three of before, in a bucket of the old form, and a new one"
         )
         assert store.reader.share() == Share(placements=4, nodes=3)
-        assert Counter(row.state for row in store.reader.decisions(limit=9)) == {"Bound": 2, "Binding": 2}
+        assert Counter(row.state for row in store.listing.decisions([], None, 9)) == {"Bound": 2, "Binding": 2}
     finally:
         store.close()
 
@@ -89,7 +89,7 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
     try:
         later = a_decision(pod="later", sequence=2)
         store.writer.store((f, codec.encode(f)) for f in (TABLE.rows(CLUSTER, INCARNATION), later))
-        assert [row.pod for row in store.reader.decisions(limit=9)] == ["later", decision.pod.name]
+        assert [row.pod for row in store.listing.decisions([], None, 9)] == ["later", decision.pod.name]
         clock.now_s += 8 * 86_400
         assert Pruner(store, Limits(), clock).prune().summarised == 2
         found = store.reader.decision_of_pod("shop", decision.pod.name)

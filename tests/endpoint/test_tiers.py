@@ -87,7 +87,7 @@ def tiers(store: Store) -> dict[str, int]:
 
 def read(store: Store) -> list[Whole]:
     """Every decision, oldest first."""
-    rows = reversed(store.reader.decisions(limit=1000))
+    rows = reversed(store.listing.decisions([], None, 1000))
     found = [store.reader.decision_by_id(row.namespace, row.decision_id) for row in rows]
     return [Whole(f.decision, f.outcomes, f.table) for f in found if f]
 
@@ -176,7 +176,7 @@ def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: 
     clock.now_s += 8 * DAY_S
     prune(store, clock)
     put(store, bound(sent, TABLE))
-    assert [row.state for row in store.reader.decisions(limit=9)] == ["Bound"]
+    assert [row.state for row in store.listing.decisions([], None, 9)] == ["Bound"]
     assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
     put(store, *decisions(101, 101))
     clock.now_s += 8 * DAY_S

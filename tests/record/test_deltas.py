@@ -207,6 +207,28 @@ def test_what_does_not_fit_its_base_is_refused(changes: object) -> None:
         reader_of(base).read(codec.framed(codec.DELTA, payload, 2))
 
 
+@pytest.mark.parametrize(
+    "document",
+    [b"\xc1", {}, {"filters": 1, "scores": []}, {"filters": [{"ids": b"x"}], "scores": []}, {"slots": 1}],
+    ids=str,
+)
+def test_a_base_that_is_no_decision_is_refused_however_it_came(document: object) -> None:
+    payload = document if isinstance(document, bytes) else msgspec.msgpack.encode(document)
+    base = codec.framed(1, payload)
+    with pytest.raises(CodecError, match="a decision that deltas name"):
+        reader_of(base).read(codec.framed(codec.DELTA, base[4:12] + msgspec.msgpack.encode({}), 2))
+
+
+def test_decisions_of_one_base_share_what_does_not_differ() -> None:
+    first, second, third = a_herd(3)
+    frames, reader = written([first, second, third]), deltas.Reader()
+    read = [reader.read(frame)[0] for frame in frames][1:]
+    assert all(isinstance(decision, Decision) for decision in read)
+    one, other = (decision for decision in read if isinstance(decision, Decision))
+    assert one.evaluation is other.evaluation
+    assert (one.filters[0] is other.filters[0], one.scores[1] is other.scores[1]) == (True, True)
+
+
 def test_damage_is_found_in_the_delta_and_in_its_base() -> None:
     base, delta = written(a_herd(2))
     for broken in ((base, damaged(delta)), (damaged(base), delta)):
