@@ -21,7 +21,9 @@ from typing import Final
 
 from herodotus_record.model import Code, Decision, PluginVerdict
 from scheduler import klog
-from scheduler.framework.runtime import Deferring, Framework, message_of
+from scheduler.framework.after_choice import Deferring
+from scheduler.framework.answers import message_of
+from scheduler.framework.runtime import Framework
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Pending, error
 from scheduler.metrics import Metrics

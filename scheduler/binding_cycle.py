@@ -29,7 +29,8 @@ from scheduler import klog
 from scheduler.binding import Assumed, Binder, Bound, Parked
 from scheduler.cycle import CycleResult
 from scheduler.eventhandlers import InFlight
-from scheduler.framework.runtime import Framework, message_of
+from scheduler.framework.answers import message_of
+from scheduler.framework.runtime import Framework
 from scheduler.framework.verdicts import error
 from scheduler.framework.waiting import WaitingPod
 from scheduler.metrics import ERROR, SCHEDULED, Metrics

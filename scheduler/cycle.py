@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from herodotus_record import reasons
 from herodotus_record.model import Code, Evaluation, Path, Reason
 from scheduler.columns import NodeColumns, Snapshot
+from scheduler.framework.answers import message_of
 from scheduler.framework.errors import PluginError
 from scheduler.framework.extender import ExtenderError
-from scheduler.framework.runtime import Framework, PreFilterOutcome, message_of
+from scheduler.framework.pre_filtering import PreFilterOutcome
+from scheduler.framework.runtime import Framework
 from scheduler.framework.sampling import nodes_to_find, visited
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
 from scheduler.objects.pod import PodInfo
-
-_LEAST = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
     """Find a node for the pod. Never raises for what a plugin does: that is `Path.ERROR` with its message."""
     nodes = snapshot.nodes
     trace, state = Trace.start(nodes), CycleState()
-    if not nodes.live.any():
+    if not len(nodes.order.slots()):
         message = reasons.sentence(Reason("no-nodes"))
         return CycleResult(Path.NONE, trace, state, message=message, next_start=start)
     try:
@@ -91,8 +91,8 @@ def _schedule(
         return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip)
     if count == 1:
         return CycleResult(Path.ONLY_FEASIBLE, trace, state, chosen=int(feasible.argmax()), next_start=start)
-    framework.run_scores(state, pod, nodes, feasible, trace)
-    return CycleResult(Path.SCORED, trace, state, chosen=_draw(trace, feasible, seed), next_start=start)
+    best = framework.run_scores(state, pod, nodes, feasible, trace)
+    return CycleResult(Path.SCORED, trace, state, chosen=_draw(best, seed), next_start=start)
 
 
 def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDArray[np.intp]:
@@ -189,9 +189,6 @@ def _histogram(trace: Trace) -> Counter[str]:
     return counts
 
 
-def _draw(trace: Trace, feasible: NDArray[np.bool_], seed: int) -> int:
-    """One of the slots with the best total."""
-    assert trace.totals is not None
-    best = np.where(feasible, trace.totals, _LEAST)
-    equals = np.flatnonzero(best == best.max())
+def _draw(equals: NDArray[np.intp], seed: int) -> int:
+    """One of these slots."""
     return int(equals[random.Random(seed).randrange(len(equals)) if len(equals) > 1 else 0])

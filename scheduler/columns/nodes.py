@@ -1,7 +1,7 @@
 """Every node's state as columns.
 
-Owns: slots (stable numbers with tombstones), resources, taints, labels, ports, images, the pods on each node, and which
-rows changed. Does not own: the life of a pod between assumed and confirmed (`scheduler.cache`).
+Owns: slots (stable numbers with tombstones), taints, labels, ports, images, the pods on each node, and which rows
+changed. Does not own: amounts (`resources`), the life of a pod between assumed and confirmed (`scheduler.cache`).
 
 Invariant: after any sequence of changes the columns equal those built from scratch from the same nodes and pods.
 A slot without a node (`live` False) holds zeros; pods may sit in it before their node appears (kube-scheduler's
@@ -24,13 +24,12 @@ from scheduler.columns.dictionary import DictionaryColumn
 from scheduler.columns.images import Images
 from scheduler.columns.order import VisitOrder
 from scheduler.columns.pods import PodRows
+from scheduler.columns.resources import Amounts, Resources
 from scheduler.columns.volumes import Volumes
 from scheduler.objects import requests
 from scheduler.objects.pod import HostPort, PodInfo
-from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
 from scheduler.objects.types import Node, Taint
 
-Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 T = TypeVar("T")
@@ -62,10 +61,7 @@ class NodeColumns:
         self.order = VisitOrder()
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
-        self._resource_rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
-        self._allocatable = np.zeros((8, self._capacity), np.int64)
-        self._requested = np.zeros((8, self._capacity), np.int64)
-        self._scoring = np.zeros((2, self._capacity), np.int64)
+        self._held = Resources(self._capacity)
         self._since = np.zeros(self._capacity, np.int64)
         self._live = np.zeros(self._capacity, np.bool_)
         self._unschedulable = np.zeros(self._capacity, np.bool_)
@@ -95,21 +91,31 @@ class NodeColumns:
     @property
     def resources(self) -> tuple[str, ...]:
         """Every resource that some node has or some pod requests."""
-        return tuple(self._resource_rows)
+        return self._held.names
 
     def allocatable(self, resource: str) -> Amounts:
         """status.allocatable in base units; `pods` is the number of pods allowed."""
-        return self._row(self._allocatable, resource)
+        return self._held.allocatable[self._held.row(resource), : self.slots]
 
     def requested(self, resource: str) -> Amounts:
         """What the pods on each node request, in base units; `pods` is their number."""
-        return self._row(self._requested, resource)
+        return self._held.requested[self._held.row(resource), : self.slots]
 
     def scoring_requested(self, resource: str) -> Amounts:
         """As `requested`, for cpu and memory with kube-scheduler's defaults for containers that name none."""
-        if resource in (CPU, MEMORY):
-            return self._scoring[0 if resource == CPU else 1, : self.slots]
-        return self.requested(resource)
+        return self._held.scoring[self._held.row(resource), : self.slots]
+
+    def allocatable_of(self, resources: Iterable[str]) -> Amounts:
+        """Of several resources, as `[resource, slot]`; a copy."""
+        return self._held.allocatable[:, : self.slots].take(self._held.rows(resources), axis=0)
+
+    def requested_of(self, resources: Iterable[str]) -> Amounts:
+        """Likewise."""
+        return self._held.requested[:, : self.slots].take(self._held.rows(resources), axis=0)
+
+    def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
+        """Likewise."""
+        return self._held.scoring[:, : self.slots].take(self._held.rows(resources), axis=0)
 
     @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
@@ -182,13 +188,13 @@ class NodeColumns:
 
     def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
         """Of slots: since when, and for each of `resources` what is allocatable and requested, 0 without a node."""
-        here, known = [(slot, self._live.item(slot)) for slot in slots], len(self._resource_rows)
+        here, known, held = [(slot, self._live.item(slot)) for slot in slots], len(self.resources), self._held
 
         def of(matrix: Amounts) -> list[list[int]]:  # slot by slot: mostly there are one or two
             rows = [matrix[:known, slot].tolist() if live else [0] * known for slot, live in here]
             return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(known)]
 
-        return [self._since.item(slot) for slot in slots], of(self._allocatable), of(self._requested)
+        return [self._since.item(slot) for slot in slots], of(held.allocatable), of(held.requested)
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -199,11 +205,7 @@ class NodeColumns:
         self.nodes[slot] = node
         self._live[slot] = True
         self._unschedulable[slot] = node.spec.unschedulable
-        allocatable = requests.base_units(node.status.allocatable)
-        self._intern(allocatable)
-        self._allocatable[:, slot] = 0
-        for resource, amount in allocatable.items():
-            self._allocatable[self._resource_rows[resource], slot] = amount
+        self._held.set_allocatable(slot, requests.base_units(node.status.allocatable))
         self._taints.set(slot, tuple(node.spec.taints or ()))
         self._features.set(slot, frozenset(node.status.declared_features or ()))
         labels = node.metadata.labels or {}
@@ -232,7 +234,7 @@ class NodeColumns:
         self.uids[slot] = ""
         self.nodes[slot] = None
         self._live[slot] = self._unschedulable[slot] = False
-        self._allocatable[:, slot] = 0
+        self._held.set_allocatable(slot, {})
         self._taints.set(slot, ())
         self._features.set(slot, frozenset())
         for column in (*self._labels.values(), *self._annotations.values()):
@@ -289,10 +291,6 @@ class NodeColumns:
 
     # --- slots and rows -------------------------------------------------------------------------------------------
 
-    def _row(self, matrix: Amounts, resource: str) -> Amounts:
-        row = self._resource_rows.get(resource)
-        return np.zeros(self.slots, np.int64) if row is None else matrix[row, : self.slots]
-
     def _slot(self, name: str) -> int:
         slot = self.index.get(name)
         if slot is not None:
@@ -321,25 +319,13 @@ class NodeColumns:
     def _grow(self) -> None:
         more = self._capacity
         self._capacity *= 2
-        self._allocatable, self._requested, self._scoring = (
-            np.pad(m, ((0, 0), (0, more))) for m in (self._allocatable, self._requested, self._scoring)
-        )
+        self._held.grow(more)
         self._since = np.pad(self._since, (0, more))
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
         self._taints.grow(self._capacity)
         self._features.grow(self._capacity)
         for column in (*self._labels.values(), *self._annotations.values()):
             column.grow(self._capacity)
-
-    def _intern(self, resources: Iterable[str]) -> None:
-        for resource in resources:
-            self._resource_rows.setdefault(resource, len(self._resource_rows))
-        missing = len(self._resource_rows) - len(self._allocatable)
-        if missing > 0:
-            more = max(missing, len(self._allocatable))
-            self._allocatable, self._requested = (
-                np.pad(m, ((0, more), (0, 0))) for m in (self._allocatable, self._requested)
-            )
 
     def _annotate(self, slot: int, node: Node) -> None:
         annotations = node.metadata.annotations or {}
@@ -358,14 +344,7 @@ class NodeColumns:
             self._pod_rows.set(slot, pod)
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
-        self._intern(pod.requests)
-        here = slice(slot, slot + 1)  # arrays wrap around as Go's int64 does; for single numbers numpy would warn
-        for resource, amount in pod.requests.items():
-            self._requested[self._resource_rows[resource], here] += sign * amount
-        self._requested[self._resource_rows[PODS], slot] += sign
-        cpu, memory = pod.scoring_requests
-        self._scoring[0, here] += sign * cpu
-        self._scoring[1, here] += sign * memory
+        self._held.count(slot, pod.requests, pod.scoring_requests, sign)
         self._touch(slot)
 
     def _touch(self, slot: int) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.columns.dictionary import DictionaryColumn
-from scheduler.columns.nodes import LATEST, Amounts, Mask, NodeColumns
+from scheduler.columns.nodes import LATEST, Mask, NodeColumns
+from scheduler.columns.resources import Amounts, Resources
 from scheduler.columns.volumes import Volumes
 from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import PodInfo
@@ -61,12 +62,22 @@ class Rows(NodeColumns):
         return [self._whole.pods[slot] for slot in self._chosen.tolist()]
 
     @lazy
+    def _held(self) -> Resources:
+        return self._whole._held.of(self._chosen)
+
+    @lazy
     def index(self) -> dict[str, int]:
         """Of the names that are here."""
         return {name: i for i, name in enumerate(self.names)}
 
-    @property
+    @lazy
+    def content(self) -> bytes:
+        """Equal for as many rows that are alike in all amounts, and in whether there is a node."""
+        return self._held.content() + self.live.tobytes()
+
+    @lazy
     def live(self) -> Mask:
+        """As of the whole."""
         return self._whole.live[self._chosen]
 
     @property
@@ -76,19 +87,6 @@ class Rows(NodeColumns):
     @property
     def since(self) -> Amounts:
         return self._whole.since[self._chosen]
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        return self._whole.resources
-
-    def allocatable(self, resource: str) -> Amounts:
-        return self._whole.allocatable(resource)[self._chosen]
-
-    def requested(self, resource: str) -> Amounts:
-        return self._whole.requested(resource)[self._chosen]
-
-    def scoring_requested(self, resource: str) -> Amounts:
-        return self._whole.scoring_requested(resource)[self._chosen]
 
     @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
@@ -112,9 +110,7 @@ class Copy(Rows):
         chosen = np.array(slots, np.intp)
         super().__init__(whole, chosen)
         self.pods = [dict(whole.pods[slot]) for slot in chosen.tolist()]
-        self._resource_rows = dict(whole._resource_rows)
-        self._allocatable, self._requested = whole._allocatable[:, chosen], whole._requested[:, chosen]
-        self._scoring = whole._scoring[:, chosen]
+        self._held = whole._held.of(chosen)
         self._since = whole.since[chosen]
         self._touched, self._latest = set(), deque(maxlen=LATEST)
         self._pod_rows = None
@@ -126,19 +122,6 @@ class Copy(Rows):
     @property
     def since(self) -> Amounts:
         return self._since
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        return tuple(self._resource_rows)
-
-    def allocatable(self, resource: str) -> Amounts:
-        return self._row(self._allocatable, resource)
-
-    def requested(self, resource: str) -> Amounts:
-        return self._row(self._requested, resource)
-
-    def scoring_requested(self, resource: str) -> Amounts:
-        return NodeColumns.scoring_requested(self, resource)
 
     def _release_if_empty(self, slot: int) -> None:
         """Every slot stays: its node does."""

@@ -51,7 +51,7 @@ class PodRows:
         self._slots[: self.count] = [slot for slot, _ in placed]
         self._terminating[: self.count] = [pod.terminating for _, pod in placed]
         self._namespaces.fill(pod.namespace for _, pod in placed)
-        self._terms.fill(PodTerms.of(pod) for _, pod in placed)
+        self._terms.fill(pod.terms for _, pod in placed)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class PodRows:
         """
 
         def weigh(pod: PodInfo) -> int:
-            terms = PodTerms.of(pod)
+            terms = pod.terms
             return 0 if terms is None else weights.get(terms, 0)
 
         def count() -> Counts:
@@ -141,7 +141,7 @@ class PodRows:
         self._slots[row] = slot
         self._terminating[row] = pod.terminating
         self._namespaces.set(row, pod.namespace)
-        self._terms.set(row, PodTerms.of(pod))
+        self._terms.set(row, pod.terms)
         for key, column in self._labels.items():
             column.set(row, labels.get(key))
 

@@ -14,8 +14,8 @@ from herodotus_record import reasons
 from herodotus_record.model import Code, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.cycle import CycleResult
+from scheduler.framework.answers import message_of
 from scheduler.framework.profile import Profile
-from scheduler.framework.runtime import message_of
 from scheduler.framework.trace import FilterRun, ScoreRun
 
 Json = dict[str, Any]

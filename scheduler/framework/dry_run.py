@@ -18,6 +18,7 @@ from scheduler.framework.extender import Agreement, Victims
 from scheduler.framework.extenders import Extenders
 from scheduler.framework.interface import PreFilterExtensions
 from scheduler.framework.nominated import Nominator
+from scheduler.framework.plugin import Follows
 from scheduler.framework.profile import Profile
 from scheduler.framework.recall import Asked
 from scheduler.framework.state import CycleState
@@ -50,9 +51,11 @@ class FilterDryRun:
 
         None where they follow from more for every slot.
         """
-        if not all(asked.recalls and asked.note is None for asked in self._asked):
+        if any(asked.follows is Follows.ANYTHING or asked.note is not None for asked in self._asked):
             return None
-        return tuple(asked.name for asked in self._asked), self.rivals(pod, nodes).keys()
+        others = any(asked.follows is Follows.NODES for asked in self._asked)  # other nodes' objects count too
+        names = tuple(asked.name for asked in self._asked)
+        return (names, nodes.node_generation if others else None), self.rivals(pod, nodes).keys()
 
     def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
         """Each slot's first verdict that is not Success, or Success. With the nominated pods first, where there are."""

@@ -1,7 +1,7 @@
 """Every filter's column, and of each node the first filter that failed it; brought up to date where a spec came before.
 
-Owns: how one filter is asked, first failures. Does not own: which filters run and in which order (`runtime`), what
-follows from failures (`cycle`).
+Owns: how one filter is asked, first failures. Does not own: which filters are skipped (`runtime`), what follows from
+failures (`cycle`).
 
 Invariant: every filter is run on every node, yet a node's first failure alone decides: what a later filter says of a
 node that an earlier one rejected has no effect.
@@ -9,17 +9,18 @@ node that an earlier one rejected has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Code, Evaluation
+from herodotus_record.model import Evaluation
 from scheduler.columns import NodeColumns
-from scheduler.framework.interface import Filter
+from scheduler.framework.errors import PluginError
+from scheduler.framework.interface import Filter, Mask
 from scheduler.framework.per_node import PartialFilter
-from scheduler.framework.recall import Asked, Place, Recall, Slots
+from scheduler.framework.recall import NO_ROWS, Asked, Changes, Phase, Recall, Slots, Standing, patched
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
 from scheduler.framework.verdicts import PASS, Verdicts
@@ -28,50 +29,27 @@ from scheduler.objects.pod import PodInfo
 Codes = NDArray[np.uint8]
 Positions = NDArray[np.int16]
 
-ERRORS: Final = (Code.ERROR, Code.WAIT, Code.SKIP)  # Wait and Skip mean nothing at Filter
+MOST_VERDICTS: Final = 64  # in a patched column's table, before it is asked for anew without those that nobody has
 
 
 class Filterer:
     """A filter plugin of a profile, ready to be asked."""
 
     def __init__(self, plugin: Filter) -> None:
-        self.plugin = plugin
         self.name = plugin.name
         self.skipped = FilterRun(plugin.name, True, PASS)
-        self._asked = Asked.at("filter", plugin)
+        self.asked = Asked.at("filter", plugin)
+        self._plugin = plugin
         self._partial = plugin if isinstance(plugin, PartialFilter) else None
 
-    def run(self, recall: Recall, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> Filtered:
-        """Ask about every node. `trace`: of the filters before, for those that are told which nodes are left."""
-        kept = recall.place(("filter", self.name), lambda: Filtered(self.name))
-
-        def ask(some: NodeColumns) -> Verdicts:
-            return _checked(self.plugin.filter(state, pod, some), some.slots)
-
+    def verdicts(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, before: Sequence[FilterRun], trace: Trace
+    ) -> Verdicts:
+        """Its column of these nodes. `before`: the columns of the filters before, for one that is told what is left."""
         if self._partial is None:
-            recall.bring(kept.said, self._asked, state, nodes, ask)
-        else:
-            left = (first_failures(trace.filters, trace.slots).codes == 0) & (
-                trace.evaluation == Evaluation.NOT_REACHED
-            )
-            kept.said.settle(_checked(self._partial.filter_left(state, pod, nodes, left), trace.slots))
-        return kept
-
-
-class Filtered:
-    """One filter's column of one spec."""
-
-    def __init__(self, name: str) -> None:
-        self.said: Place[Verdicts] = Place()
-        self._name = name
-        self._run: FilterRun | None = None
-
-    @property
-    def column(self) -> FilterRun:
-        """As the trace has it."""
-        if self._run is None or self._run.verdicts is not self.said.column:
-            self._run = FilterRun(self._name, False, self.said.column)
-        return self._run
+            return _checked(self._plugin.filter(state, pod, nodes), nodes.slots)
+        left = (first_failures(before, nodes.slots).codes == 0) & (trace.evaluation == Evaluation.NOT_REACHED)
+        return _checked(self._partial.filter_left(state, pod, nodes, left), nodes.slots)
 
 
 class Failures(NamedTuple):
@@ -81,50 +59,88 @@ class Failures(NamedTuple):
     first: Positions
 
 
+class Filters(Phase):
+    """What a profile's filters said of one spec, and what follows. `passed`: the nodes that none of them rejects."""
+
+    def __init__(self, filterers: Sequence[Filterer], skip: Set[str]) -> None:
+        super().__init__(skip)
+        self._said = [(i, _Said(filterer)) for i, filterer in enumerate(filterers) if filterer.name not in skip]
+        self._moving = [(i, said) for i, said in self._said if said.moves]
+        self.runs = [filterer.skipped for filterer in filterers]
+        for i, said in self._said:
+            self.runs[i] = said.run
+        self.failures = first_failures((), 0)
+        self.passed: Mask = np.zeros(0, np.bool_)
+
+    def bring(self, recall: Recall, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
+        """Ask about what may have changed. PluginError where a plugin fails."""
+        changes = self.begin(recall, nodes)
+        changed = changes.rows if changes.objects else NO_ROWS  # nodes may have gone or come
+        for i, said in self._said if changes.objects else self._moving:
+            try:
+                rows = said.ask(changes, state, pod, self.runs[:i], trace)
+            except (Exception, SystemExit) as e:
+                raise PluginError(f'running "{said.run.plugin}" filter plugin: {e}') from e
+            if rows is None or len(rows):
+                self.runs[i] = said.run
+                changed = changes.few(changed, rows)
+        if changed is None:
+            self.failures = first_failures(self.runs, nodes.slots)
+            self.passed = (self.failures.codes == 0) & nodes.live
+        elif len(changed):
+            self._judge_again(changed, nodes)
+        self.end(nodes)
+
+    def _judge_again(self, rows: Slots, nodes: NodeColumns) -> None:
+        said = (run.verdicts for run in self.runs)
+        part = _first_failures([v.codes_at(rows) if v.ids is not None else None for v in said], len(rows))
+        codes, first = self.failures
+        self.failures = Failures(patched(codes, rows, part.codes), patched(first, rows, part.first))
+        self.passed = patched(self.passed, rows, (part.codes == 0) & nodes.live[rows])
+
+
+class _Said(Standing[Verdicts]):
+    """What one filter said."""
+
+    def __init__(self, filterer: Filterer) -> None:
+        super().__init__(filterer.asked)
+        self.run = FilterRun(filterer.name, False, PASS)
+        self._filterer = filterer
+
+    def ask(
+        self, changes: Changes, state: CycleState, pod: PodInfo, before: Sequence[FilterRun], trace: Trace
+    ) -> Slots | None:
+        """Ask about what may have changed; the rows in which it did, None where these may be any."""
+        return self.bring(changes, state, lambda nodes: self._filterer.verdicts(state, pod, nodes, before, trace))
+
+    @property
+    def motley(self) -> bool:
+        """Its table has grown with every patch."""
+        return len(self.run.verdicts.table) > MOST_VERDICTS
+
+    def take(self, column: Verdicts) -> Slots | None:
+        """A whole column."""
+        rows = self.run.verdicts.differing(column)
+        if rows is None or len(rows):
+            self._become(column)
+        return rows
+
+    def take_rows(self, rows: Slots, part: Verdicts, slots: int) -> Slots:
+        """Some rows."""
+        column = self.run.verdicts.patched(rows, part, slots)
+        if column is self.run.verdicts:
+            return NO_ROWS
+        self._become(column)
+        return rows
+
+    def _become(self, column: Verdicts) -> None:
+        self.run = FilterRun(self.run.plugin, False, column)
+
+
 def first_failures(filters: Sequence[FilterRun], slots: int) -> Failures:
     """Worked out from the columns of the filters that ran."""
     said = (run.verdicts for run in filters)
     return _first_failures([v.codes(slots) if v.ids is not None else None for v in said], slots)
-
-
-def failures_of(recall: Recall, filtered: Sequence[Filtered | None], trace: Trace) -> Failures:
-    """The same of a spec's columns; None stands for a filter that was skipped."""
-    kept = recall.place("first failures", _KeptFailures)
-    follows = tuple(None if one is None else one.said.version for one in filtered)
-    if kept.follows != follows:
-        rows = kept.changed(recall, filtered)
-        if rows is None:
-            found = first_failures(trace.filters, trace.slots)
-            kept.codes.settle(found.codes)
-            kept.first.settle(found.first)
-        elif len(rows):
-            said = (run.verdicts for run in trace.filters)
-            part = _first_failures([v.codes_at(rows) if v.ids is not None else None for v in said], len(rows))
-            kept.codes.patch(rows, part.codes, trace.slots)
-            kept.first.patch(rows, part.first, trace.slots)
-        kept.follows = follows
-    return Failures(kept.codes.column, kept.first.column)
-
-
-class _KeptFailures:
-    """First failures of one spec, and the versions of the filters' columns that they follow from."""
-
-    def __init__(self) -> None:
-        self.codes: Place[Codes] = Place()
-        self.first: Place[Positions] = Place()
-        self.follows: tuple[int | None, ...] | None = None
-
-    def changed(self, recall: Recall, filtered: Sequence[Filtered | None]) -> Slots | None:
-        """The rows of which some filter says something else; None where these may be any."""
-        changed: list[Slots | None] = []
-        if self.follows is None:
-            return None
-        for one, version in zip(filtered, self.follows, strict=True):
-            if one is not None and version is not None:
-                changed.append(one.said.since(version))
-            elif one is not None or version is not None:  # skipped now, or then
-                return None
-        return recall.few(*changed)
 
 
 def _first_failures(said: Sequence[Codes | None], rows: int) -> Failures:

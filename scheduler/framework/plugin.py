@@ -92,14 +92,16 @@ class Note(Protocol):
 class Follows(Enum):
     """What, beside the pod's spec, decides what a plugin's Filter and Score say of a node.
 
-    A plugin that follows less than ANYTHING is asked only about rows that changed, when a pod of the same spec comes:
-    it must not look at `feasible`, and at no other notes than those that it names. What it normalises to must follow
-    from its points, `feasible`, the spec and the Node objects.
+    A plugin that follows less than ANYTHING is asked only where something changed, when a pod of the same spec comes:
+    it must not look at `feasible`, and at no other notes than those that it names and that PreFilter or PreScore made
+    of the spec alone. What it normalises to must follow from its points, `feasible`, the spec and the Node objects.
     """
 
-    ANYTHING = "anything"
-    NODES = "nodes"  # the Node objects
+    ANYTHING = "anything"  # asked about every node, every time
+    NODES = "nodes"  # the Node objects, those of other nodes among them: asked about every node when some are others
+    NODE = "node"  # that node's object: asked about nodes that changed, when some objects are others
     ROW = "row"  # that node's row: the object, and what its pods add up to; and what `filter_note`, `score_note` say
+    AMOUNTS = "amounts"  # of that row only what it has of resources and its pods request: rows may be alike
 
 
 class BasePlugin:
@@ -120,3 +122,11 @@ class BasePlugin:
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Whether PreFilter and PreScore say and note of every pod of this spec the same, whatever else there is.
+
+        They are asked once then, and must not look at anything but the spec. Of its volumes a spec tells which images
+        they are, and whether there are others.
+        """
+        return False

@@ -1,81 +1,49 @@
 """What was worked out of a pod's spec before, brought up to date row by row instead of worked out anew.
 
-Pods come in herds: the next one mostly has the spec of the last, and between two cycles one node changed. Each column
-of a cycle (a filter's verdicts, a plugin's points, what they are normalised to, totals) has a `Place`, which knows what
-the column followed from, and in which rows it differs from what it was before. So whatever follows from a column can
-ask which rows to work out again. A plugin takes part by saying what its columns follow from (`plugin.Follows`, and
-notes that can tell how they differ); what others say is compared with what they said before.
+Pods come in herds: the next one mostly has the spec of the last, and between two cycles one node changed. So of each
+spec that came lately, what a phase came to stays (`Phase`): what plugins said, and what was made of it. The next time,
+only those are asked whose answer may be another one, and only about rows that changed; what is made of the answers is
+made again in the rows in which they differ. A plugin takes part by saying what its answers follow from
+(`plugin.Follows`, `BasePlugin.settled_by_spec`, and notes that can tell how they differ); others are asked about
+everything, every time.
 
-Owns: columns kept from cycle to cycle, and which of their rows are worked out again. Does not own: what a column
-follows from, order and meaning of the phases (`runtime`, `scoring`).
+Owns: what stays of a spec, who is asked again, and about which rows. Does not own: what a column follows from, order
+and meaning of the phases (`runtime`, `filtering`, `scoring`).
 
-Invariant: a recalled column equals what would be worked out now. Columns are never changed in place, and one in which
-nothing changed is the same object as before: whoever holds one may keep what it made of it.
+Invariant: what a phase comes to equals what it would come to now, worked out anew. Columns that a trace may hold are
+never changed in place, and one in which nothing changed is the same object as before: whoever holds one may keep what
+it made of it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.model import SUCCESS, Verdict
 from scheduler.columns import NodeColumns, Rows
 from scheduler.framework.plugin import Follows
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import Verdicts
+from scheduler.framework.verdicts import SKIP
 from scheduler.objects.pod import PodInfo
 
 KEPT_SLOTS: Final = 400_000  # of all specs together: 79 of them at 5,000 nodes; some 200 bytes a slot, so 80 MB
-SPEC_SLOTS: Final = 60  # what is kept of a spec beside its columns takes as much as so many slots do
+SPEC_SLOTS: Final = 250  # what is kept of a spec beside its columns takes as much as so many slots do
+KEPT_ANSWERS: Final = 16  # of a plugin about rows that are alike: some plugins, a few hundred bytes a row
+MOST_ALIKE: Final = 4  # rows of such an answer: more are hardly ever alike
 MOST_CHANGED: Final = 8  # a whole column is the faster way where more than one row in so many changed
-MOST_VERDICTS: Final = 64  # in a patched column's table, before it is asked for anew without those that nobody has
 
 Slots = NDArray[np.intp]
 Column = TypeVar("Column")
-P = TypeVar("P")
+P = TypeVar("P", bound="Phase")
 
 NO_ROWS: Final[Slots] = np.zeros(0, np.intp)
-
-
-class Place(Generic[Column]):
-    """One column, and in which rows it differs from the one before. Version 0: there is none yet."""
-
-    __slots__ = ("_rows", "column", "follows", "version")
-
-    def __init__(self) -> None:
-        self.version = 0  # goes up when the column changes
-        self.follows: Any = None  # of a plugin's column: the state of what it was asked about
-        self.column: Column = None  # type: ignore[assignment]
-        self._rows: Slots | None = None
-
-    def since(self, version: int) -> Slots | None:
-        """The rows that changed after a version; None where that is too long ago to say."""
-        if version == self.version:
-            return NO_ROWS
-        return self._rows if version == self.version - 1 else None
-
-    def settle(self, column: Column) -> None:
-        """The column was worked out as a whole."""
-        if self.version == 0:
-            self._become(column, None)
-        elif column is not self.column:
-            rows = _differing(self.column, column)
-            if rows is None or len(rows):
-                self._become(column, rows)
-
-    def patch(self, rows: Slots, part: Column, slots: int) -> None:
-        """Only these rows, of so many, were worked out again."""
-        column = _patched(self.column, rows, part, slots)
-        if column is not self.column:
-            self._become(column, rows)
-
-    def _become(self, column: Column, rows: Slots | None) -> None:
-        self.column, self._rows = column, rows
-        self.version += 1
 
 
 @dataclass(frozen=True)
@@ -87,11 +55,6 @@ class Asked:
     follows: Follows
     note: type[Any] | None
 
-    @property
-    def recalls(self) -> bool:
-        """Whether what it said before may count."""
-        return self.follows is not Follows.ANYTHING
-
     @classmethod
     def at(cls, point: str, plugin: Any) -> Asked:
         """`point`: filter or score."""
@@ -99,69 +62,119 @@ class Asked:
         return cls(plugin, plugin.name, getattr(plugin, "follows", Follows.ANYTHING), note)
 
 
+class Changes:
+    """What is not as it was when a phase was last worked out. `rows`: None where these may be any."""
+
+    def __init__(self, nodes: NodeColumns, rows: Slots | None, *, objects: bool) -> None:
+        """`objects`: whether some Node object is another one."""
+        self.nodes = nodes
+        self.rows = rows
+        self.objects = objects
+        self._part: tuple[Slots, Rows] | None = None
+
+    def few(self, rows: Slots | None, more: Slots | None) -> Slots | None:
+        """Both of them, some perhaps twice; None where they may be any, or are too many."""
+        if rows is None or more is None:
+            return None
+        both = rows if rows is more or not len(more) else np.concatenate([rows, more]) if len(rows) else more
+        return both if len(both) * MOST_CHANGED <= self.nodes.slots else None
+
+    def part(self, rows: Slots) -> Rows:
+        """These rows as columns, the same for all plugins that are asked about the same."""
+        if self._part is None or self._part[0] is not rows:
+            self._part = (rows, Rows(self.nodes, rows))
+        return self._part[1]
+
+
+class Phase:
+    """What Filter or Score came to for one spec, some plugins skipped."""
+
+    def __init__(self, skip: Set[str]) -> None:
+        self.skip = frozenset(skip)
+        self._as_of: tuple[int, int] | None = None  # generations of rows and of nodes; None: nothing stands
+
+    def begin(self, recall: Recall, nodes: NodeColumns) -> Changes:
+        """What has changed since. A phase that does not get to its end then does not stand."""
+        changes, self._as_of = recall.changes(self._as_of, nodes), None
+        return changes
+
+    @property
+    def stands(self) -> bool:
+        """Whether it got to its end."""
+        return self._as_of is not None
+
+    def end(self, nodes: NodeColumns) -> None:
+        """All of it is as of now."""
+        self._as_of = (nodes.generation, nodes.node_generation)
+
+
 class Recall:
-    """What was worked out of one spec."""
+    """What stays of one spec."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self._places: dict[Hashable, Any] = {}
-        self._since: tuple[int, int, Slots] | None = None  # rows that changed since a generation, as of another
-        self._part: tuple[Slots, int, NodeColumns] | None = None  # rows, as of a generation, as columns
+        self._phases: dict[type[Phase], Phase] = {}
+        self._answers: dict[str, Answers] = {}
+        self._changes: tuple[tuple[int, int], int, Changes] | None = None  # since when, as of when
 
-    def place(self, what: Hashable, new: Callable[[], P]) -> P:
-        """The place of something, or of several things together."""
-        found: P | None = self._places.get(what)
-        if found is None:
-            found = self._places[what] = new()
+    def phase(self, kind: type[P], skip: Set[str], new: Callable[[], P]) -> P:
+        """The last phase of a kind, where it stands and the same plugins were skipped; else a new one."""
+        found = self._phases.get(kind)
+        if not isinstance(found, kind) or found.skip != skip or not found.stands:
+            found = self._phases[kind] = new()
         return found
 
-    def bring(
-        self, place: Place[Column], asked: Asked, state: CycleState, nodes: NodeColumns, ask: Callable[[Any], Column]
-    ) -> None:
-        """Bring a plugin's column up to date. `ask`: asks it about these nodes."""
-        if asked.follows is Follows.NODES:
-            if place.follows != nodes.node_generation:
-                place.settle(ask(nodes))
-                place.follows = nodes.node_generation
-        elif asked.follows is Follows.ANYTHING:
-            place.settle(ask(nodes))
-        else:
-            note = None if asked.note is None else state.find(asked.note)
-            rows = self._changed(place, note, nodes)
-            if rows is None:
-                place.settle(ask(nodes))
-            elif len(rows):
-                place.patch(rows, ask(self._part_of(nodes, rows)), self.slots)
-            place.follows = (nodes.generation, note)
+    def answers(self, point: str, ask: Callable[[], Answers]) -> Answers:
+        """What plugins say at PreFilter or PreScore, as far as the spec settles it."""
+        found = self._answers.get(point)
+        if found is None:
+            found = self._answers[point] = ask()
+        return found
 
-    def few(self, *changed: Slots | None) -> Slots | None:
-        """All these rows, where they are known and not too many."""
-        rows = union(changed)
-        return rows if rows is not None and len(rows) * MOST_CHANGED <= self.slots else None
-
-    def _changed(self, place: Place[Any], note: Any, nodes: NodeColumns) -> Slots | None:
-        """The rows that changed since the place was brought up to date, and those of which a note says otherwise."""
-        if place.follows is None or _motley(place.column):
-            return None
-        generation, before = place.follows
-        if (before is None) != (note is None):
-            return None
-        rows = self._rows_since(generation, nodes)
-        return self.few(rows) if note is before else self.few(rows, note.differs(before, nodes))
-
-    def _rows_since(self, generation: int, nodes: NodeColumns) -> Slots:
-        """The same array for all plugins that ask alike."""
-        known = self._since
-        if known is None or known[:2] != (generation, nodes.generation):
-            known = self._since = (generation, nodes.generation, nodes.changed_since(generation))
+    def changes(self, since: tuple[int, int] | None, nodes: NodeColumns) -> Changes:
+        """What changed since these generations of rows and nodes: the same object for phases that ask alike."""
+        if since is None:
+            return Changes(nodes, None, objects=True)
+        known = self._changes
+        if known is None or known[:2] != (since, nodes.generation):
+            rows = nodes.changed_since(since[0])
+            few = rows if len(rows) * MOST_CHANGED <= self.slots else None
+            changes = Changes(nodes, few, objects=since[1] != nodes.node_generation)
+            known = self._changes = (since, nodes.generation, changes)
         return known[2]
 
-    def _part_of(self, nodes: NodeColumns, rows: Slots) -> NodeColumns:
-        """These rows as columns, the same for all plugins that ask alike."""
-        known = self._part
-        if known is None or known[0] is not rows or known[1] != nodes.generation:
-            known = self._part = (rows, nodes.generation, Rows(nodes, rows))
-        return known[2]
+
+class Answers:
+    """What a profile's plugins say at PreFilter or PreScore of all pods of a spec that settles it, asked once.
+
+    `others`: the plugins that have to be asked each time, with their numbers among all; those too that said more than
+    Success or Skip.
+    """
+
+    def __init__(self, plugins: Sequence[Any], pod: PodInfo, ask: Callable[[Any, CycleState], Verdict | None]) -> None:
+        """`ask`: asks a plugin, its notes to be in that state; None where it said more than a code."""
+        self.others: list[tuple[int, Any]] = []
+        self._skipped: list[tuple[int, str]] = []
+        self._notes: list[tuple[int, CycleState]] = []
+        for number, plugin in enumerate(plugins):
+            notes = CycleState()
+            said = _settled(plugin, pod, lambda: ask(plugin, notes))  # noqa: B023 - called at once
+            if said is None or said not in (SUCCESS, SKIP):
+                self.others.append((number, plugin))
+                continue
+            if said == SKIP:
+                self._skipped.append((number, plugin.name))
+            if notes:
+                self._notes.append((number, notes))
+
+    def tell(self, skip: set[str], state: CycleState, up_to: int | None = None) -> None:
+        """Who is skipped, and what was noted. `up_to`: by the plugins before that number alone."""
+        for number, name in self._skipped:
+            if up_to is None or number < up_to:
+                skip.add(name)
+        for number, notes in self._notes:
+            if up_to is None or number < up_to:
+                state.take(notes)
 
 
 class Recollection:
@@ -183,6 +196,73 @@ class Recollection:
         return found
 
 
+class Standing(ABC, Generic[Column]):
+    """What one plugin said of every node, as it stands."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.moves = asked.follows not in (Follows.NODES, Follows.NODE)  # also where all Node objects stay the same
+        self._asked = asked
+        self._note: Any = None  # of the plugin, when it was last asked
+        self._alike: dict[bytes, Column] = {}  # what it said of few rows, by what is in them
+
+    def bring(self, changes: Changes, state: CycleState, ask: Callable[[NodeColumns], Column]) -> Slots | None:
+        """Bring it up to date; the rows in which it changed, None where these may be any. `ask`: about these nodes."""
+        rows = self._to_ask(changes, state)
+        if rows is None or (len(rows) and self.motley):
+            return self.take(ask(changes.nodes))
+        return (
+            self.take_rows(rows, self._ask_rows(changes.part(rows), ask), changes.nodes.slots) if len(rows) else NO_ROWS
+        )
+
+    def _ask_rows(self, part: Rows, ask: Callable[[NodeColumns], Column]) -> Column:
+        """Rows that are like those that were asked about are not asked about again."""
+        if self._asked.follows is not Follows.AMOUNTS or part.slots > MOST_ALIKE:
+            return ask(part)
+        said = self._alike.get(part.content)
+        if said is None:
+            if len(self._alike) >= KEPT_ANSWERS:
+                self._alike.clear()
+            said = self._alike[part.content] = ask(part)
+        return said
+
+    def _to_ask(self, changes: Changes, state: CycleState) -> Slots | None:
+        """The rows of which the plugin may say something else; None: of any."""
+        follows, before = self._asked.follows, self._note
+        if follows is Follows.ANYTHING:
+            return None
+        if not self.moves:
+            whole = None if follows is Follows.NODES else changes.rows
+            return whole if changes.objects else NO_ROWS
+        note = self._note = None if self._asked.note is None else state.find(self._asked.note)
+        if note is before or changes.rows is None:
+            return changes.rows
+        if note is None or before is None:
+            return None
+        return changes.few(changes.rows, note.differs(before, changes.nodes))
+
+    @property
+    def motley(self) -> bool:
+        """Whether it had better be asked for as a whole."""
+        return False
+
+    @abstractmethod
+    def take(self, column: Column) -> Slots | None:
+        """Take a whole column; the rows in which it differs from the one before, None where these may be any."""
+
+    @abstractmethod
+    def take_rows(self, rows: Slots, part: Column, slots: int) -> Slots:
+        """Take these rows, of so many; those in which it may differ."""
+
+
+def _settled(plugin: Any, pod: PodInfo, ask: Callable[[], Verdict | None]) -> Verdict | None:
+    """What a plugin says, where the spec settles it; None where it does not, or where the plugin fails."""
+    settled = getattr(plugin, "settled_by_spec", None)
+    try:
+        return ask() if settled is not None and settled(pod) else None
+    except (Exception, SystemExit):
+        return None
+
+
 def union(changed: Iterable[Slots | None]) -> Slots | None:
     """All these rows, some perhaps twice; None where some may be any."""
     rows = NO_ROWS
@@ -194,26 +274,10 @@ def union(changed: Iterable[Slots | None]) -> Slots | None:
     return rows
 
 
-def _motley(column: Any) -> bool:
-    """Whether a table of verdicts has grown with every patch."""
-    return isinstance(column, Verdicts) and len(column.table) > MOST_VERDICTS
-
-
-def _patched(before: Any, rows: Slots, part: Any, slots: int) -> Any:
-    """A column with other rows; itself where they are no other."""
-    if isinstance(before, Verdicts):
-        return before.patched(rows, part, slots)
-    if (before[rows] == part).all():
+def patched(before: NDArray[Any], rows: Slots, part: NDArray[Any]) -> NDArray[Any]:
+    """A column with other rows, of the same type; itself where they are no other."""
+    if before.take(rows).tobytes() == part.tobytes():
         return before
     column = before.copy()
     column[rows] = part
     return column
-
-
-def _differing(before: Any, now: Any) -> Slots | None:
-    """The rows in which two columns differ; None where that cannot be said."""
-    if isinstance(now, Verdicts):
-        return now.differing(before)
-    if len(before) != len(now):
-        return None
-    return np.flatnonzero(before != now)

@@ -22,9 +22,16 @@ class CycleState:
         copy._notes = {kind: n.clone() if hasattr(n, "clone") else n for kind, n in self._notes.items()}
         return copy
 
+    def __len__(self) -> int:
+        return len(self._notes)
+
     def write(self, note: object) -> None:
         """Keep a note, replacing one of the same type."""
         self._notes[type(note)] = note
+
+    def take(self, other: CycleState) -> None:
+        """Keep all notes of another cycle's state too."""
+        self._notes.update(other._notes)
 
     def read(self, kind: type[T]) -> T:
         """The note of a type. KeyError when none was written."""

@@ -58,6 +58,8 @@ class Trace:
     evaluation: NDArray[np.uint8]
     codes: NDArray[np.uint8]  # the first code that is not Success of every slot; 0 passed them all
     first: NDArray[np.int16]  # index in `filters` of the filter that gave it; -1 where none did
+    passed: NDArray[np.bool_]  # slots whose nodes no filter rejects, evaluated or not
+    complete: bool = False  # every node is evaluated
     pre_filters: list[PluginVerdict] = field(default_factory=list)  # those that did not succeed, Skip left out
     narrowed_by: tuple[str, ...] = ()
     filters: list[FilterRun] = field(default_factory=list)
@@ -74,18 +76,16 @@ class Trace:
     @classmethod
     def start(cls, nodes: NodeColumns) -> Trace:
         """Before any phase: every node is still to be reached."""
-        codes, first = nodes.kept(
-            "no codes", lambda: (np.full(nodes.slots, ABSENT_CODE, np.uint8), np.full(nodes.slots, -1, np.int16))
-        )
-        return cls(nodes.slots, _everywhere(nodes, Evaluation.NOT_REACHED), codes, first)
+        slots, evaluation = nodes.slots, _everywhere(nodes, Evaluation.NOT_REACHED)
+        return cls(slots, evaluation, *nodes.kept("no failures", lambda: _unfiltered(slots)))
 
     def evaluate_all(self, nodes: NodeColumns) -> None:
         """Every node goes through the filters."""
-        self.evaluation = _everywhere(nodes, Evaluation.EVALUATED)
+        self.evaluation, self.complete = _everywhere(nodes, Evaluation.EVALUATED), True
 
     def mark(self, where: NDArray[np.intp] | int, evaluation: Evaluation) -> None:
         """This became of these slots."""
-        self.evaluation = self.evaluation.copy()
+        self.evaluation, self.complete = self.evaluation.copy(), False
         self.evaluation[where] = evaluation
 
     @property
@@ -96,9 +96,8 @@ class Trace:
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """Which slots' nodes passed them all."""
-        feasible: NDArray[np.bool_] = self.evaluated & (self.codes == 0)
-        return feasible
+        """Which slots' nodes did, and passed them all."""
+        return self.passed if self.complete else self.evaluated & self.passed
 
     def narrow(self, run: FilterRun) -> None:
         """Keep a column that was asked about the feasible nodes alone: it can only take from them."""
@@ -106,7 +105,13 @@ class Trace:
         newly = self.feasible & (said != 0)
         self.codes = np.where(newly, said, self.codes)
         self.first = np.where(newly, np.int16(len(self.filters)), self.first)
+        self.passed = self.passed & ~newly
         self.filters.append(run)
+
+
+def _unfiltered(slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16], NDArray[np.bool_]]:
+    """Codes, filters and who passed, before any filter ran."""
+    return np.full(slots, ABSENT_CODE, np.uint8), np.full(slots, -1, np.int16), np.zeros(slots, np.bool_)
 
 
 def _everywhere(nodes: NodeColumns, evaluation: Evaluation) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 from scheduler.framework.nominated import Nomination
 from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import PodInfo
+
+ERRORS: Final = (Code.ERROR, Code.WAIT, Code.SKIP)  # of a filter; Wait and Skip mean nothing there
 
 Mask = NDArray[np.bool_]
 Ids = NDArray[np.integer]
@@ -73,6 +76,11 @@ class Verdicts:
     @lazy
     def _codes(self) -> NDArray[np.uint8]:
         return np.array([v.code for v in self.table], np.uint8)
+
+    @lazy
+    def fails(self) -> bool:
+        """Whether some verdict is an error."""
+        return any(verdict.code in ERRORS for verdict in self.table)
 
     def codes_at(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
         """The status codes of some slots."""

@@ -15,8 +15,9 @@ import msgspec
 from scheduler.objects import requests
 from scheduler.objects.disks import Disk, disks_of
 from scheduler.objects.lazy import lazy
+from scheduler.objects.pod_affinity import PodTerms
 from scheduler.objects.requests import Asked
-from scheduler.objects.types import Container, Pod
+from scheduler.objects.types import Container, Pod, Volume
 
 
 class HostPort(NamedTuple):
@@ -111,6 +112,11 @@ class PodInfo:
         )
 
     @lazy
+    def terms(self) -> PodTerms | None:
+        """Affinity and anti-affinity to pods; None where it has neither."""
+        return PodTerms.of(self)
+
+    @lazy
     def claims(self) -> tuple[str, ...]:
         """NAMESPACE/NAME of the claims that volumes name; those of generic ephemeral volumes are not among them."""
         named = (v.persistent_volume_claim for v in self.pod.spec.volumes or ())
@@ -122,11 +128,20 @@ class PodInfo:
         return tuple(disks_of(self.pod))
 
     @lazy
+    def has_storage(self) -> bool:
+        """Whether there are volumes that scheduling asks about, images left out."""
+        return any(v != Volume(name=v.name, image=v.image) for v in self.pod.spec.volumes or ())
+
+    @lazy
     def spec_digest(self) -> bytes:
-        """Equal where specs are. Volumes count only as images: their names differ within one template."""
+        """Equal where specs are. Volumes count as images, and as whether scheduling asks about others.
+
+        Their names differ within one template.
+        """
         spec = self.pod.spec
         if spec.volumes:
-            spec = msgspec.structs.replace(spec, volumes=[v for v in spec.volumes if v.image is not None])
+            images = [v for v in spec.volumes if v.image is not None]
+            spec = msgspec.structs.replace(spec, volumes=[*images, Volume()] if self.has_storage else images)
         return blake2b(msgspec.msgpack.encode(spec), digest_size=16).digest()
 
     @property

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from scheduler.objects.lazy import lazy
-from scheduler.objects.pod import PodInfo
 from scheduler.objects.selectors import checked, label_selector_matches
 from scheduler.objects.types import LabelSelector, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+
+if TYPE_CHECKING:  # a PodInfo has its terms at hand
+    from scheduler.objects.pod import PodInfo
 
 
 class Term(NamedTuple):

@@ -63,13 +63,17 @@ class DynamicResources(BasePlugin):
     """Skips pods without claims, refuses the others."""
 
     name = "DynamicResources"
-    follows = Follows.NODES
+    follows = Follows.NODE
     args_type = DynamicResourcesArgs
     idle_at = frozenset({"preEnqueue", "reserve", "preBind"})
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         """Nothing that happens helps a pod that is refused."""
         return iter(())
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Claims stand there."""
+        return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Refuse what cannot be allocated."""

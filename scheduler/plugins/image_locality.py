@@ -23,7 +23,7 @@ class ImageLocality(BasePlugin):
     """Points for the bytes that need not be pulled, each image scaled down by how rare it is in the cluster."""
 
     name = "ImageLocality"
-    follows = Follows.NODES
+    follows = Follows.NODES  # how many have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Scaled so that an image of 23 MiB is worth nothing and 1000 MiB a container everything."""

@@ -52,12 +52,16 @@ class NodeAffinity(BasePlugin):
     """Each requirement is asked once of each distinct value of its label."""
 
     name = "NodeAffinity"
-    follows = Follows.NODES
+    follows = Follows.NODE
     args_type = NodeAffinityArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node that matches now and did not before."""
         yield ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node)
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """What is required and preferred stands there."""
+        return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""

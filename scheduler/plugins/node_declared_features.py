@@ -33,13 +33,17 @@ class NodeDeclaredFeatures(BasePlugin):
     """Asked once of each distinct set of declared features."""
 
     name = "NodeDeclaredFeatures"
-    follows = Follows.NODES
+    follows = Follows.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node's features, or what this pod needs of them."""
         actions = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
         yield ClusterEventWithHint(Resource.NODE, actions, _after_node)
         yield ClusterEventWithHint(Resource.POD, Action.UPDATE, _after_update)
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """What a pod needs of its node stands there."""
+        return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Few pods need any."""

@@ -21,7 +21,7 @@ class NodeName(BasePlugin):
     """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
 
     name = "NodeName"
-    follows = Follows.NODES
+    follows = Follows.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node, for it may be the one."""

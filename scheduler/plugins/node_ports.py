@@ -26,6 +26,10 @@ class NodePorts(BasePlugin):
         yield ClusterEventWithHint(Resource.POD, Action.DELETE, _after_delete)
         yield ClusterEventWithHint(Resource.NODE, Action.ADD)
 
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Ports stand there."""
+        return True
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Most pods want none."""
         return PreFilterResult() if pod.host_ports else SKIPPED

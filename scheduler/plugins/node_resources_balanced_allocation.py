@@ -47,8 +47,12 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     """Real requests, no defaults."""
 
     name = "NodeResourcesBalancedAllocation"
-    follows = Follows.ROW
+    follows = Follows.AMOUNTS
     args_type = NodeResourcesBalancedAllocationArgs
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Requests stand there."""
+        return True
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """A pod that requests none of the resources changes no balance."""
@@ -57,7 +61,6 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Balance with the pod against balance without it. A scalar that the pod does not request is left out."""
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
-        allocatable = np.array([nodes.allocatable(name) for name in names])
-        before = np.array([nodes.requested(name) for name in names])
+        allocatable, before = nodes.allocatable_of(names), nodes.requested_of(names)
         asked = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
         return balance_gain(allocatable, before, before + asked)

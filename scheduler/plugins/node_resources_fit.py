@@ -83,7 +83,7 @@ class NodeResourcesFit(BasePlugin):
     """Filter by what is requested, score by the non-zero amounts (containers without requests count a little)."""
 
     name = "NodeResourcesFit"
-    follows = Follows.ROW
+    follows = Follows.AMOUNTS
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter", "preScore"})
 
@@ -102,8 +102,8 @@ class NodeResourcesFit(BasePlugin):
         """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
         asked = [(r, q) for r, q in _in_filter_order(pod) if q > 0 and not self._ignored(r)]
         resources, amounts = [PODS, *(r for r, _ in asked)], np.array([1, *(q for _, q in asked)], np.int64)[:, None]
-        allocatable = np.array([nodes.allocatable(r) for r in resources])
-        short = amounts > allocatable - np.array([nodes.requested(r) for r in resources])
+        allocatable = nodes.allocatable_of(resources)
+        short = amounts > allocatable - nodes.requested_of(resources)
         short &= nodes.live
         if not short.any():
             return PASS
@@ -130,10 +130,10 @@ class NodeResourcesFit(BasePlugin):
         specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         if not specs:
             return np.zeros(nodes.slots, np.int64)
-        cpu, memory = pod.incoming_scoring_requests
+        names, (cpu, memory) = [s.name for s in specs], pod.incoming_scoring_requests
         asked = {**pod.requests, CPU: cpu, MEMORY: memory}
-        allocatable = np.array([nodes.allocatable(s.name) for s in specs])
-        requested = np.array([nodes.scoring_requested(s.name) + asked.get(s.name, 0) for s in specs])
+        allocatable = nodes.allocatable_of(names)
+        requested = nodes.scoring_requested_of(names) + np.array([asked.get(n, 0) for n in names], np.int64)[:, None]
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
         return mean(scores, allocatable > 0, [s.weight for s in specs])

@@ -21,7 +21,7 @@ class NodeUnschedulable(BasePlugin):
     """Rejects nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
-    follows = Follows.NODES
+    follows = Follows.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node that takes pods now, or this pod's toleration of those that do not."""

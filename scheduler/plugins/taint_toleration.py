@@ -25,7 +25,7 @@ class TaintToleration(BasePlugin):
     """Both answers are asked once of each distinct list of taints."""
 
     name = "TaintToleration"
-    follows = Follows.NODES
+    follows = Follows.NODE
     idle_at = frozenset({"preScore"})
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

@@ -43,6 +43,10 @@ class VolumeRestrictions(BasePlugin):
         yield ClusterEventWithHint(Resource.NODE, Action.ADD)
         yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, named_claim)
 
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Every claim must exist. Nothing to filter without an inline disk and without a claim in use."""
         exclusive = set()

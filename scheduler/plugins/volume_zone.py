@@ -62,6 +62,10 @@ class VolumeZone(BasePlugin):
         yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE, named_claim)
         yield ClusterEventWithHint(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, _after_volume)
 
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """The zone and region labels of the volumes that the pod's claims are bound to."""
         try:

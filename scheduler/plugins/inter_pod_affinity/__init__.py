@@ -27,7 +27,7 @@ from scheduler.objects.pod_affinity import PodTerms, Term
 from scheduler.objects.problems import Problem, invalid
 from scheduler.objects.selectors import InvalidSelectorError
 from scheduler.plugins.inter_pod_affinity.hints import AffinityHints
-from scheduler.plugins.inter_pod_affinity.terms import Reaching, Wanted, namespace_labels, readable, wanted
+from scheduler.plugins.inter_pod_affinity.terms import Asking, Reaching, Wanted, namespace_labels, readable
 from scheduler.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
 
 _NAMED: Final = 8  # so many closed domains name a pod that closes them; more names would only fill the record
@@ -110,7 +110,7 @@ class _Note:
         for term, closed in zip(self.required_anti, self.anti, strict=True):
             if term.selects(changed):
                 closed.domains.add(nodes, slot, by)
-        objecting = _required_anti(PodTerms.of(changed) or _NO_TERMS)
+        objecting = _required_anti(changed.terms or _NO_TERMS)
         for key in {term.topology_key for term in objecting if term.selects(pod, self.namespace_labels)}:
             self.existing.setdefault(key, _Closed(Domains.none(key))).domains.add(nodes, slot, by)
 
@@ -139,6 +139,7 @@ class InterPodAffinity(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._asking = Asking(handle.objects)
         self._objecting = Reaching(_required_anti)
         self._giving = Reaching(self._worth_points)
 
@@ -159,13 +160,11 @@ class InterPodAffinity(BasePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Count the pods that matter by domain. Nothing required of either side: skip."""
-        objects, terms = self.handle.objects, PodTerms.of(pod) or _NO_TERMS
         try:
-            required, required_anti = wanted(terms.required, objects), wanted(terms.required_anti, objects)
-            _ = terms.preferred, terms.preferred_anti  # a pod that does not parse is turned away here
+            required, required_anti, _ = self._asking.of(pod)  # a pod that does not parse is turned away here
         except InvalidSelectorError as e:
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
-        labels = namespace_labels(pod.namespace, objects)
+        labels = namespace_labels(pod.namespace, self.handle.objects)
         existing = {
             key: _closed(key, nodes, reach.pods(nodes), reach.counts)
             for key, reach in self._objecting.of(pod, labels, nodes).items()
@@ -204,15 +203,14 @@ class InterPodAffinity(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """The weights of all terms between the pod and running ones, by domain. No such term anywhere: skip."""
-        objects, own = self.handle.objects, PodTerms.of(pod) or _NO_TERMS
-        preferred = wanted((*own.preferred, *own.preferred_anti), objects)
+        preferred = self._asking.of(pod).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
         points, found = _Sums(nodes), False
         for term in preferred:
             pods = term.pods(nodes)
             found |= points.add(term.topology_key, pods, pods, term.weight)
-        labels = namespace_labels(pod.namespace, objects)
+        labels = namespace_labels(pod.namespace, self.handle.objects)
         for key, reach in self._giving.of(pod, labels, nodes).items():
             found |= points.add(key, reach.pods(nodes), reach.weights(nodes), 1)
         state.write(_Points(points.by_key))

@@ -13,7 +13,6 @@ from scheduler.framework.changes import placed
 from scheduler.framework.events import QUEUE, SKIP
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
-from scheduler.objects.pod_affinity import PodTerms
 from scheduler.objects.types import Node
 from scheduler.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, readable, wanted
 
@@ -48,14 +47,14 @@ class AffinityHints:
         return any(joined) or any(left)
 
     def _terms(self, pod: PodInfo) -> tuple[tuple[Wanted, ...], tuple[Wanted, ...]]:
-        terms = PodTerms.of(pod)
+        terms = pod.terms
         if terms is None:
             return (), ()
         return wanted(terms.required, self._objects), wanted(terms.required_anti, self._objects)
 
     def _objected(self, gone: PodInfo, pod: PodInfo) -> bool:
         """Whether a pod that is gone wanted this one far away."""
-        terms = PodTerms.of(gone)
+        terms = gone.terms
         if terms is None:
             return SKIP
         labels = namespace_labels(pod.namespace, self._objects)

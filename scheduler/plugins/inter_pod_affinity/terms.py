@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.columns import NodeColumns
 from scheduler.columns.tallies import Tally
@@ -20,7 +20,7 @@ from scheduler.objects.pod_affinity import PodTerms, Term, Terms
 from scheduler.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.objects.types import LabelSelector, Namespace
 
-KEPT_KINDS: Final = 256  # of pods, whose reach is known: labels may be of one pod alone
+KEPT_KINDS: Final = 256  # of pods, whose reach and terms are known: labels may be of one pod alone
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Reach:
 
     def counts(self, pod: PodInfo) -> bool:
         """Whether a running pod has such terms."""
-        return PodTerms.of(pod) in self._weights
+        return pod.terms in self._weights
 
     @property
     def _asked(self) -> tuple[Hashable, Hashable]:
@@ -126,6 +126,41 @@ class _Kind:
     terms: list[PodTerms | None]
     asked: int = 0
     found: dict[str, Reach] = field(default_factory=dict)
+
+
+class Own(NamedTuple):
+    """What an incoming pod asks for. The weights of `preferred` are negative for anti-affinity."""
+
+    required: tuple[Wanted, ...] = ()
+    required_anti: tuple[Wanted, ...] = ()
+    preferred: tuple[Wanted, ...] = ()
+
+
+_NOTHING: Final = Own()
+
+
+class Asking:
+    """The terms of incoming pods, each distinct list read and looked up once, as long as namespaces stay the same."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._as_of = -1
+        self._known: dict[PodTerms, Own] = {}
+
+    def of(self, pod: PodInfo) -> Own:
+        """InvalidSelectorError where a term does not parse."""
+        if pod.terms is None:
+            return _NOTHING
+        as_of = self._objects.revision_of(Namespace)
+        if as_of != self._as_of or len(self._known) > KEPT_KINDS:
+            self._known, self._as_of = {}, as_of
+        found = self._known.get(pod.terms)
+        if found is None:
+            terms, objects = pod.terms, self._objects
+            required, required_anti = wanted(terms.required, objects), wanted(terms.required_anti, objects)
+            preferred = wanted((*terms.preferred, *terms.preferred_anti), objects)
+            found = self._known[terms] = Own(required, required_anti, preferred)
+        return found
 
 
 def wanted(terms: Terms, objects: ClusterObjects) -> tuple[Wanted, ...]:

@@ -52,6 +52,10 @@ class NodeVolumeLimits(BasePlugin):
         """Count what is attached."""
         self._attached(nodes)
 
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Claims, and in-tree volumes that have become a CSI driver's."""
         return PreFilterResult() if _attaches(pod) else SKIPPED

@@ -68,6 +68,10 @@ class VolumeBinding(BasePlugin):
         """Bring the indexes of volumes and capacities up to date."""
         self._storage.catch_up()
 
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Every claim must be there and, but for those that wait for their first consumer, bound."""
         try:

@@ -17,8 +17,10 @@ from scheduler.config.load import read
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
 from scheduler.formulas.inputs import Inputs, Number
+from scheduler.framework.after_choice import Deferring
+from scheduler.framework.answers import message_of
 from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
-from scheduler.framework.runtime import Deferring, Framework, message_of
+from scheduler.framework.runtime import Framework
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
 from scheduler.plugins import IN_TREE

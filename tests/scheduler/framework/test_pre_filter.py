@@ -3,7 +3,7 @@
 import pytest
 
 from herodotus_record.model import SUCCESS, Code, Evaluation, Path, PluginVerdict, Reason, Verdict
-from scheduler.framework.runtime import message_of
+from scheduler.framework.answers import message_of
 from scheduler.framework.verdicts import SKIP
 from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.framework.plugins import Filters, PostFilters, PreFilters, Scores, framework, run, text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -12,18 +14,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from herodotus_record.model import SUCCESS, Path, Reason, Verdict
+from herodotus_record.model import SUCCESS, Code, Evaluation, Path, Reason, Verdict
 from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult, schedule
 from scheduler.evaluate import NoCluster
 from scheduler.framework.interface import Mask, Scores
 from scheduler.framework.nominated import Nominator
+from scheduler.framework.per_node import NodeInfo, PerNodePlugin, as_filter, as_score
 from scheduler.framework.plugin import Follows
 from scheduler.framework.recall import KEPT_SLOTS, SPEC_SLOTS, Recollection
 from scheduler.framework.runtime import Framework
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import PASS, Verdicts, unschedulable
+from scheduler.framework.verdicts import PASS, SKIP, SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
@@ -31,7 +34,8 @@ from scheduler.objects.types import Namespace
 from scheduler.objects.workloads import Service
 from scheduler.plugins import IN_TREE
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
-from tests.scheduler.framework.plugins import framework, run
+from tests.scheduler.framework.plugins import PreFilters, framework, run, text
+from tests.scheduler.framework.plugins import Scores as PlainScores
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -39,8 +43,78 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 
 
-def new_framework(objects: ClusterObjects, nominator: Nominator) -> Framework:
-    profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(objects))
+@dataclass
+class Mood:
+    """What plugins of somebody else go by, which the framework cannot know of."""
+
+    closed: str = ""  # a node
+    skips: bool = False
+    points: int = 0
+    fails: bool = False
+
+
+class Moody:
+    """A plugin that declares nothing: whatever it says may be otherwise the next time."""
+
+    name = "Moody"
+
+    def __init__(self, mood: Mood) -> None:
+        self.mood = mood
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        return SKIPPED if self.mood.skips else PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        return Verdicts.reject(np.array([name == self.mood.closed for name in nodes.names]), TWO)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        return SKIP if self.mood.skips else SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        if self.mood.fails:
+            raise ValueError("in no mood")
+        return np.arange(nodes.slots) % 3 * self.mood.points * feasible
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return raw + self.mood.points
+
+
+class Crowded:
+    """Follows from other nodes' objects: rejects cordoned nodes, where more than two are."""
+
+    name = "Crowded"
+    follows = Follows.NODES
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        return Verdicts.reject(nodes.unschedulable & (nodes.unschedulable.sum() > 2), TWO)
+
+
+class Plain(PerNodePlugin):
+    """One node at a time: gives points for pods."""
+
+    name = "Plain"
+
+    def __init__(self) -> None:
+        """Without arguments."""
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Verdict | None:
+        return TWO if len(node.pods) > 4 else None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        return 10 * len(node.pods)
+
+
+def new_framework(objects: ClusterObjects, nominator: Nominator, mood: Mood) -> Framework:
+    """kube-scheduler's plugins, and others."""
+    profile, moody, plain = build_profile(Configuration(), 0, IN_TREE, NoCluster(objects)), Moody(mood), Plain()
+    profile = replace(
+        profile,
+        weights=profile.weights | {"Moody": 1, "Plain": 2},
+        pre_filter=(*profile.pre_filter[:3], moody, *profile.pre_filter[3:]),
+        filter=(*profile.filter[:2], moody, as_filter(plain), *profile.filter[2:], Crowded()),
+        pre_score=(*profile.pre_score, moody),
+        score=(moody, *profile.score, as_score(plain)),
+    )
     return Framework(profile, time.monotonic, nominator=nominator)
 
 
@@ -85,12 +159,16 @@ SPECS: list[dict[str, Any]] = [
     {"priority": 10} | affinity("podAntiAffinity", ZONE),
 ]
 PORT = len(SPECS)  # a template that wants a host port, and an image that some nodes have
+CLAIM = PORT + 1  # and one with a claim that is not there: its spec is else that of the first
 
 
 def template(number: int, name: str, namespace: str = "default", app: str = "web") -> PodBuilder:
     made = make_pod(name, namespace).label("app", app)
     if number == PORT:
         return made.request(cpu="100m").image("big").host_port(80)
+    if number == CLAIM:
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        return made.request(cpu="500m", memory="1Gi").with_spec(volumes=volumes)
     return made.request(cpu="1500m" if number % 2 else "500m", memory="1Gi").with_spec(**SPECS[number])
 
 
@@ -135,14 +213,14 @@ class Herd(RuleBasedStateMachine):
     """
 
     names = st.sampled_from([f"n{i}" for i in range(12)])
-    templates = st.integers(0, PORT)
+    templates = st.integers(0, CLAIM)
     namespaces = st.sampled_from(["default", "other"])
     apps = st.sampled_from(["web", "web", "db"])
 
     def __init__(self) -> None:
         super().__init__()
-        self.columns, self.objects, self.nominator = NodeColumns(), ClusterObjects(), Nominator()
-        self.framework = new_framework(self.objects, self.nominator)
+        self.columns, self.objects, self.nominator, self.mood = NodeColumns(), ClusterObjects(), Nominator(), Mood()
+        self.framework = new_framework(self.objects, self.nominator, self.mood)
         self.placed: dict[str, str] = {}
         self.count = 0
         self.label_namespace("other", "a")
@@ -213,13 +291,17 @@ class Herd(RuleBasedStateMachine):
         service = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": selector}}
         self.objects.set(msgspec.convert(service, Service))
 
+    @rule(closed=names, skips=st.booleans(), points=st.integers(0, 30), fails=st.sampled_from([False, False, True]))
+    def change_mood(self, closed: str, skips: bool, points: int, fails: bool) -> None:
+        vars(self.mood).update(closed=closed, skips=skips, points=points, fails=fails)
+
     @rule(number=templates, namespace=namespaces, app=apps, assumed=st.booleans(), times=st.integers(1, 3))
     def schedule(self, number: int, namespace: str, app: str, assumed: bool, times: int) -> None:
         for _ in range(times):
             pod = template(number, self.name(), namespace, app).info()
             recalled = schedule(self.framework, pod, Snapshot.of(self.columns), seed=7)
-            anew = new_framework(self.objects, self.nominator)
-            assert recalled.path is not Path.ERROR
+            anew = new_framework(self.objects, self.nominator, self.mood)
+            assert recalled.path is not Path.ERROR or recalled.message.endswith("in no mood")
             assert said(recalled) == said(schedule(anew, pod, Snapshot.of(rebuilt(self.columns)), seed=7))
             if assumed and recalled.chosen is not None:
                 self.add(pod, self.columns.names[recalled.chosen])
@@ -298,11 +380,142 @@ def test_another_spec_is_asked_about_every_node(another: PodBuilder) -> None:
     assert plugin.asked == [50, 50]
 
 
+class Alike:
+    """Follows from amounts alone; keeps how many rows it was asked about."""
+
+    name = "Alike"
+    follows = Follows.AMOUNTS
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def score(self, state: Any, pod: PodInfo, nodes: NodeColumns, feasible: Any) -> Scores:
+        self.asked.append(nodes.slots)
+        return nodes.requested("cpu") // 100 + nodes.allocatable("cpu") // 1000
+
+
+def test_rows_that_are_alike_are_asked_about_once() -> None:
+    plugin = Alike()
+    made, columns = framework(score=(plugin,)), nodes(100)
+    run(made, columns)
+    for i, node in enumerate(["n007", "n031", "n007", "n031"]):
+        columns.add_pod(make_pod(f"p{i}").request(cpu="500m").info(), node)
+        result = run(made, columns)
+    assert plugin.asked == [100, 1, 1]
+    assert result.trace.totals is not None
+    assert [int(result.trace.totals[columns.index[n]]) for n in ("n006", "n007", "n031")] == [4, 14, 14]
+
+
+def test_a_node_that_comes_to_a_row_is_not_like_one_that_is_not_there() -> None:
+    plugin = Alike()
+    made, columns = framework(score=(plugin,)), nodes(100)
+    columns.add_pod(make_pod("p").info(), "ghost")
+    columns.add_pod(make_pod("q").info(), "n007")
+    run(made, columns)
+    columns.set_node(make_node("ghost").obj())
+    result = run(made, columns)
+    assert plugin.asked == [101, 1]
+    assert result.trace.evaluation[columns.index["ghost"]] == Evaluation.EVALUATED
+
+
+class Settled:
+    """Says Skip where the pod has no priority; keeps how often it was asked, and notes that it was."""
+
+    name = "Settled"
+
+    def __init__(self, *, settles: bool) -> None:
+        self.settles = settles
+        self.asked = 0
+
+    def settled_by_spec(self, pod: PodInfo) -> bool:
+        return self.settles
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        self.asked += 1
+        state.write(Noted(pod.priority))
+        return PreFilterResult() if pod.priority else SKIPPED
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        assert state.read(Noted).priority == pod.priority
+        return PASS
+
+
+@dataclass(frozen=True)
+class Noted:
+    priority: int
+
+
+@pytest.mark.parametrize(
+    ("settles", "asked"), [pytest.param(True, 2, id="once a spec"), pytest.param(False, 6, id="every time")]
+)
+def test_what_the_spec_settles_is_asked_once(settles: bool, asked: int) -> None:
+    plugin = Settled(settles=settles)
+    made, columns = framework(pre_filter=(plugin,)), nodes(3)
+    results = [run(made, columns, make_pod("p").priority(i % 2).info()) for i in range(6)]
+    assert plugin.asked == asked
+    assert [result.trace.filters[0].skipped for result in results] == [True, False] * 3
+    assert [result.state.read(Noted).priority for result in results] == [0, 1] * 3
+
+
+def test_what_a_plugin_noted_is_not_there_where_the_phase_ended_before_it() -> None:
+    refuses, settled = PreFilters("Refuses", text("no", Code.UNSCHEDULABLE_AND_UNRESOLVABLE)), Settled(settles=True)
+    result = run(framework(pre_filter=(refuses, settled)), nodes(3))
+    assert result.state.find(Noted) is None
+
+
+def test_an_invalid_score_is_one_the_next_time_too() -> None:
+    made, columns = framework(score=(PlainScores("Wild", {"n001": 101}),)), nodes(3)
+    assert [run(made, columns).path for _ in range(3)] == [Path.ERROR] * 3
+
+
+def test_a_plugin_that_follows_rows_is_right_after_another_one_failed() -> None:
+    """What a phase that did not get to its end had brought up to date does not count as told."""
+    rows, fails = Rows(), PlainScores("Fails", {})
+    made, columns = framework(score=(rows, fails)), nodes(100)
+    run(made, columns)
+    columns.add_pod(make_pod("a").info(), "n007")
+    fails._points = ValueError("for once")
+    assert run(made, columns).path is Path.ERROR
+    fails._points = {}
+    totals = run(made, columns).trace.totals
+    assert totals is not None
+    assert np.flatnonzero(totals).tolist() == [7]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_are_those_with_the_highest_total(seed: int) -> None:
+    """However totals went up and down, and whoever became feasible or ceased to be."""
+    made, columns = framework(filter=(Rows(),), score=(Rows(),)), nodes(60)
+    chance = random.Random(seed)
+    placed: list[tuple[str, str]] = []
+    for i in range(120):
+        if placed and chance.random() < 0.4:
+            columns.remove_pod(*placed.pop(chance.randrange(len(placed))))
+        else:
+            pod, node = make_pod(f"p{i}").info(), f"n{chance.randrange(60):03}"
+            columns.add_pod(pod, node)
+            placed.append((pod.uid, node))
+        result = run(made, columns, seed=i)
+        assert result.trace.totals is not None
+        best = np.where(result.trace.feasible, result.trace.totals, -1)
+        assert result.chosen is not None
+        assert best[result.chosen] == best.max()
+        assert result.chosen == run(framework(filter=(Rows(),), score=(Rows(),)), columns, seed=i).chosen
+
+
 def test_names_labels_and_private_volumes_make_no_other_spec() -> None:
     token = [{"name": "kube-api-access-x7k2p", "projected": {}}]
     other = [{"name": "kube-api-access-9b2ff", "projected": {}}]
     p, q = make_pod("p").with_spec(volumes=token), make_pod("q").label("index", "1").with_spec(volumes=other)
     assert p.info().spec_digest == q.info().spec_digest
+
+
+def test_a_claim_makes_another_spec_whatever_its_name() -> None:
+    def claiming(name: str) -> PodInfo:
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        return make_pod("p").with_spec(volumes=[volume]).info()
+
+    assert claiming("a").spec_digest == claiming("b").spec_digest != make_pod("p").info().spec_digest
 
 
 def test_a_column_is_never_changed_in_place() -> None:
