@@ -132,6 +132,25 @@ def test_a_node_where_nothing_happened_is_not_tried_again() -> None:
     assert room.asked == [1, 2, 2, 2, 2]  # the row that changed; then both nodes: without pods, and each put back
 
 
+@pytest.mark.parametrize(
+    ("follows", "tried"),
+    [
+        pytest.param(Follows.NODE, 1, id="its own object: that node"),
+        pytest.param(Follows.NODES, 30, id="others' objects too: every node"),
+    ],
+)
+def test_a_changed_node_object_matters_where_filters_follow_it(follows: Follows, tried: int) -> None:
+    room, columns, other = Room(2), crowded(nodes=30, pods=2), Room(100)
+    other.name, other.follows = "Other", follows
+    preemption = DefaultPreemption(DefaultPreemptionArgs(), NoCluster())
+    made = framework(filter=(room, other), post_filter=(preemption,))
+    run(made, columns, make_pod("first").priority(1).info())
+    columns.set_node(make_node("n7").label("disk", "ssd").obj())
+    room.asked.clear()
+    assert victims(run(made, columns, make_pod("second").priority(1).info())) == {f"n{i}": 1 for i in range(30)}
+    assert room.asked == [1, tried, tried, tried]
+
+
 def test_another_budget_makes_every_node_be_tried_again() -> None:
     objects, room = ClusterObjects(), Room(2)
     made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster(objects)),))
