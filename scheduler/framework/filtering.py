@@ -10,6 +10,7 @@ node that an earlier one rejected has no effect.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from scheduler.columns import NodeColumns
 from scheduler.framework.errors import PluginError
 from scheduler.framework.interface import Filter, Mask
 from scheduler.framework.per_node import PartialFilter
+from scheduler.framework.plugin import Follows
 from scheduler.framework.recall import NO_ROWS, Asked, Changes, Phase, Recall, Slots, Standing, patched
 from scheduler.framework.state import CycleState
 from scheduler.framework.trace import FilterRun, Trace
@@ -38,9 +40,10 @@ class Filterer:
     def __init__(self, plugin: Filter) -> None:
         self.name = plugin.name
         self.skipped = FilterRun(plugin.name, True, PASS)
-        self.asked = Asked.at("filter", plugin)
         self._plugin = plugin
         self._partial = plugin if isinstance(plugin, PartialFilter) else None
+        asked = Asked.at("filter", plugin)  # which nodes are left follows from other filters
+        self.asked = asked if self._partial is None else replace(asked, follows=Follows.ANYTHING)
 
     def verdicts(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, before: Sequence[FilterRun], trace: Trace
