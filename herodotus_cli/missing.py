@@ -1,15 +1,42 @@
-"""What helps when there is no answer about something: names alike, other places, who else may know.
+"""What helps when there is no answer about something: names alike, other places, what the API server knows of a pod.
 
-Owns: these hints. Does not own: the errors that they stand below (`errors`).
+A pod that was just created has no decision yet: its first one is waited for, so that two commands in one paste do what
+they say.
+
+Owns: these hints, that wait. Does not own: the errors that they stand below (`errors`), requests.
+
+Invariant: a hint never replaces the error; what cannot be looked up costs the hint alone.
 """
 
 from __future__ import annotations
 
-from herodotus_cli.connection import Connection
-from herodotus_cli.errors import ServerError
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from herodotus_cli.connection import Connection
+from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.transport import questions
+
+if TYPE_CHECKING:
+    from herodotus_cli.context import Surroundings
+
+Json = dict[str, Any]
+
+FRESH_S = 10.0  # a pod younger than that may be decided any moment: schedulers take milliseconds, delivery a second
+PATIENCE_S = 5.0  # of someone who has just created it
+AGAIN_S = 0.3
 _NAMED = 5  # similar names or other namespaces in a hint
 _WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
+
+
+class Looked(NamedTuple):
+    """What the API server says of a pod. `pod` None: there is none, where that is `known`."""
+
+    known: bool = False
+    pod: Json | None = None
 
 
 def similar(error: ServerError) -> list[str]:
@@ -18,23 +45,110 @@ def similar(error: ServerError) -> list[str]:
     return [f"similar: {', '.join(names[:_NAMED])}"] if names else []
 
 
-def pod_hints(error: ServerError, pod: str, namespace: str, connection: Connection) -> list[str]:
-    """For a pod that is not found: pods called alike, the same name elsewhere, and why there may be no record."""
-    if error.reason != "NotFound" or not error.words.startswith("no decision for pod"):
+def workload_hints(error: ServerError) -> list[str]:
+    """For a workload without a placement."""
+    if error.reason != "NotFound":
         return []
-    if " with attempt" in error.words:
-        return ["the last attempt: leave out --attempt", "all of them: --attempts"]
+    return [*similar(error), "in another namespace: -n NAMESPACE", "further back: --since 7d"]
+
+
+def answer(ask: Callable[[], Json], pod: str, namespace: str, connection: Connection, around: Surroundings) -> Json:
+    """What is answered about a pod, of one that was just created as soon as there is an answer.
+
+    ServerError with what helps, where there is none.
+    """
+    try:
+        return ask()
+    except ServerError as e:
+        if not _says_no_decision(e):
+            raise e.with_hints([*similar(e), *_attempt_hints(e)]) from None
+        absent = str(e.details.get("name") or pod)
+        looked = _look(absent, namespace, connection, around)
+        if looked.pod and _is_fresh(looked.pod, around.now()):
+            try:
+                return _first(ask)
+            except ServerError as later:
+                e = later
+        raise e.with_hints(_pod_hints(e, absent, namespace, connection, looked)) from None
+
+
+def _says_no_decision(error: ServerError) -> bool:
+    """Whether it says that a pod has no decision at all."""
+    said = error.reason == "NotFound" and error.words.startswith("no decision for pod")
+    return said and " with attempt" not in error.words
+
+
+def _attempt_hints(error: ServerError) -> list[str]:
+    missing = error.reason == "NotFound" and " with attempt" in error.words
+    return ["the last attempt: leave out --attempt", "all of them: --attempts"] if missing else []
+
+
+def _look(pod: str, namespace: str, connection: Connection, around: Surroundings) -> Looked:
+    """The pod that exists. Only kubectl can ask for it."""
+    if connection.endpoint:
+        return Looked()
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    transport = KubectlTransport(connection, around.environ)
+    try:
+        found = transport.get_of_cluster(questions.live_pod(namespace, pod))
+    except CliError as e:
+        return Looked(known=isinstance(e, ServerError) and e.reason == "NotFound" and e.words.startswith("pods "))
+    return Looked(True, found) if found.get("kind") == "Pod" else Looked()
+
+
+def _is_fresh(pod: Json, now: datetime) -> bool:
+    """Whether its first decision may come any moment."""
+    created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    return not pod["spec"].get("schedulingGates") and (now - created).total_seconds() < FRESH_S
+
+
+def _first(ask: Callable[[], Json]) -> Json:
+    """The answer, as soon as there is one; after PATIENCE_S the error that there is none."""
+    print("note: the pod was created just now; waiting for its first decision", file=sys.stderr)
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        time.sleep(AGAIN_S)
+        try:
+            return ask()
+        except ServerError as e:
+            if not _says_no_decision(e) or time.monotonic() > until:
+                raise
+
+
+def _pod_hints(error: ServerError, pod: str, namespace: str, connection: Connection, looked: Looked) -> list[str]:
+    """Pods called alike, the same name elsewhere, and why there may be no record."""
     elsewhere = error.details.get("otherNamespaces") or []
+    named = [f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []
+    if looked.pod:
+        return [*named, _why(looked.pod)]
+    if looked.known:
+        return [*similar(error), *named, f"nor is there such a pod in namespace {namespace} now"]
     return [
         *similar(error),
-        *([f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []),
+        *named,
         "if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, it waits for its"
         " schedulingGates, or its record was pruned:",
-        _look_at(pod, namespace, connection),
+        _command(pod, namespace, connection),
     ]
 
 
-def _look_at(pod: str, namespace: str, connection: Connection) -> str:
+def _why(pod: Json) -> str:
+    """Why a pod that exists has no record, as far as the pod shows it."""
+    spec = pod["spec"]
+    scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
+    gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+    if gates:
+        return f"it waits for its schedulingGates ({', '.join(gates)}): no scheduler tries it before they are gone"
+    if node:
+        return (
+            f"it is on {node}, and its schedulerName is {scheduler}: that one does not record, spec.nodeName was set,"
+            " someone else bound it, or its record was pruned"
+        )
+    return f"it waits for {scheduler}, its schedulerName: that one does not run, is not at it yet, or does not record"
+
+
+def _command(pod: str, namespace: str, connection: Connection) -> str:
     """The command that shows which of the reasons it is, ready to be pasted into a shell."""
     import shlex  # here, because only this failure needs it
 

@@ -15,7 +15,7 @@ from flask import Blueprint, Response
 from herodotus_endpoint import parameters
 from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX
-from herodotus_endpoint.queries import View, of_pod
+from herodotus_endpoint.queries import View, no_node, of_pod
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.store import Stored
 from herodotus_record.comparisons import node_comparison, pod_comparison
@@ -84,7 +84,7 @@ class Insights:
         try:
             document = node_comparison(stored, nodes)
         except KeyError as e:
-            raise ApiError(404, f'node "{e.args[0]}" was not in the cluster when this decision was taken') from e
+            raise no_node(stored, str(e.args[0])) from e
         document["attempt"] |= _place(stored)
         return json_response(document)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, Final
 
 from flask import Blueprint, Response
@@ -20,6 +21,7 @@ from herodotus_endpoint.kubeapi.resources import PREFIX
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored
+from herodotus_endpoint.store.reader import SIMILAR
 from herodotus_endpoint.store.rollups import bucket_of
 
 View = Callable[..., Response]
@@ -65,7 +67,7 @@ class Queries:
             columns = parameters.boolean("columns")
             return json_response(documents.explanation(stored, every_node=every_node, columns=columns, node=node))
         except KeyError as e:
-            raise ApiError(404, f'node "{node}" was not in the cluster when this decision was taken') from e
+            raise no_node(stored, node) from e
 
     def node_history(self, node: str) -> Response:
         """What a node was considered for and how it fared."""
@@ -106,6 +108,13 @@ def of_pod(questions: Questions, namespace: str, pod: str, kind: str) -> Stored:
     if stored is None:
         raise _no_decision(questions, namespace, pod, attempt, uid, kind)
     return stored
+
+
+def no_node(stored: Stored, node: str) -> ApiError:
+    """404: the decision knows no such node; with those of its own that are called alike."""
+    similar = get_close_matches(node, filter(None, stored.table.names), n=SIMILAR, cutoff=0.5)
+    said = f'node "{node}" was not in the cluster when this decision was taken'
+    return ApiError(404, said, details={"name": node, "kind": "nodes", "similar": similar})
 
 
 def _no_decision(questions: Questions, namespace: str, pod: str, attempt: int | None, uid: str, kind: str) -> ApiError:

@@ -133,12 +133,18 @@ class Reviews:
                 if answer is not None:
                     return answer
                 if waited_s > TAKEN_S and not self._reviews.taken(question.id):
-                    raise busy(429, f"other reviews are before this one, for {TAKEN_S:.0f} s already; ask again")
+                    raise self._not_taken(question)
                 time.sleep(LOOK_S)
         finally:
             self._reviews.withdraw(question.id)
         said = f'scheduler "{question.reviewer.scheduler}" has not answered within {WAIT_S:.0f} s'
         raise ApiError(504, said, reason="Timeout")
+
+    def _not_taken(self, question: Question) -> ApiError:
+        """Why nobody has begun with it: others are before it, or the scheduler is not there any more."""
+        if self._reviews.is_first(question):
+            return busy(503, f'scheduler "{question.reviewer.scheduler}" takes no reviews, for {TAKEN_S:.0f} s already')
+        return busy(429, f"other reviews are before this one, for {TAKEN_S:.0f} s already; ask again")
 
     def _document(self, answer: Answer, asked: Asked) -> Json:
         if answer.type != codec.CONTENT_TYPE:

@@ -5,6 +5,7 @@ Owns: its options and the questions they make up. Does not own: the screens.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -12,7 +13,6 @@ import click
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
 from herodotus_cli.context import Surroundings, given
-from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
@@ -68,11 +68,8 @@ def run(question: Comparison, connection: Connection, output: Output, around: Su
         path = questions.node_comparison(namespace, question.pods[0], *question.nodes, attempt=question.attempt)
     else:
         path = questions.pod_comparison(namespace, *question.pods)
-    try:
-        answer = around.ask(connection, path, output, "compared")
-    except ServerError as e:
-        absent = str(e.details.get("name") or question.pods[0])
-        raise e.with_hints(missing.pod_hints(e, absent, namespace, connection)) from None
+    ask = partial(around.ask, connection, path, output, "compared")
+    answer = missing.answer(ask, question.pods[0], namespace, connection, around)
     from herodotus_cli.render import compared
 
     screen = compared.nodes if question.nodes else compared.pods

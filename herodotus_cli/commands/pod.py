@@ -13,7 +13,6 @@ import click
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
 from herodotus_cli.context import SCREENS, Json, Surroundings, given
-from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.live import LivePod
@@ -113,10 +112,8 @@ def _once(question: PodQuestion, namespace: str, connection: Connection, output:
         )
     screen = "attempts" if question.history else "node_of_pod" if question.node else "pod"
     with _live_pod(question, connection, output, around, namespace) as live:
-        try:
-            answer = around.ask(connection, path, output, screen)
-        except ServerError as e:
-            raise e.with_hints(missing.pod_hints(e, question.name, namespace, connection)) from None
+        ask = partial(around.ask, connection, path, output, screen)
+        answer = missing.answer(ask, question.name, namespace, connection, around)
         earlier = live.replaces(answer)
     _show(answer, question, output, around, earlier=earlier)
 

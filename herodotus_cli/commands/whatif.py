@@ -7,8 +7,10 @@ a cluster (`offline`).
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import click
@@ -23,6 +25,7 @@ from herodotus_cli.transport import connect, questions
 MOST = 100  # pods; the service's own limit
 TRIES = 10  # while others ask
 PAUSE_S = 1.0
+NOTE_S = 2.0  # of silence: most answers take a tenth of that
 _PODS = ("pod", "pods", "po")
 _RESOURCES = {
     "pod": "v1/pods",
@@ -151,14 +154,27 @@ def _asked(question: WhatIf, connection: Connection, around: Surroundings) -> Js
     spec |= {"schedulerName": question.scheduler} | ({"replicas": question.replicas} if question.replicas else {})
     body = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": spec}
     transport, path = connect(connection, around.environ), questions.reviews(namespace)
-    for left in range(TRIES, 0, -1):
-        try:
-            return transport.post(path, body)
-        except ServerError as e:
-            if e.reason != "TooManyRequests" or left == 1:
-                raise e.with_hints(_hints(e)) from None
-        time.sleep(PAUSE_S)
+    with _note_after(NOTE_S, "note: waiting for the scheduler's answer"):
+        for left in range(TRIES, 0, -1):
+            try:
+                return transport.post(path, body)
+            except ServerError as e:
+                if e.reason != "TooManyRequests" or left == 1:
+                    raise e.with_hints(_hints(e, connection)) from None
+            time.sleep(PAUSE_S)
     raise AssertionError("the last try returns or raises")
+
+
+@contextmanager
+def _note_after(seconds: float, note: str) -> Iterator[None]:
+    """Says on stderr what is waited for, where the block takes so long."""
+    timer = threading.Timer(seconds, lambda: print(note, file=sys.stderr))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _live(question: WhatIf, namespace: str, connection: Connection, around: Surroundings) -> Json:
@@ -174,9 +190,12 @@ def _live(question: WhatIf, namespace: str, connection: Connection, around: Surr
     return KubectlTransport(connection, around.environ).get_of_cluster(path)
 
 
-def _hints(e: ServerError) -> list[str]:
-    another = e.reason == "NotFound" and "answers reviews; these do" in e.words
-    return ["decide it as if it named one of them: --scheduler NAME"] if another else []
+def _hints(e: ServerError, connection: Connection) -> list[str]:
+    if e.reason == "NotFound" and "answers reviews; these do" in e.words:
+        return ["decide it as if it named one of them: --scheduler NAME"]
+    if e.reason in ("ServiceUnavailable", "Timeout") and "scheduler" in e.words:
+        return [f"is the scheduler running?  kubectl -n {connection.service.namespace} get pods"]
+    return []
 
 
 def _offline(question: WhatIf, connection: Connection, around: Surroundings) -> Json:

@@ -70,9 +70,7 @@ def _once(
     try:
         answer = around.ask(connection, path, output, "workload")
     except ServerError as e:
-        raise e.with_hints(
-            [*missing.similar(e), "further back: --since 7d"] if e.reason == "NotFound" else []
-        ) from None
+        raise e.with_hints(missing.workload_hints(e)) from None
     if output.format != "name":
         answer |= _zones(answer, connection, around)
     from herodotus_cli.render import workload as workload_screen

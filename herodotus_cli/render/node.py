@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, facts, spaced, table
-from herodotus_cli.render.words import count, duration, listed, number, percent, when
+from herodotus_cli.render.words import NOT_EVALUATED, count, duration, listed, number, percent, when
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
@@ -172,7 +172,8 @@ def _because(r: Json) -> str:
     if r["result"] == "rejected":
         return str(r.get("rejectedBy") or "–")
     if r["result"] == "not-evaluated":
-        return str(r.get("why") or "–")
+        why = str(r.get("why") or "")
+        return NOT_EVALUATED.get(why, why) or "–"
     points, by = r.get("points"), r.get("decidedBy")
     if points is None:
         return "the only feasible node" if r["result"] == "chosen" else "–"

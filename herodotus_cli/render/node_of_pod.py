@@ -24,7 +24,7 @@ def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
     """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{pod}  on {node['node']}, {attempt(tried)}, {ago(tried['startedAt'], view)}"
+    lead = f"{node['node']} for {pod}, {attempt(tried)}, {ago(tried['startedAt'], view)}"
     headline, *more = evidence(answer, view, every_node=every_node)
     return spaced([[Line(lead), *headline], *more])
 

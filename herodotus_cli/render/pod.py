@@ -11,18 +11,12 @@ from typing import Any
 
 from herodotus_cli.render import inputs, rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import NOT_KEPT, age, ago, count, listed, span
+from herodotus_cli.render.words import NOT_EVALUATED, NOT_KEPT, age, ago, count, listed, span
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
 _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
-_NOT_EVALUATED = {
-    "narrowed": "a PreFilter plugin had named other nodes",
-    "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
-    "not-needed": "the nominated node fits",
-    "not-reached": "the attempt ended before",
-}
 
 
 def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
@@ -121,7 +115,7 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
         ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
         *(
-            ("NOT EVALUATED", f"{count(n, 'node')}: {_NOT_EVALUATED.get(why, why)}")
+            ("NOT EVALUATED", f"{count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),

@@ -118,7 +118,7 @@ def _column(ranking: Sequence[Json], plugin: Json, name: str) -> Column:
 
 
 def _sum(columns: Sequence[Column]) -> Column:
-    return Column(f"{len(columns)} others", tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
+    return Column(count(len(columns), "other"), tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
 
 
 def _width(columns: Sequence[Column]) -> int:

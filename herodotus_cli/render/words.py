@@ -31,6 +31,13 @@ SHORT = {
     "DynamicResources": "DRA",
 }
 NOT_KEPT = "not kept"
+# Why a node was not looked at, by the record's word for it.
+NOT_EVALUATED = {
+    "narrowed": "a PreFilter plugin had named other nodes",
+    "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
+    "not-needed": "the nominated node fits",
+    "not-reached": "the attempt ended before",
+}
 _CUT = 10
 _SPANS = (
     (2 * 86_400, 86_400, "d", 3600, "h"),

@@ -42,6 +42,10 @@ _NEEDED = {
     "get": "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes",
     "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
 }
+_WHICH = (
+    "which one is asked?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
+    "or ask the decisions service directly: --endpoint URL",
+)
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
@@ -231,7 +235,7 @@ class KubectlTransport:
             return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
-        return CliError(f"error: the API server did not answer (kubectl: {last})")
+        return CliError(f"error: the API server did not answer (kubectl: {last})", _WHICH)
 
 
 def _said(run: Ran) -> str:

@@ -123,6 +123,15 @@ class Reviews:
         with guarded(), self._reading.begin() as connection:
             return connection.execute(waiting).first() is None
 
+    def is_first(self, question: Question) -> bool:
+        """Whether that scheduler has none before it, waiting or taken."""
+        row, reviewer = REVIEWS.c, question.reviewer
+        earlier = sa.select(row.id).where(
+            row.cluster == reviewer.cluster, row.scheduler == reviewer.scheduler, row.id < question.id
+        )
+        with guarded(), self._reading.begin() as connection:
+            return connection.execute(earlier.limit(1)).first() is None
+
     def withdraw(self, id: str) -> None:
         """Nobody waits any longer."""
         with self._writer.transaction() as connection:

@@ -70,8 +70,9 @@ def test_unknown_attempt(service: Service, capsys: pytest.CaptureFixture[str]) -
 
 def test_unknown_node_of_a_pod(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     words = 'node "x" was not in the cluster when this decision was taken'
-    service.refuse(f"{PODS}/chekout?node=x", 404, "NotFound", words)
-    assert failed(capsys, *ask(service, "--node", "x")) == f"Error from server (NotFound): {words}\n"
+    service.refuse(f"{PODS}/chekout?node=x", 404, "NotFound", words, similar=["worker-1"])
+    err = failed(capsys, *ask(service, "--node", "x"))
+    assert err == f"Error from server (NotFound): {words}\n  similar: worker-1\n"
 
 
 def test_unknown_node_names_similar_ones(service: Service, capsys: pytest.CaptureFixture[str]) -> None:

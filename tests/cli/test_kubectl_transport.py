@@ -8,18 +8,24 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from herodotus_cli import missing
 from herodotus_record.pending import Waiting, pending_pods
-from tests.cli.scenes import placed
+from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
 
 POD = "checkout-7d9f-x2k"
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
 IS_IT_RUNNING = "  is it running?  kubectl -n herodotus get pods\n"
+WHICH_ONE = (
+    "  which one is asked?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another\n"
+    "  or ask the decisions service directly: --endpoint URL\n"
+)
 Fake = Callable[..., dict[str, str]]
 
 
@@ -112,9 +118,10 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
         (
             "E1121 a log line\nThe connection to the server 10.0.0.1:6443 was refused - did you specify it right?",
             "error: the API server did not answer"
-            " (kubectl: The connection to the server 10.0.0.1:6443 was refused - did you specify it right?)\n",
+            " (kubectl: The connection to the server 10.0.0.1:6443 was refused - did you specify it right?)\n"
+            + WHICH_ONE,
         ),
-        ("", "error: the API server did not answer (kubectl: it failed without a word)\n"),
+        ("", "error: the API server did not answer (kubectl: it failed without a word)\n" + WHICH_ONE),
     ],
     ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
 )
@@ -294,3 +301,94 @@ def test_a_context_that_a_real_kubectl_does_not_know(
     assert failed(capsys, as_kubectl_sees_it, "--context", "nope") == expected
     assert command("node", "x", "--context", "nope", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == expected
+
+
+WEB = {"kind": "Pod", "metadata": {"name": "web", "creationTimestamp": "2026-03-01T11:00:00Z"}}
+NOT_DECIDED = 'Error from server (NotFound): no decision for pod "web" in namespace "shop"\n'
+EXPLAINED = f"{API}/namespaces/shop/podexplanations/web"
+LIVE = "/api/v1/namespaces/shop/pods/web"
+WAITING = "note: the pod was created just now; waiting for its first decision\n"
+
+
+def undecided(service: Service) -> None:
+    words = NOT_DECIDED.partition("): ")[2].strip()
+    service.refuse(EXPLAINED, 404, "NotFound", words, similar=["web-1"], otherNamespaces=["ci"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"schedulingGates": [{"name": "quota"}, {"name": "image"}]},
+            "it waits for its schedulingGates (quota, image): no scheduler tries it before they are gone",
+        ),
+        (
+            {"schedulerName": "default-scheduler", "nodeName": "worker-1"},
+            "it is on worker-1, and its schedulerName is default-scheduler: that one does not record, spec.nodeName was"
+            " set, someone else bound it, or its record was pruned",
+        ),
+        (
+            {"schedulerName": "mine"},
+            "it waits for mine, its schedulerName: that one does not run, is not at it yet, or does not record",
+        ),
+    ],
+    ids=["gates", "placed", "pending"],
+)
+def test_why_an_existing_pod_has_no_decision_is_looked_up(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    spec: dict[str, Any],
+    why: str,
+) -> None:
+    undecided(service)
+    service.answer(LIVE, WEB | {"spec": spec})
+    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
+
+
+def test_of_a_pod_that_does_not_exist_names_alike_are_told(
+    service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    undecided(service)
+    service.refuse(LIVE, 404, "NotFound", 'pods "web" not found')
+    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err == (
+        f"{NOT_DECIDED}  similar: web-1\n  in other namespaces: ci\n  nor is there such a pod in namespace shop now\n"
+    )
+
+
+def test_the_first_decision_of_a_pod_that_was_just_created_is_waited_for(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(missing, "AGAIN_S", 0.0)
+    undecided(service)
+    fresh = {"name": "web", "creationTimestamp": (NOW - timedelta(seconds=2)).isoformat()}
+    service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
+    is_fresh = missing._is_fresh
+
+    def decided_meanwhile(pod: dict[str, Any], now: datetime) -> bool:
+        service.answer(EXPLAINED, placed())
+        return is_fresh(pod, now)
+
+    monkeypatch.setattr(missing, "_is_fresh", decided_meanwhile)
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    assert (ran.code, capsys.readouterr().err) == (0, WAITING)
+    assert ran.out.startswith(POD)
+
+
+def test_it_is_not_waited_for_without_end(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(missing, "PATIENCE_S", 0.0)
+    undecided(service)
+    fresh = {"name": "web", "creationTimestamp": NOW.isoformat()}
+    service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
+    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err.startswith(WAITING + NOT_DECIDED + "  in other namespaces: ci\n  it waits for mine")

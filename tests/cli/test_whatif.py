@@ -220,6 +220,29 @@ def test_while_others_ask_it_is_asked_again(
     assert capsys.readouterr().err == "Error from server (TooManyRequests): 8 reviews are under way; ask again\n"
 
 
+def test_a_scheduler_that_does_not_answer_is_looked_for_with_kubectl(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = 'scheduler "herodotus-scheduler" takes no reviews, for 10 s already'
+    service.refuse(REVIEWS, 503, "ServiceUnavailable", said)
+    file = written(tmp_path, json.dumps(POD))
+    assert command("whatif", "-f", file, "-n", "shop", "--endpoint", service.url).code == 1
+    assert capsys.readouterr().err == (
+        f"Error from server (ServiceUnavailable): {said}\n  is the scheduler running?  kubectl -n herodotus get pods\n"
+    )
+
+
+def test_a_long_wait_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(whatif_command, "NOTE_S", 0.01)
+    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
+    environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
+    file = written(tmp_path, json.dumps(POD))
+    assert command("whatif", "-f", file, "-n", "shop", environ=environ).code == 0
+    assert capsys.readouterr().err == "note: waiting for the scheduler's answer\n"
+
+
 def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,7 +63,7 @@ def test_one_node_and_every_node_can_be_asked_for(placed: Service) -> None:
     assert placed.explain(all="true")["rankingOmitted"] == 0
     status = placed.error(f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k", node="worker-9")
     assert status["message"] == 'node "worker-9" was not in the cluster when this decision was taken'
-    assert status["code"] == 404
+    assert (status["code"], status["details"]["similar"][0]) == (404, "worker-3")
 
 
 def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service) -> None:

@@ -285,10 +285,23 @@ def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
     monkeypatch.setattr(reviews, "TAKEN_S", 0.1)
     scheduler = answering(service)
     scheduler.poll()
+    first = Question("0-another", Reviewer("c1", OURS), b"{}")
+    assert service.store.reviews.ask(first, most=1)
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
     assert "other reviews are before this one" in envelope(answer)["message"]
+    service.store.reviews.withdraw(first.id)
     assert scheduler.poll().status_code == 204, "the question went with its asker"
+
+
+def test_a_scheduler_that_is_gone_is_told_from_one_that_is_busy(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviews, "TAKEN_S", 0.1)
+    answering(service).poll()
+    status = envelope(ask(service))
+    assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+    assert status["message"] == f'scheduler "{OURS}" takes no reviews, for 0 s already'
 
 
 def test_only_so_many_wait(service: Service) -> None:
