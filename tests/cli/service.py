@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 from herodotus_cli.command_line import run
 from herodotus_cli.context import Surroundings
+from herodotus_serving.threads import serving as in_thread
 from tests.cli.scenes import NOW
 
 API = "/apis/herodotus.dev/v1alpha1"
@@ -78,15 +78,8 @@ def serving() -> Iterator[Service]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    service.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with in_thread(server) as service.url:
         yield service
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class Out(StringIO):

@@ -13,5 +13,10 @@ def test_the_picture_is_drawn_from_the_recorded_answers() -> None:
     assert drawn == picture.PICTURE.read_text(), "make picture draws it anew"
 
 
+def test_its_source_names_no_machine() -> None:
+    answers = json.loads(picture.ANSWERS.read_text())["answers"].values()
+    assert [answer for answer in answers if answer != picture.of_no_machine(answer)] == []
+
+
 def test_it_fetches_nothing() -> None:
     assert set(re.findall(r"https?://[^\"' )]+", picture.PICTURE.read_text())) == {"http://www.w3.org/2000/svg"}

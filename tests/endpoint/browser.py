@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from herodotus_serving.threads import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -46,14 +47,8 @@ def served(client: FlaskClient, prefix: str) -> Iterator[str]:
     """The application below a prefix, as behind the API server's proxy; its URL."""
     nowhere: Any = lambda _environ, start: start("404 Not Found", []) and []  # noqa: E731
     server = make_server("127.0.0.1", 0, DispatcherMiddleware(nowhere, {prefix: client.application}), True, 1, _Quiet)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}{prefix}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as url:
+        yield f"{url}{prefix}"
 
 
 class _Quiet(WSGIRequestHandler):
