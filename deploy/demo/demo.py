@@ -207,7 +207,7 @@ class Demo:
             f'export PATH={shlex.quote(str(self.state / "bin"))}:"$PATH"\n'
             "unset HERODOTUS_ENDPOINT HERODOTUS_SERVICE\n"
         )
-        tests = shlex.quote(os.path.relpath(ROOT / "deploy" / "test"))
+        tests, demo = (shlex.quote(os.path.relpath(ROOT / "deploy" / folder)) for folder in ("test", "demo"))
         say(
             "The demo goes on in the background. To look around:",
             "",
@@ -216,12 +216,16 @@ class Demo:
             "  kubectl herodotus pod test-pod-1 -n team-a",
             "  kubectl herodotus pod notebook -n ml",
             "  kubectl herodotus node worker-11",
-            f"  kubectl apply -f {tests}/main-label-pod.yml && kubectl herodotus pod test-pod-main",
+            f"  kubectl apply -f {tests}/main-label-pod.yml",
+            "  kubectl herodotus pod test-pod-main",
+            f"  kubectl herodotus whatif -f {demo}/report.yaml",
+            "",
+            "It has no controllers: create pods, not Deployments.",
             "",
             "A crash loses no decision:",
             "",
             f"  {self._install} --demo-kill endpoint",
-            f"  kubectl apply -f {tests}/micro-label-pod.yml    # decided while nobody stores it",
+            f"  kubectl apply -f {tests}/micro-label-pod.yml  # nobody stores it",
             f"  {self._install} --demo-restart endpoint",
             "  kubectl herodotus pod test-pod-micro",
             "",

@@ -87,6 +87,7 @@ def run(port: int, opens: bool, connection: Connection, around: Surroundings) ->
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 try:
                     _say(f"{server.url}{questions.pages()}", opens, around)
+                    print("note: whoever has the link sees what you may see; Ctrl-C ends it", file=sys.stderr)
                     kubectl.wait()
                     raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
                 finally:

@@ -59,7 +59,7 @@ class Sqlite:
     def require(self) -> None:
         """StoreError where there is no file: for what asks or takes away, a new database would answer for another."""
         if not self.file.exists():
-            raise StoreError(f"cannot use {self.file}: there is no such file")
+            raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
     def writing_engine(self) -> sa.Engine:
         """SQLite's one write lock is held from the first statement on."""

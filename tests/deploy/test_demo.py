@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +17,8 @@ import yaml
 from tests.processes import ROOT, eventually
 
 Json = dict[str, Any]
+README = ROOT / "README.md"
+WITHOUT_END = {"watch", "ui"}
 PODS = "/api/v1/pods"
 SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy"
 DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
@@ -39,8 +42,8 @@ class Demo:
         """In a shell that has read the demo's env file, as the demo tells its user to."""
         script = f'. "{self.state}/env" && exec kubectl "$@"'
         command = ["sh", "-c", script, "sh", *arguments]
-        env = {"PATH": self.path, "HOME": str(self.state)}
-        done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False)
+        env = {"PATH": self.path, "HOME": str(self.state), "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -136,8 +139,16 @@ def test_the_commands_to_try_next_work(demo: Demo) -> None:
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
     assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
-    eventually(lambda: any(d["spec"]["pod"]["name"] == "test-pod-main" for d in demo.decisions()), "its decision")
-    assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main")
+    assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main"), "it waits for it"
+
+
+def test_the_readme_s_questions_are_answered_as_they_stand(demo: Demo) -> None:
+    block = README.read_text().partition("## Ask")[2].split("```")[1]
+    asked = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("kubectl herodotus ")]
+    ends = [words[1:] for words in asked if words[2] not in WITHOUT_END]
+    assert len(ends) == 10
+    for words in ends:
+        demo.kubectl(*words)  # exit code 0
 
 
 def test_killing_the_endpoint_loses_no_decision(demo: Demo) -> None:
