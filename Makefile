@@ -58,7 +58,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(RUN) mypy
 
+# Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
+# from writing what it has compiled.
 unit: $(STAMP)
+	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadgroup
 
 # Property tests with other examples than the ones that every run tries; a failure prints how to see it again.
