@@ -3,7 +3,7 @@
 Owns: those, and the process' priority. Does not own: delivering (`recorder.shipper`).
 
 Invariant: nothing of scheduling is imported. `run` starts this program (`python -m scheduler.shipping`) beside itself,
-on the same cores, while it lists the cluster: with all of `app` it would take twice the time and memory.
+on the same cores, while it lists the cluster: with all of `app` it would take twice the time.
 """
 
 from __future__ import annotations
