@@ -227,6 +227,13 @@ def first_rows(page: Page, n: int = 1) -> list[str]:
     return [names.nth(i).inner_text() for i in range(n)]
 
 
+def test_no_plugin_s_name_is_cut(pages: Pages) -> None:
+    heads = pages.open(THIS_POD).locator(".heat thead .plugin button")
+    assert heads.count() > 0
+    cut = heads.evaluate_all("all => all.filter(b => b.scrollHeight > b.clientHeight).map(b => b.textContent)")
+    assert cut == []
+
+
 def test_two_nodes_are_compared_and_one_says_why(pages: Pages) -> None:
     page = pages.open(f"{THIS_POD}&a=worker-1&sort=name")
     page.get_by_label("Search node").fill("worker-2")
