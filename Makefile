@@ -62,11 +62,11 @@ types: $(STAMP)
 # from writing what it has compiled.
 unit: $(STAMP)
 	@$(RUN) compileall -q herodotus_* scheduler
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadgroup
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS)
 
 # Property tests with other examples than the ones that every run tries; a failure prints how to see it again.
 explore: $(STAMP)
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS) --dist loadgroup
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS)
 
 # Only the end-to-end suite: on the simulated API server, and on a real one where its binaries are found.
 e2e: $(STAMP)
