@@ -1,7 +1,7 @@
 """What follows the choice, in threads: PreBind, Bind, PostBind.
 
 Owns: the order of these phases and their outcomes in the record. Does not own: the cache (the loop undoes what failed),
-pods that wait (`binding_cycle`).
+pods that wait (`binding_cycle`), how many bindings are under way (`turns`).
 
 Invariants: the decision is in the spool before anything here runs, so a bind request never leaves unrecorded. No thread
 waits for anything but an answer, and none for a Deferred one: a PreBind plugin that must wait is `Parked`, and `submit`
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,8 +28,8 @@ from scheduler.framework.verdicts import Pending, error
 from scheduler.metrics import Metrics
 from scheduler.objects.pod import PodInfo
 from scheduler.recorder.recorder import Recorder
+from scheduler.turns import Turns
 
-AT_ONCE: Final = 32  # Deferred bindings under way, as many as the wire has connections; the others wait here
 CLOSE_S: Final = 60.0  # longer than a request and asking what became of it
 NOT_LEADING: Final = "leadership is lost: nothing is bound any more"
 _REFUSED: Final = PluginVerdict("", error(NOT_LEADING))
@@ -111,11 +110,7 @@ class Binder:
         metrics: Metrics,
     ) -> None:
         """`expect`: writes a pod's node into its status, and waits for the answer. `leading`: whether we may write."""
-        self._turns = threading.Condition()
-        self._waiting: deque[Assumed] = deque()  # nothing to pre-bind, and need no thread
-        self._under_way = 0
-        self._turning = False
-        self._closed = False
+        self._turns = Turns(self._to_the_node)  # of those that have nothing to pre-bind, and need no thread
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bind")
         self._recorder = recorder
         self._done = done
@@ -128,23 +123,11 @@ class Binder:
         if assumed.pre_binds or not assumed.framework.binds_at_once(assumed.pod):
             self.aside(lambda: self._bind(assumed, after))
             return
-        self._waiting.append(assumed)
-        self._take_turns()
+        self._turns.put(assumed)
 
-    def _take_turns(self) -> None:
-        """Begin what waits, as far as there is room. In one thread at a time, which also does what others leave."""
-        with self._turns:
-            if self._turning:
-                return
-            self._turning = True
-        while True:
-            with self._turns:
-                if self._closed or self._under_way >= AT_ONCE or not self._waiting:
-                    self._turning = False
-                    return
-                self._under_way += 1
-                assumed = self._waiting.popleft()
-            self._to_the_node(assumed)
+    def crowded(self, wait_s: float) -> bool:
+        """Whether enough bindings wait for the API server. If so, wait until they are few, at most so long."""
+        return self._turns.crowded(wait_s)
 
     def aside(self, work: Callable[[], None]) -> None:
         """Other requests that nothing waits for (conditions). After `close` they are dropped."""
@@ -153,9 +136,7 @@ class Binder:
 
     def close(self) -> None:
         """Wait for the bindings under way; drop what has not begun."""
-        with self._turns:
-            self._closed = True
-            self._turns.wait_for(lambda: not self._under_way, CLOSE_S)
+        self._turns.close(CLOSE_S)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _bind(self, assumed: Assumed, after: Parked | None) -> None:
@@ -167,8 +148,7 @@ class Binder:
         if ended is not None:
             self._done(ended if isinstance(ended, Parked) else Bound(assumed.pod.uid, ended))
             return
-        with self._turns:
-            self._under_way += 1
+        self._turns.enter()
         self._to_the_node(assumed)
 
     def _pre_bind(self, assumed: Assumed, after: Parked | None) -> str | Parked | None:
@@ -195,7 +175,7 @@ class Binder:
         pod, start = assumed.pod, time.monotonic()
         if not assumed.turnstile.go_through():
             taken_back = PluginVerdict("", error(assumed.turnstile.cancelled or ""))
-            self._finish(pod, self.ended(assumed, "PreBind", taken_back, 0.0))
+            self._finish(pod, self.ended(assumed, "PreBind", taken_back, 0.0), None)
             return
         try:
             said = assumed.framework.run_bind(assumed.state, pod, assumed.node) if self._leading() else _REFUSED
@@ -208,28 +188,26 @@ class Binder:
 
     def _bound(self, assumed: Assumed, failure: PluginVerdict | None, start: float, *, deferred: bool = False) -> None:
         """Bind is over. What PostBind does may take long: not in the thread that serves all Deferred ones."""
-        message = self.ended(assumed, "Bind", failure, time.monotonic() - start)
+        took_s = time.monotonic() - start
+        message = self.ended(assumed, "Bind", failure, took_s)
+        answered_s = took_s if deferred and failure is None else None  # a failure may not even have left
         if message is not None or not assumed.framework.profile.post_bind:
-            self._finish(assumed.pod, message)
+            self._finish(assumed.pod, message, answered_s)
         elif deferred:
-            self.aside(lambda: self._post_bind(assumed))
+            self.aside(lambda: self._post_bind(assumed, answered_s))
         else:
-            self._post_bind(assumed)
+            self._post_bind(assumed, answered_s)
 
-    def _post_bind(self, assumed: Assumed) -> None:
+    def _post_bind(self, assumed: Assumed, answered_s: float | None) -> None:
         try:
             assumed.framework.run_post_bind(assumed.state, assumed.pod, assumed.node)
         except (Exception, SystemExit) as e:
             klog.error(e, "PostBind failed; the pod is bound", pod=assumed.pod.full_name)
-        self._finish(assumed.pod, None)
+        self._finish(assumed.pod, None, answered_s)
 
-    def _finish(self, pod: PodInfo, failure: str | None) -> None:
+    def _finish(self, pod: PodInfo, failure: str | None, answered_s: float | None) -> None:
         self._done(Bound(pod.uid, failure))
-        with self._turns:
-            self._under_way -= 1
-            if self._closed:
-                self._turns.notify_all()
-        self._take_turns()
+        self._turns.leave(answered_s)
 
     def ended(self, assumed: Assumed, phase: str, failure: PluginVerdict | None, duration_s: float) -> str | None:
         """Record how a phase ended; the message of its failure."""

@@ -40,6 +40,7 @@ from scheduler.recorder.recorder import Recorder
 from scheduler.shared import Shared
 
 IDLE_S: Final = 0.5  # the longest the loop sleeps, so that its heartbeat goes on
+CROWDED_S: Final = 0.02  # the longest it waits for bindings before it looks what has come in
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,19 @@ class Loop:
         return self._handlers.synced
 
     def step(self, wait_s: float) -> bool:
-        """Apply what came and try one pod; whether there was one. Waits at most so long when there is nothing to do."""
+        """Apply what came and try one pod; whether there is more to do. Waits at most so long when there is not.
+
+        While the API server is behind with bindings no pod is tried: later more is known, and its attempt is shorter.
+        """
         if self._metrics.beat():
             self._metrics.observe(self._sizes())
+        crowded = self.binder.crowded(CROWDED_S)
         self._receive(0.0)
         self._cycles.poll(time.monotonic())
         if not self._prepared and self._handlers.synced:
             self._prepare()
+        if crowded:
+            return True
         queued = self.queue.pop(time.monotonic()) if self._prepared else None
         if queued is None:
             self._recorder.settle()
