@@ -124,7 +124,7 @@ bench-store: $(STAMP)
 crash: $(STAMP)
 	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
 
-# Scheduler and service of this version and of earlier ones, up and back in every order, under load; 15 minutes.
+# Scheduler and service of this version and of earlier ones, up and back in every order, under load; half an hour.
 upgrade: $(STAMP)
 	HERODOTUS_UPGRADES=$${HERODOTUS_UPGRADES:-3} $(RUN) pytest tests/e2e/test_upgrade.py -v -s
 

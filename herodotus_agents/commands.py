@@ -73,7 +73,7 @@ def serve(arguments: argparse.Namespace) -> None:
     names = tuple(arguments.agents.split(",")) if arguments.agents else service.agents
     loaded = load(names, service.settings, os.environ)
     if not loaded.agents:
-        raise SettingsError(f"no agent could be loaded: {dict(loaded.failed)}")
+        raise SettingsError("no agent could be loaded, and without one there is nothing to serve")
     _log.info("agents: %s; log level %s", ", ".join(loaded.agents), service.log_level)
 
     def make() -> Flask:

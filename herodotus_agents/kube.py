@@ -79,7 +79,10 @@ class Kube:
             else:
                 load_kube_config(config_file=kubeconfig or None, client_configuration=config)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError, ValueError, KeyError, TypeError) as e:
-            raise KubeError(f"no usable credentials: {' '.join(str(e).split())}") from e
+            raise KubeError(
+                f"no usable credentials: {' '.join(str(e).split())} (--kubeconfig FILE or KUBECONFIG names them;"
+                " --server URL is kubectl proxy's address)"
+            ) from e
         return cls(ApiClient(config))
 
     def objects(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:

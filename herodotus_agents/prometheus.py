@@ -71,7 +71,10 @@ class Prometheus:
             response = self._http.get(path, params=params)
             answer = msgspec.json.decode(response.content, type=_Envelope)
         except httpx.HTTPError as e:
-            raise PrometheusError(f"{self._http.base_url}: {e}") from e
+            raise PrometheusError(
+                f"Prometheus does not answer at {self._http.base_url}: {e}"
+                " (--prometheus URL, or PROM_IP and PROM_PORT, say where it is)"
+            ) from e
         except msgspec.MsgspecError as e:
             raise PrometheusError(
                 f"{self._http.base_url}: no answer of Prometheus ({response.status_code}): {e}"

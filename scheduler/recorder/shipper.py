@@ -81,8 +81,8 @@ class Shipper:
                 del self._spools[spool.name]
         return any_sent
 
-    def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> None:
-        """Deliver until `stop`, and for so long after it."""
+    def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> bool:
+        """Deliver until `stop`, and for so long after it; whether nothing waits any more."""
         pause, last_report, deadline = BACKOFF_S[0], -_REPORT_EVERY_S, float("inf")
         while time.monotonic() < deadline:
             if stop.is_set() and deadline == float("inf"):
@@ -95,7 +95,7 @@ class Shipper:
                 if not sent:
                     self._tell(caught_up_s=time.time(), error="")
                     if stop.is_set():
-                        return
+                        return True
                 stop.wait(POLL_S)
             except (NotDeliveredError, OSError) as e:
                 now = time.monotonic()
@@ -110,6 +110,7 @@ class Shipper:
                 else:
                     stop.wait(wait)
                 pause = min(pause * 2, BACKOFF_S[1])
+        return False
 
     def close(self) -> None:
         """Give the connection back."""
@@ -206,7 +207,7 @@ class Shipper:
 
 
 def main(directory: Path, endpoint: Endpoint) -> int:
-    """Ship until standard input ends. 1 when another shipper has this directory and does not let go of it."""
+    """Ship until standard input ends. 1 when something is left: also to a shipper that does not let go of it."""
     if not directory.is_dir():
         klog.error("no such directory", "There is no spool to deliver", spool=str(directory))
         return 1
@@ -218,10 +219,12 @@ def main(directory: Path, endpoint: Endpoint) -> int:
             return 1
     shipper = Shipper(directory, endpoint)
     try:
-        shipper.run(stop)
+        all_delivered = shipper.run(stop)
     finally:
         shipper.close()
-    return 0
+    if not all_delivered:
+        klog.error(shipper.progress.error or "no more time", "Decisions are left in the spool", spool=str(directory))
+    return 0 if all_delivered else 1
 
 
 def _locked(file: int) -> bool:

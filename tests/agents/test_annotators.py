@@ -146,7 +146,7 @@ def test_price_command_prints_and_with_l_changes_nothing(capsys: pytest.CaptureF
         (["annotate", "price", "--price", "n1"], "--price n1: expected NODE=PRICE"),
         (["annotate", "price", "--server", "http://127.0.0.1:9"], "GET /api/v1/nodes: "),
         (["annotate", "price", "--kubeconfig", "/nowhere"], "no usable credentials: "),
-        (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "http://127.0.0.1:9"),
+        (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "Prometheus does not answer at http"),
     ],
     ids=["price", "no server", "no kubeconfig", "no Prometheus"],
 )

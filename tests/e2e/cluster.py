@@ -156,14 +156,21 @@ class Herodotus:
                 }
             )
         )
-        self._launch_endpoint()
+        self.endpoint = self._launch_endpoint(self._port, "endpoint")
         self.scheduler = self.start_scheduler()
         eventually(self._endpoint_ready, "the endpoint to be ready")
 
     def start_endpoint(self) -> Process:
-        self._launch_endpoint()
+        self.endpoint = self._launch_endpoint(self._port, "endpoint")
         eventually(self._endpoint_ready, "the endpoint to be ready")
         return self.endpoint
+
+    def start_replica(self) -> tuple[Process, str]:
+        """One more service on the same database, and its URL."""
+        port = free_port()
+        replica = self._launch_endpoint(port, f"replica-{port}")
+        replica.wait_for("listening on")
+        return replica, f"http://127.0.0.1:{port}"
 
     def start_scheduler(self, *flags: str, name: str = "scheduler") -> Process:
         """`name`: of its log."""
@@ -214,14 +221,12 @@ class Herodotus:
         for process in self._started:
             process.kill_all()
 
-    def _launch_endpoint(self) -> None:
-        self.endpoint = Process(
-            "endpoint",
-            python("herodotus_endpoint", "--bind", f"127.0.0.1:{self._port}", *self._store),
-            self._directory / "endpoint.log",
-            cwd=self.tree,
-        )
-        self._started.append(self.endpoint)
+    def _launch_endpoint(self, port: int, name: str) -> Process:
+        """`name`: of its log."""
+        command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", *self._store)
+        started = Process(name, command, self._directory / f"{name}.log", cwd=self.tree)
+        self._started.append(started)
+        return started
 
     def _endpoint_ready(self) -> bool:
         if not self.endpoint.running:

@@ -23,6 +23,8 @@ SIMULATED = pytest.mark.parametrize("api_server", ["simulated"], indirect=True)
 EVERYWHERE = [(kind, database) for kind in ("simulated", "real") for database in ("sqlite", "postgresql")]
 ELSEWHEN = pytest.param("simulated", "sqlite", marks=pytest.mark.skip(reason="takes minutes: make upgrade"))
 LONG = pytest.mark.parametrize(("api_server", "database_url"), EVERYWHERE if ROUNDS else [ELSEWHEN], indirect=True)
+SHARED = [(kind, database) for kind, database in EVERYWHERE if database == "postgresql"]
+REPLICAS = pytest.mark.parametrize(("api_server", "database_url"), SHARED if ROUNDS else [ELSEWHEN], indirect=True)
 
 pytestmark = pytest.mark.timeout(300 + 300 * ROUNDS)
 
@@ -84,8 +86,24 @@ def test_nothing_is_lost_in_any_order(
             running.scheduler(before)
 
             running.both(THIS)
-            running.both(before)
+            running.both_back(before)
         print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.nothing_is_lost()}")
+
+
+@REPLICAS
+def test_nothing_is_lost_while_replicas_of_two_versions_share_a_database(
+    cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str
+) -> None:
+    """As a Deployment of several rolls, up and back: the newer extends the schema under the older, which goes on."""
+    with rollout(cluster, namespace, tmp_path, before, database_url) as running:
+        for _ in range(ROUNDS):
+            with running.replica(THIS):
+                running.scheduler(THIS)
+                running.endpoint(THIS)
+            with running.replica(before):
+                running.scheduler(before)
+                running.endpoint(before)
+        print(f"\n{cluster.kind}, PostgreSQL, replicas: {running.nothing_is_lost()}")
 
 
 @LONG

@@ -290,16 +290,16 @@ def test_before_it_ends_it_delivers_what_is_there(tmp_path: Path, service: Servi
     write(tmp_path, 1, 2)
     stop = threading.Event()
     stop.set()
-    shipper.run(stop)
+    assert shipper.run(stop)
     assert service.stored == [1, 2]
 
 
-def test_but_not_for_ever(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+def test_but_not_for_ever_and_says_that_something_is_left(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     write(tmp_path, 1)
     service.refuses = lambda sequences: 500
     stop = threading.Event()
     stop.set()
-    shipper.run(stop, drain_s=0.05)
+    assert not shipper.run(stop, drain_s=0.05)
     assert service.requests > 0
     assert service.stored == []
 
