@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sibling_limit import SiblingLimit
 
+from scheduler.app import main
 from scheduler.config import load
 from scheduler.evaluate import evaluate
 from scheduler.plugins.registry import Registry, with_plugin
 
-REGISTRY = Registry([with_plugin("SiblingLimit", SiblingLimit)])
-CONFIG = load(Path(__file__).parent / "scheduler-config.yaml", registry=REGISTRY)
+HERE = Path(__file__).parent
+PLUGINS = [with_plugin("SiblingLimit", SiblingLimit)]
+REGISTRY = Registry(PLUGINS)
+CONFIG = load(HERE / "scheduler-config.yaml", registry=REGISTRY)
 WEB = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
 
 
@@ -67,3 +71,10 @@ def test_the_record_says_how_many_siblings_each_node_had() -> None:
     (told,) = evaluated(pod("old-1", on="a"), pod("old-2", on="a")).decision()["spec"]["inputs"]
     assert (told["plugin"], told["source"]) == ("SiblingLimit", "pods on the node")
     assert told["numbers"] == [{"name": "siblings", "unit": "", "values": {"a": 2, "b": 0}}]
+
+
+def test_the_cluster_in_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+    files = ["--config", "scheduler-config.yaml", "--cluster", "cluster.yaml", "--pod", "pod.yaml"]
+    assert main(["evaluate", *files], plugins=PLUGINS) == 0
+    assert json.loads(capsys.readouterr().out)["expect"]["feasible"] == ["b"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_record.version import __version__
+from tests.e2e.versions import BEFORE
 from tests.processes import ROOT
 
 NUMBER = r"(\d+\.\d+\.\d+[\w.-]*)"
@@ -42,6 +43,22 @@ def test_every_place_has_the_same_version() -> None:
 
 def test_the_changelog_has_it() -> None:
     assert re.search(rf"^## .*{re.escape(__version__)}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_upgrades_are_tried_from_the_last_release() -> None:
+    """Once there is one; where this is no clone, or one without tags, there is nothing to tell."""
+    tags = [
+        "tag",
+        "--merged",
+        "HEAD",
+        "--sort=-v:refname",
+        "--format=%(refname:short) %(objectname) %(*objectname)",
+        "v*",
+    ]
+    done = subprocess.run(["git", "-C", str(ROOT), *tags], capture_output=True, text=True, timeout=100, check=False)
+    released = [line.split() for line in done.stdout.splitlines()]
+    before = [(tag.removeprefix("v"), found[-1]) for tag, *found in released if tag != f"v{__version__}"]
+    assert not before or (BEFORE.number, BEFORE.commit) == before[0]
 
 
 @pytest.mark.parametrize("version", ["1.20.3", "2.0.0-rc.1"])
