@@ -124,7 +124,10 @@ class Rollout:
         self._neither()
         self._start_endpoint(version)
         ship = python("scheduler", "ship", "--spool", str(self._spool), "--endpoint", self.herodotus.endpoint_url)
-        subprocess.run(ship, cwd=left_by.tree, stdin=subprocess.DEVNULL, check=True, capture_output=True, timeout=60)
+        done = subprocess.run(
+            ship, cwd=left_by.tree, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
         assert not any(self._spool.glob("*/*.seg")), "nothing waits"
         self._start_scheduler(version, self._spool)
         self._both_work()
@@ -164,10 +167,12 @@ class Rollout:
         fit = {f"p{n}" for n in range(created) if not too_big(n)}
         bound = eventually(lambda: self._all_bound(fit), "every pod with room to be bound")
         placed = {name: [(p["spec"]["nodeName"], "Bound", 1)] for name, p in bound.items()}
-        eventually(lambda: self._placed() == placed, "each decision")
-        decisions = self.herodotus.decisions(self._namespace)
-        assert not [id_ for id_, times in Counter(d["metadata"]["name"] for d in decisions).items() if times > 1]
-        assert {d["spec"]["pod"]["name"] for d in decisions} == {f"p{n}" for n in range(created)}
+        eventually(lambda: self._placed() == placed, "each decision that chose a node")
+        every = {f"p{n}" for n in range(created)}
+        eventually(lambda: {d["spec"]["pod"]["name"] for d in self._decisions()} == every, "each pod's decision")
+        assert [
+            name for name, times in Counter(d["metadata"]["name"] for d in self._decisions()).items() if times > 1
+        ] == []
         assert {n: self._record(self.herodotus.endpoint_url, n) for n in self._told} == self._told
         known = self.herodotus.incarnations()
         assert {(i["missing"], i["explainedByGaps"]) for i in known} == {(0, 0)}
@@ -183,11 +188,14 @@ class Rollout:
     def _placed(self) -> dict[str, list[tuple[str, str, int]]]:
         """Node, state and attempt of each decision that chose a node, by the pod's name."""
         found: dict[str, list[tuple[str, str, int]]] = {}
-        for d in self.herodotus.decisions(self._namespace):
+        for d in self._decisions():
             if d["status"]["node"]:
                 of_pod = found.setdefault(d["spec"]["pod"]["name"], [])
                 of_pod.append((d["status"]["node"], d["status"]["state"], d["spec"]["key"]["attempt"]))
         return found
+
+    def _decisions(self) -> list[Json]:
+        return self.herodotus.decisions(self._namespace)
 
     def _neither(self) -> None:
         """Service and scheduler are gone, and records wait in the spool."""
