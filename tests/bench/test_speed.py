@@ -9,18 +9,18 @@ from bench.workloads import BY_NAME
 
 ROUNDS = 2
 TRIES = 4  # something else may have the machine for a while; a fall shows in every try
-# Cycles of the short form that fit into one run of the kernel, both in processor time: three fifths of what two cores
-# showed with eight busy processes beside it.
+# Cycles of the short form that fit into one run of the kernel, both in processor time: three fifths of the best that
+# two cores showed with eight busy processes beside, a third to a half of what they show with nothing else to do.
 FLOORS = {
-    "SchedulingBasic": 2.3,
-    "SchedulingNodeAffinity": 2.3,
-    "SchedulingPodAffinity": 1.6,
-    "SchedulingPodAntiAffinity": 1.4,
-    "SchedulingPreferredPodAffinity": 1.6,
-    "TopologySpreading": 1.5,
-    "PreferredTopologySpreading": 1.6,
-    "SchedulingCSIPVs": 1.4,
-    "PreemptionBasic": 1.2,
+    "SchedulingBasic": 4.0,
+    "SchedulingNodeAffinity": 4.0,
+    "SchedulingPodAffinity": 2.2,
+    "SchedulingPodAntiAffinity": 2.0,
+    "SchedulingPreferredPodAffinity": 1.5,
+    "TopologySpreading": 2.2,
+    "PreferredTopologySpreading": 2.1,
+    "SchedulingCSIPVs": 1.0,
+    "PreemptionBasic": 1.0,
 }
 
 
