@@ -61,7 +61,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str) -> argparse.ArgumentParser:
     rig = rigs.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    rig.add_argument("--nodes", type=int, help="default: the workload's own; pods that are there before follow")
+    rig.add_argument(
+        "--nodes",
+        type=int,
+        help="pods that are there before follow; default, and of a family of one node: the workload's own",
+    )
     rig.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
     rig.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")
     rig.add_argument("--short", action="store_true", help="the workloads' short sizes")

@@ -8,6 +8,7 @@ which victims there are. What goes on beside the measured pods (`Churn`) is left
 
 from __future__ import annotations
 
+import gc
 import statistics
 import tempfile
 import time
@@ -29,6 +30,7 @@ from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node, Pod
 from scheduler.plugins import IN_TREE
+from scheduler.process import freeze
 from scheduler.recorder.build import Attempt
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -146,7 +148,8 @@ class _There:
         )
 
     def begin(self) -> tuple[Cache, Framework]:
-        """A cache that has seen all that, and a framework that has seen nothing."""
+        """A cache that has seen all that, and a framework that has seen nothing; both no garbage, as after a start."""
+        gc.unfreeze()  # those of the round before
         framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(self.others)), time.monotonic)
         cache = Cache()
         for node in self.nodes:
@@ -154,6 +157,7 @@ class _There:
         for pod in self.before:
             cache.assume(pod, pod.pod.spec.node_name)
         framework.prepare(cache.columns)
+        freeze()
         return cache, framework
 
 

@@ -26,17 +26,21 @@ DEVOPS: Final = {"team": "devops"}
 
 @dataclass(frozen=True)
 class Size:
-    """How many: nodes, pods of each group that is there before, measured pods."""
+    """How many: nodes, pods of each group that is there before, measured pods.
+
+    `few`: it is about so few nodes, however many there are of others.
+    """
 
     nodes: int
     before: int
     pods: int
+    few: bool = False
 
     def scaled(self, nodes: int | None, pods: int | None) -> Size:
-        """Another size of the same shape: the pods that are there before follow the nodes."""
-        wanted = self.nodes if nodes is None else nodes
-        before = -(-self.before * wanted // self.nodes) if nodes is not None else self.before
-        return Size(wanted, before, self.pods if pods is None else pods)
+        """Another size of the same shape: the pods that are there before follow the nodes. Few nodes stay as few."""
+        wanted = self.nodes if nodes is None or self.few else nodes
+        before = -(-self.before * wanted // self.nodes)
+        return Size(wanted, before, self.pods if pods is None else pods, self.few)
 
 
 @dataclass(frozen=True)
@@ -243,8 +247,8 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (Group(SECRET),)),
     Workload(
         "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
-        Size(1, 10_000, 20_000),
-        Size(1, 50, 50),
+        Size(1, 10_000, 20_000, few=True),
+        Size(1, 50, 50, few=True),
         LABELLED,
         (Group(GATED, bound=False),),
         node_pods=_LARGE_NODE,

@@ -62,7 +62,7 @@ class NodeColumns:
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._held = Resources(self._capacity)
-        self._since = np.zeros(self._capacity, np.int64)
+        self._since, self._revised = np.zeros((2, self._capacity), np.int64)
         self._live = np.zeros(self._capacity, np.bool_)
         self._unschedulable = np.zeros(self._capacity, np.bool_)
         self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
@@ -164,6 +164,11 @@ class NodeColumns:
         """The generation at which each slot last changed."""
         return self._since[: self.slots]
 
+    @property
+    def revised(self) -> Amounts:
+        """The revision at which each slot last changed, or a pod on it was replaced by one that asks for the same."""
+        return self._revised[: self.slots]
+
     def changed_since(self, generation: int) -> NDArray[np.intp]:
         """The slots that changed after a generation, ascending."""
         behind = self.generation - generation
@@ -255,16 +260,7 @@ class NodeColumns:
     def remove_pod(self, uid: str, node_name: str) -> None:
         """Stop counting a pod on a node. KeyError when it is not counted there."""
         slot = self.index[node_name]
-        pod = self.pods[slot].pop(uid)
-        if self._pod_rows is not None:
-            self._pod_rows.remove(slot, uid)
-        self._count(slot, pod, -1)
-        self.volumes.remove(slot, pod)
-        for port in pod.host_ports:
-            holders = self._ports[port.protocol, port.port]
-            holders[slot].remove(port)
-            if not holders[slot]:
-                del holders[slot]
+        self._count(slot, self._take(slot, uid), -1)
         self._release_if_empty(slot)
 
     def replace_pod(self, pod: PodInfo, node_name: str) -> None:
@@ -280,6 +276,7 @@ class NodeColumns:
         if same:
             self._put(slot, pod)
             self.revision += 1
+            self._revised[slot] = self.revision
         else:
             self.remove_pod(pod.uid, node_name)
             self.add_pod(pod, node_name)
@@ -320,7 +317,7 @@ class NodeColumns:
         more = self._capacity
         self._capacity *= 2
         self._held.grow(more)
-        self._since = np.pad(self._since, (0, more))
+        self._since, self._revised = (np.pad(of, (0, more)) for of in (self._since, self._revised))
         self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
         self._taints.grow(self._capacity)
         self._features.grow(self._capacity)
@@ -343,6 +340,18 @@ class NodeColumns:
         if self._pod_rows is not None:
             self._pod_rows.set(slot, pod)
 
+    def _take(self, slot: int, uid: str) -> PodInfo:
+        pod = self.pods[slot].pop(uid)
+        if self._pod_rows is not None:
+            self._pod_rows.remove(slot, uid)
+        self.volumes.remove(slot, pod)
+        for port in pod.host_ports:
+            holders = self._ports[port.protocol, port.port]
+            holders[slot].remove(port)
+            if not holders[slot]:
+                del holders[slot]
+        return pod
+
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
         self._held.count(slot, pod.requests, pod.scoring_requests, sign)
         self._touch(slot)
@@ -350,7 +359,7 @@ class NodeColumns:
     def _touch(self, slot: int) -> None:
         self.generation += 1
         self.revision += 1
-        self._since[slot] = self.generation
+        self._since[slot], self._revised[slot] = self.generation, self.revision
         self._touched.add(slot)
         self._latest.append(slot)
 

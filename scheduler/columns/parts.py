@@ -21,7 +21,7 @@ from scheduler.columns.nodes import LATEST, Mask, NodeColumns
 from scheduler.columns.resources import Amounts, Resources
 from scheduler.columns.volumes import Volumes
 from scheduler.objects.lazy import lazy
-from scheduler.objects.pod import PodInfo
+from scheduler.objects.pod import HostPort, PodInfo
 from scheduler.objects.types import Node, Taint
 
 
@@ -89,6 +89,10 @@ class Rows(NodeColumns):
         return self._whole.since[self._chosen]
 
     @property
+    def revised(self) -> Amounts:
+        return self._whole.revised[self._chosen]
+
+    @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
         return self._whole.taints.rows(self._chosen)
 
@@ -104,24 +108,86 @@ class Rows(NodeColumns):
 
 
 class Copy(Rows):
-    """Some nodes and their pods on their own, to try pods on and off. Nodes neither come nor go."""
+    """Some nodes and their pods on their own, to try pods on and off, many at once. Nodes neither come nor go.
 
-    def __init__(self, whole: NodeColumns, slots: Sequence[int]) -> None:
+    Amounts are always up to date. Pods, volumes and ports are copied when they are first asked for, and then take part
+    in every change: of most pods no filter asks for them. Up to then the whole must not change.
+    """
+
+    def __init__(self, whole: NodeColumns, slots: Sequence[int] | NDArray[np.intp]) -> None:
         chosen = np.array(slots, np.intp)
         super().__init__(whole, chosen)
-        self.pods = [dict(whole.pods[slot]) for slot in chosen.tolist()]
         self._held = whole._held.of(chosen)
-        self._since = whole.since[chosen]
+        self._since, self._revised = whole.since[chosen], whole.revised[chosen]
         self._touched, self._latest = set(), deque(maxlen=LATEST)
         self._pod_rows = None
-        self.volumes, self._ports = Volumes(), {}
-        for slot, pods in enumerate(self.pods):
-            for pod in pods.values():
-                self._occupy(slot, pod)
+        self._owed: list[tuple[Sequence[tuple[int, PodInfo]], int]] | None = []  # +1 came, -1 went; None: nothing is
 
     @property
     def since(self) -> Amounts:
         return self._since
+
+    @property
+    def revised(self) -> Amounts:
+        return self._revised
+
+    @lazy
+    def pods(self) -> list[dict[str, PodInfo]]:
+        """As they are here."""
+        self._copy_pods()
+        return self.pods
+
+    @lazy
+    def volumes(self) -> Volumes:
+        """Of these pods."""
+        self._copy_pods()
+        return self.volumes
+
+    @lazy
+    def _ports(self) -> dict[tuple[str, int], dict[int, list[HostPort]]]:
+        self._copy_pods()
+        return self._ports
+
+    def add_pods(self, pods: Sequence[tuple[int, PodInfo]]) -> None:
+        """Count pods on slots."""
+        self._change(pods, +1)
+
+    def remove_pods(self, pods: Sequence[tuple[int, PodInfo]]) -> None:
+        """Stop counting pods where they are counted."""
+        self._change(pods, -1)
+
+    def _change(self, pods: Sequence[tuple[int, PodInfo]], sign: int) -> None:
+        if self._owed is not None:
+            self._owed.append((pods, sign))
+        elif sign > 0:
+            for slot, pod in pods:
+                self._put(slot, pod)
+                self._occupy(slot, pod)
+        else:
+            for slot, pod in pods:
+                self._take(slot, pod.uid)
+        slots = [slot for slot, _ in pods]
+        self._held.count_all(slots, [pod.counted for _, pod in pods], sign)
+        one_by_one = np.arange(1, len(slots) + 1)
+        self._since[slots], self._revised[slots] = self.generation + one_by_one, self.revision + one_by_one
+        self.generation += len(slots)
+        self.revision += len(slots)
+        self._touched.update(slots)
+        self._latest.extend(slots)
+
+    def _copy_pods(self) -> None:
+        owed, self._owed = self._owed, None
+        self.pods = [dict(self._whole.pods[slot]) for slot in self._chosen.tolist()]
+        self.volumes, self._ports = Volumes(), {}
+        for changed, sign in owed or ():
+            for slot, pod in changed:
+                if sign > 0:
+                    self.pods[slot][pod.uid] = pod
+                else:
+                    del self.pods[slot][pod.uid]
+        for slot, pods in enumerate(self.pods):
+            for pod in pods.values():
+                self._occupy(slot, pod)
 
     def _release_if_empty(self, slot: int) -> None:
         """Every slot stays: its node does."""

@@ -7,13 +7,13 @@ Invariant: the last row is all zeros: it is that of every resource that nobody h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE
+from scheduler.objects.requests import CPU, MEMORY, PODS, STORAGE, Counted
 
 Amounts = NDArray[np.int64]
 
@@ -76,12 +76,29 @@ class Resources:
     def count(self, slot: int, requests: Mapping[str, int], scoring: tuple[int, int], sign: int) -> None:
         """Count a pod more, or less. `scoring`: its cpu and memory with defaults."""
         self._intern(requests)
+        self._amounts[1:, :, slot] += sign * self._of_pod(requests, scoring)  # arrays wrap around as Go's int64 does
+
+    def count_all(self, slots: Sequence[int], pods: Sequence[Counted], sign: int) -> None:
+        """Likewise, a pod on each of these slots, which may be the same; pods that count alike are looked at once."""
+        numbers = {counted: number for number, counted in enumerate(dict.fromkeys(pods))}
+        for requests, _ in numbers:
+            self._intern(resource for resource, _ in requests)
+        if numbers:
+            at = np.array(slots, np.intp)
+            distinct = np.stack([self._of_pod(dict(requests), scoring) for requests, scoring in numbers], axis=-1)
+            which = [numbers[counted] for counted in pods]
+            for amounts, of_pods in zip(self._amounts[1:], sign * distinct, strict=True):
+                for row in np.flatnonzero(of_pods.any(axis=1)).tolist():
+                    np.add.at(amounts[row], at, of_pods[row].take(which))
+
+    def _of_pod(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
+        """What a pod adds to `requested` and to `scoring`, row by row. Its resources have rows."""
         pod = np.zeros((2, len(self._amounts[0])), np.int64)
         for resource, amount in requests.items():
             pod[:, self._rows[resource]] = amount
         pod[:, self._rows[PODS]] += 1
         pod[1, self._rows[CPU]], pod[1, self._rows[MEMORY]] = scoring
-        self._amounts[1:, :, slot] += sign * pod  # arrays wrap around as Go's int64 does
+        return pod
 
     def grow(self, more: int) -> None:
         """Make room for so many more slots."""

@@ -7,7 +7,8 @@ Does not own: which pods those are (`nominated`), what follows from the answers.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from itertools import product
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from scheduler.framework.plugin import Follows
 from scheduler.framework.profile import Profile
 from scheduler.framework.recall import Asked
 from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import error
+from scheduler.framework.verdicts import Verdicts, error
 from scheduler.objects.pod import PodInfo
 
 
@@ -57,12 +58,13 @@ class FilterDryRun:
         names = tuple(asked.name for asked in self._asked)
         return (names, nodes.node_generation if others else None), self.rivals(pod, nodes).keys()
 
-    def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
+    def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Each slot's first verdict that is not Success, or Success. With the nominated pods first, where there are."""
-        found = self._first_failures(state, pod, nodes)
-        for slot, said in self.with_nominated(state, pod, nodes).items():
-            found[slot] = next(verdict for verdict in said.values() if verdict.code is not Code.SUCCESS)
-        return found
+        reserved = {
+            slot: next(verdict for verdict in said.values() if verdict.code is not Code.SUCCESS)
+            for slot, said in self.with_nominated(state, pod, nodes).items()
+        }
+        return self._first_failures(state, pod, nodes).replaced(reserved, nodes.slots)
 
     def rivals(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
         """The slots that other pods are nominated for which go before the pod, and those pods."""
@@ -94,9 +96,7 @@ class FilterDryRun:
         """`state` is a copy made for the question."""
         copy = Copy(nodes, list(rivals))
         slots = {slot: copy.index[nodes.names[slot]] for slot in rivals}
-        for slot, there in slots.items():
-            for rival in rivals[slot]:
-                self.add_pod(state, pod, rival, copy, there)
+        self.add_pods(state, pod, [(there, rival) for slot, there in slots.items() for rival in rivals[slot]], copy)
         said: dict[int, dict[str, Verdict]] = {slot: {} for slot in rivals}
         for plugin in self._filters:
             try:
@@ -108,31 +108,36 @@ class FilterDryRun:
                     said[slot][plugin.name] = error(str(e))
         return {slot: by for slot, by in said.items() if any(v.code is not Code.SUCCESS for v in by.values())}
 
-    def _first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
-        found = [SUCCESS] * nodes.slots
-        left = np.ones(nodes.slots, np.bool_)
+    def _first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        table, ids = [SUCCESS], np.zeros(nodes.slots, np.intp)
         for plugin in self._filters:
-            verdicts = plugin.filter(state, pod, nodes)
-            if verdicts.ids is None:
+            said = plugin.filter(state, pod, nodes)
+            newly = (ids == 0) & (said.codes(nodes.slots) != 0)
+            if said.ids is None or not newly.any():
                 continue
-            for slot in np.flatnonzero(left & (verdicts.codes(nodes.slots) != 0)).tolist():
-                found[slot] = _blaming(plugin.name, verdicts.at(slot))
-                left[slot] = False
-            if not left.any():
+            ids[newly] = len(table) + said.ids[newly].astype(np.intp)
+            table += [_blaming(plugin.name, verdict) for verdict in said.table]
+            if ids.all():
                 break
-        return found
+        return Verdicts(tuple(table), ids)
 
-    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Count a pod on a node of `nodes` and in the plugins' notes."""
-        nodes.add_pod(added, nodes.names[slot])
-        for plugin in self._extensions:
-            plugin.add_pod(state, pod, added, nodes, slot)
+    def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: Copy) -> None:
+        """Count pods on slots of `nodes` and in the plugins' notes."""
+        for some in self._steps(added):
+            nodes.add_pods(some)
+            for (slot, p), plugin in product(some, self._extensions):
+                plugin.add_pod(state, pod, p, nodes, slot)
 
-    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Stop counting it."""
-        nodes.remove_pod(removed.uid, nodes.names[slot])
-        for plugin in self._extensions:
-            plugin.remove_pod(state, pod, removed, nodes, slot)
+    def remove_pods(self, state: CycleState, pod: PodInfo, removed: Sequence[tuple[int, PodInfo]], nodes: Copy) -> None:
+        """Stop counting them."""
+        for some in self._steps(removed):
+            nodes.remove_pods(some)
+            for (slot, p), plugin in product(some, self._extensions):
+                plugin.remove_pod(state, pod, p, nodes, slot)
+
+    def _steps(self, pods: Sequence[tuple[int, PodInfo]]) -> Iterable[Sequence[tuple[int, PodInfo]]]:
+        """One by one where plugins keep notes: they are told of each as it comes or goes."""
+        return [pods] if self.together else [[one] for one in pods]
 
     def agreement(self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[Victims]) -> Agreement:
         """What the extenders leave of the candidates."""

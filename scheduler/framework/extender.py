@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
+from herodotus_record.model import Candidate
 from scheduler.formulas.inputs import Inputs
+from scheduler.objects.lazy import lazy
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.types import Node
+
+_OFFSET: Final = 1 << 31  # makes every priority count as at least one, as upstream does: fewer victims sum to less
+_BACKWARDS: Final = bytes(range(255, -1, -1))  # what is translated so sorts the other way round
 
 
 class ExtenderError(Exception):
@@ -49,6 +54,29 @@ class Victims:
     node: str
     pods: tuple[PodInfo, ...]
     pdb_violations: int
+
+    # asked for in every cycle in which the node is a candidate: mostly nothing has happened there in between
+
+    @lazy
+    def harm(self) -> tuple[Any, ...]:
+        """A sort key, the least harm first; each criterion only decides between equals of those before it.
+
+        Source: pkg/scheduler/framework/preemption/preemption.go v1.36, pickOneNodeForPreemption.
+        """
+        highest = self.pods[0].priority
+        earliest = min(p.started for p in self.pods if p.priority == highest)
+        return (
+            self.pdb_violations,
+            highest,
+            sum(p.priority + _OFFSET for p in self.pods),
+            len(self.pods),
+            earliest.encode().translate(_BACKWARDS),  # the latest first
+        )
+
+    @lazy
+    def candidate(self) -> Candidate:
+        """As a record says it."""
+        return Candidate(self.node, tuple(p.full_name for p in self.pods), self.pdb_violations)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
-from scheduler.columns import NodeColumns
+from scheduler.columns import Copy, NodeColumns
 from scheduler.formulas.inputs import Inputs
 from scheduler.framework.events import ClusterEventWithHint
 from scheduler.framework.extender import Agreement, Victims
@@ -110,14 +110,14 @@ class DryRun(Protocol):
         None where they follow from more for every slot.
         """
 
-    def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> list[Verdict]:
+    def first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Each slot's first verdict that is not Success, or Success, by all filters that PreFilter did not skip."""
 
-    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Count a pod on a node of `nodes` and in the plugins' notes."""
+    def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: Copy) -> None:
+        """Count pods on slots of `nodes` and in the plugins' notes."""
 
-    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Stop counting it."""
+    def remove_pods(self, state: CycleState, pod: PodInfo, removed: Sequence[tuple[int, PodInfo]], nodes: Copy) -> None:
+        """Stop counting them."""
 
     def agreement(self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[Victims]) -> Agreement:
         """What the extenders leave of the candidates. ExtenderError where one fails that may not."""

@@ -16,7 +16,7 @@ from scheduler.objects import requests
 from scheduler.objects.disks import Disk, disks_of
 from scheduler.objects.lazy import lazy
 from scheduler.objects.pod_affinity import PodTerms
-from scheduler.objects.requests import Asked
+from scheduler.objects.requests import Asked, Counted
 from scheduler.objects.types import Container, Pod, Volume
 
 
@@ -70,7 +70,7 @@ class PodInfo:
         """metadata.labels."""
         return self.pod.metadata.labels or {}
 
-    @property
+    @lazy
     def priority(self) -> int:
         """spec.priority; 0 where unset."""
         return self.pod.spec.priority or 0
@@ -79,6 +79,11 @@ class PodInfo:
     def terminating(self) -> bool:
         """Whether deletion was asked for."""
         return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def started(self) -> str:
+        """status.startTime, which sorts as text; a pod that has not started sorts as starting now."""
+        return self.pod.status.start_time or "9999"
 
     @lazy
     def requests(self) -> Mapping[str, int]:
@@ -89,6 +94,11 @@ class PodInfo:
     def scoring_requests(self) -> tuple[int, int]:
         """(cpu, memory) with defaults for containers that name none, as a node counts the pod."""
         return self._asked.scoring if self._asked else requests.scoring_requests(self.pod, running=self.running)
+
+    @lazy
+    def counted(self) -> Counted:
+        """Both of them: what a node counts of the pod, to compare."""
+        return tuple(self.requests.items()), self.scoring_requests
 
     @lazy
     def incoming_scoring_requests(self) -> tuple[int, int]:

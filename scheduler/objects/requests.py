@@ -22,6 +22,7 @@ DEFAULT_MEMORY = 200 << 20  # and of one that requests no memory
 
 _DEFAULTS = {CPU: DEFAULT_MILLI_CPU * 10**6, MEMORY: DEFAULT_MEMORY * quantity.NANO}
 
+Counted = tuple[tuple[tuple[str, int], ...], tuple[int, int]]  # effective requests by resource; those for scoring
 Nanos = dict[str, int]
 _Parts = tuple[list[Container] | None, list[Container] | None, Amounts | None, Resources | None]
 

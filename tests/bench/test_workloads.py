@@ -47,6 +47,11 @@ def test_another_number_of_nodes_keeps_what_is_on_each() -> None:
     assert Size(3, 1, 1).scaled(7, None) == Size(7, 3, 1)
 
 
+def test_a_family_of_one_large_node_stays_so() -> None:
+    gated = BY_NAME["SchedulingGatedPodsWithPodAffinityImpactForThroughput"].full
+    assert gated.scaled(15_000, 60) == Size(1, 10_000, 60, few=True)
+
+
 @pytest.mark.parametrize(
     ("buckets", "q", "expected"),
     [

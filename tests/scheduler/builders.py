@@ -171,6 +171,10 @@ class PodBuilder:
         self.json["status"]["phase"] = phase
         return self
 
+    def started(self, at: str) -> PodBuilder:
+        self.json["status"]["startTime"] = at
+        return self
+
     def condition(self, type: str, status: str, reason: str = "", message: str = "") -> PodBuilder:
         entry = {"type": type, "status": status, "reason": reason, "message": message}
         self.json["status"].setdefault("conditions", []).append(entry)

@@ -1,7 +1,7 @@
 """DefaultPreemption: finds the pods whose eviction would let the pod in, and the node where that does the least harm.
 
-Owns: eligibility, which nodes are tried, the message. `victims` tries nodes, `trials` remembers what came of it,
-`choice` picks one of those that work.
+Owns: eligibility, which nodes are tried, the choice among those that work, the message. `victims` tries nodes, `trials`
+remembers what came of it.
 Does not own: evicting, which the scheduler around it does after the attempt (`scheduler.preemption`), and does not
 where it is only asked what it would do (`Handle.evicts`). Until the last request for that is sent, the pod is kept out
 of the active queue.
@@ -15,13 +15,15 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import SUCCESS, Candidate, Code, Preemption, Reason, Verdict
+from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 from scheduler.columns import NodeColumns
 from scheduler.framework.events import SKIP, Action, ClusterEventWithHint, Resource
 from scheduler.framework.extender import Agreement, Victims
@@ -32,7 +34,6 @@ from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.problems import Problem, invalid
-from scheduler.plugins.default_preemption.choice import best
 from scheduler.plugins.default_preemption.trials import Trials
 
 NO_CANDIDATE = reasons.sentence(Reason("preemption-no-candidate"))
@@ -112,6 +113,7 @@ class DefaultPreemption(BasePlugin):
         start = zlib.crc32(pod.uid.encode()) % max(len(potential), 1)
         candidates: list[Victims] = []
         refusals: list[Verdict] = []
+        spares_budgets = False
         for found in self._trials.of(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
             if isinstance(found, Verdict):
                 refusals.append(found)
@@ -119,18 +121,17 @@ class DefaultPreemption(BasePlugin):
             if not found.pods:
                 raise ValueError(f'expected at least one victim pod on node "{found.node}"')
             candidates.append(found)
-            if len(candidates) >= enough and any(c.pdb_violations == 0 for c in candidates):
+            spares_budgets = spares_budgets or found.pdb_violations == 0
+            if spares_budgets and len(candidates) >= enough:
                 break
         return candidates, refusals
 
     def _found(self, agreed: Agreement) -> PostFilterResult:
-        nominated = best(agreed.kept)
+        nominated = min(agreed.kept, key=attrgetter("harm"))
+        refused = [replace(c.candidate, refused_by=by) for c, by in agreed.refused]
         preemption = Preemption(
             nominated=nominated.node,
-            candidates=tuple(
-                Candidate(c.node, tuple(p.full_name for p in c.pods), c.pdb_violations, refused_by)
-                for c, refused_by in (*((c, "") for c in agreed.kept), *agreed.refused)
-            ),
+            candidates=(*[c.candidate for c in agreed.kept], *refused),
             evicted=self.handle.evicts,
         )
         return PostFilterResult(SUCCESS, preemption, Nomination(nominated.node), nominated.pods)

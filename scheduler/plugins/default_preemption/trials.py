@@ -4,37 +4,33 @@ Pods that preempt come in herds too, and each of them would try the same nodes.
 
 Owns: how many nodes are tried at once, what is remembered of which. Does not own: trying (`victims`).
 
-Invariant: what is remembered of a node equals what trying it again would find.
+Invariant: what is remembered of a node equals what trying it again would find, and is the same object.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
-from scheduler.columns import Copy, NodeColumns
+from scheduler.columns import NodeColumns
 from scheduler.framework.extender import Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.state import CycleState
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
-from scheduler.plugins.default_preemption.victims import select
+from scheduler.plugins.default_preemption.victims import by_namespace, select
 
-KEPT: Final = 8  # specs; of each perhaps all nodes are remembered, and which pods were on them
+KEPT: Final = 8  # specs; of each perhaps all nodes are remembered, and which pods would go
 
+_NEVER: Final = -1
 
-class _Trial(NamedTuple):
-    """A node, its row and pods as they were tried, and the answer."""
-
-    since: int
-    pods: Sequence[PodInfo]
-    answer: Victims | Verdict
+Answer = Victims | Verdict
 
 
 class Trials:
@@ -42,7 +38,7 @@ class Trials:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self._known: OrderedDict[Hashable, dict[int, _Trial]] = OrderedDict()  # by question, then by slot
+        self._known: OrderedDict[Hashable, _Known] = OrderedDict()  # by question
 
     def of(
         self,
@@ -52,40 +48,67 @@ class Trials:
         slots: NDArray[np.intp],
         dry_run: DryRun,
         at_once: int,
-    ) -> Iterator[Victims | Verdict]:
+    ) -> Iterator[Answer]:
         """The answer about each slot, in their order. `at_once`: as many are likely to be needed."""
         follows = dry_run.follows(pod, nodes)
-        known, others = ({}, frozenset()) if follows is None else (self._of_question(pod, follows[0]), follows[1])
+        of_more: Set[int] = frozenset() if follows is None else follows[1]
+        known = _Known(nodes) if follows is None else self._of_question(pod, follows[0], nodes)
+        known.forget(of_more)
         step = max(at_once, 1) if dry_run.together else 1
         for first in range(0, len(slots), step):
-            chosen = slots[first : first + step].tolist()
-            answers = {s: t.answer for s in chosen if s not in others and (t := _held(known, nodes, s)) is not None}
-            unknown = [slot for slot in chosen if slot not in answers]
-            if unknown:
-                budgets = self._objects.all(PodDisruptionBudget)
-                found = select(Copy(nodes, unknown), state.clone(), pod, budgets, dry_run)
-                for slot, answer in zip(unknown, found, strict=True):
-                    answers[slot] = answer
-                    if slot not in others:
-                        known[slot] = _Trial(int(nodes.since[slot]), [*nodes.pods[slot].values()], answer)
-            yield from (answers[slot] for slot in chosen)
+            chosen = slots[first : first + step]
+            unknown = chosen[~known.stands(chosen)]
+            if len(unknown):
+                budgets = by_namespace(self._objects.all(PodDisruptionBudget))
+                known.put(unknown, select(nodes, unknown, state, pod, budgets, dry_run))
+            answers = known.answers(chosen)
+            known.forget(of_more)
+            yield from answers
 
-    def _of_question(self, pod: PodInfo, follows: Hashable) -> dict[int, _Trial]:
+    def _of_question(self, pod: PodInfo, follows: Hashable, nodes: NodeColumns) -> _Known:
         """What is remembered of pods like this one."""
         question = (pod.spec_digest, follows, self._objects.revision_of(PodDisruptionBudget))
-        known = self._known.setdefault(question, {})
+        known = self._known.get(question)
+        if known is None or known.nodes is not nodes:
+            known = self._known[question] = _Known(nodes)
         self._known.move_to_end(question)
         if len(self._known) > KEPT:
             self._known.popitem(last=False)
         return known
 
 
-def _held(known: Mapping[int, _Trial], nodes: NodeColumns, slot: int) -> _Trial | None:
-    """What is remembered of a slot's node, where nothing happened there since: another node there is a change too.
+class _Known:
+    """Answers to one question about the nodes of some columns, by slot, and as of which revision of the slot.
 
-    Pods are compared too: a newer version of one that asks for the same may have other labels, or have started.
+    A newer version of a pod is another revision too: it may have other labels, or have started.
     """
-    trial, pods = known.get(slot), nodes.pods[slot]
-    if trial is None or trial.since != nodes.since[slot] or len(trial.pods) != len(pods):
-        return None
-    return trial if all(a is b for a, b in zip(trial.pods, pods.values(), strict=True)) else None
+
+    def __init__(self, nodes: NodeColumns) -> None:
+        self.nodes = nodes
+        self._as_of = np.zeros(0, np.int64)
+        self._answers: list[Answer | None] = []
+
+    def stands(self, slots: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Of which of these slots the answer is known, where nothing happened since: another node is a change too."""
+        more = self.nodes.slots - len(self._answers)
+        if more > 0:
+            self._as_of = np.pad(self._as_of, (0, more), constant_values=_NEVER)
+            self._answers += [None] * more
+        stands: NDArray[np.bool_] = self._as_of[slots] == self.nodes.revised[slots]
+        return stands
+
+    def put(self, slots: NDArray[np.intp], answers: Sequence[Answer]) -> None:
+        """These are the answers now."""
+        self._as_of[slots] = self.nodes.revised[slots]
+        for slot, answer in zip(slots.tolist(), answers, strict=True):
+            self._answers[slot] = answer
+
+    def forget(self, slots: Iterable[int]) -> None:
+        """The answers about these slots do not stand."""
+        known = [slot for slot in slots if slot < len(self._as_of)]
+        self._as_of[known] = _NEVER
+
+    def answers(self, slots: NDArray[np.intp]) -> list[Answer]:
+        """Those about these slots, all of which were put."""
+        answers: list[Any] = self._answers
+        return [answers[slot] for slot in slots.tolist()]

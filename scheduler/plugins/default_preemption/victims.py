@@ -6,11 +6,15 @@ filterPodsWithPDBViolation.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from herodotus_record.model import Code, Reason, Verdict
-from scheduler.columns import NodeColumns
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Reason, Verdict
+from scheduler.columns import Copy, NodeColumns
 from scheduler.framework.extender import Victims
 from scheduler.framework.interface import DryRun
 from scheduler.framework.state import CycleState
@@ -19,88 +23,106 @@ from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import label_selector_matches
 
-NO_VICTIMS = unresolvable(Reason("no-victims"))
+NO_VICTIMS: Final = unresolvable(Reason("no-victims"))
+
+Budgets = Mapping[str, Sequence[PodDisruptionBudget]]  # by namespace
 
 
 def select(
-    nodes: NodeColumns, state: CycleState, pod: PodInfo, budgets: Sequence[PodDisruptionBudget], dry_run: DryRun
+    whole: NodeColumns,
+    slots: NDArray[np.intp],
+    state: CycleState,
+    pod: PodInfo,
+    budgets: Budgets,
+    dry_run: DryRun,
 ) -> list[Victims | Verdict]:
-    """Of each node of `nodes`, the victims there, or why evicting does not help.
+    """Of each slot's node, the victims there, or why evicting does not help.
 
-    All nodes are tried in step, so that filters are asked as often as for one. `nodes` and `state` are copies made for
-    the question; both are changed.
+    All nodes are tried in step on one copy, so that filters are asked as often as for one.
     """
-    lower = [[p for p in pods.values() if p.priority < pod.priority] for pods in nodes.pods]
-    for slot, pods in enumerate(lower):
-        for p in pods:
-            dry_run.remove_pod(state, pod, p, nodes, slot)
+    nodes, state = Copy(whole, slots), state.clone()
+    lower = [[p for p in whole.pods[slot].values() if p.priority < pod.priority] for slot in slots.tolist()]
+    dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
     without_all = dry_run.first_failures(state, pod, nodes)
     tries = [
-        _Try(slot, *_by_budget(sorted(pods, key=importance), budgets))
-        for slot, pods in enumerate(lower)
-        if pods and without_all[slot].code is Code.SUCCESS
+        _Try(slot, sorted(lower[slot], key=importance), budgets)
+        for slot in np.flatnonzero(without_all.codes(nodes.slots) == 0).tolist()
+        if lower[slot]
     ]
-    while putting_back := [one for one in tries if one.waiting]:
-        for one in putting_back:
-            dry_run.add_pod(state, pod, one.waiting[0], nodes, one.slot)
-        said = dry_run.first_failures(state, pod, nodes)
-        for one in putting_back:
-            p = one.waiting.popleft()
-            if said[one.slot].code is not Code.SUCCESS:  # the pod does not fit then: it has to go after all
-                dry_run.remove_pod(state, pod, p, nodes, one.slot)
+    putting_back = tries
+    while putting_back := [one for one in putting_back if one.waiting]:
+        added = [(one.slot, one.waiting.popleft()) for one in putting_back]
+        dry_run.add_pods(state, pod, added, nodes)
+        fits = (dry_run.first_failures(state, pod, nodes).codes(nodes.slots) == 0).tolist()
+        dry_run.remove_pods(state, pod, [(slot, p) for slot, p in added if not fits[slot]], nodes)
+        for one, (slot, p) in zip(putting_back, added, strict=True):
+            if not fits[slot]:  # the pod does not fit then: it has to go after all
                 one.gone.append(p)
     found = {one.slot: one.victims(nodes.names[one.slot]) for one in tries}
-    refused = [without_all[slot] if pods else NO_VICTIMS for slot, pods in enumerate(lower)]
-    return [found.get(slot, verdict) for slot, verdict in enumerate(refused)]
+    return [
+        found[slot] if slot in found else without_all.at(slot) if pods else NO_VICTIMS
+        for slot, pods in enumerate(lower)
+    ]
 
 
 class _Try:
     """A node that the pod fits when all less important pods are gone, while they are put back one by one."""
 
-    def __init__(self, slot: int, violating: list[PodInfo], others: list[PodInfo]) -> None:
+    def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
+        """`pods`: the less important ones, the most important first. Those that budgets forbid come back first."""
         self.slot = slot
-        self.waiting = deque([*violating, *others])
         self.gone: list[PodInfo] = []
-        self._violating = {p.uid for p in violating}
+        self._violating = _violating(pods, budgets) if budgets else []
+        self.waiting = deque(pods)
+        if self._violating:
+            self.waiting = deque([*self._violating, *(p for p in pods if p not in self._violating)])
 
     def victims(self, node: str) -> Victims:
-        """Those that could not be put back."""
-        violations = sum(p.uid in self._violating for p in self.gone)
+        """Those that could not be put back, the most important first."""
+        if not self._violating:
+            return Victims(node, tuple(self.gone), 0)
+        violations = sum(p in self._violating for p in self.gone)
         return Victims(node, tuple(sorted(self.gone, key=importance)), violations)
 
 
 def importance(p: PodInfo) -> tuple[int, str]:
     """A sort key, the most important first: higher priority, then the one that has run longer."""
-    return -p.priority, started(p)
+    return -p.priority, p.started
 
 
-def started(p: PodInfo) -> str:
-    """status.startTime, which sorts as text; a pod that has not started sorts as starting now."""
-    return p.pod.status.start_time or "9999"
+def by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
+    """Those that may select a pod, by its namespace."""
+    found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
+    for budget in budgets:
+        found[budget.metadata.namespace].append(budget)
+    return found
 
 
-def _by_budget(pods: Sequence[PodInfo], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[PodInfo], list[PodInfo]]:
-    """The pods whose eviction some budget forbids, and the others, each in the given order.
+def _violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
+    """The pods whose eviction some budget forbids, in the given order.
 
     Every budget pays for the pods it selects one by one; a pod is forbidden where any of its budgets is used up.
     """
-    left = [budget.status.disruptions_allowed for budget in budgets]
+    left: dict[int, int] = {}
     violating: list[PodInfo] = []
-    others: list[PodInfo] = []
     for p in pods:
         forbidden = False
-        for i, budget in enumerate(budgets):
+        for budget in budgets.get(p.namespace, ()):
             if _selects(budget, p):
-                left[i] -= 1
-                forbidden = forbidden or left[i] < 0
-        (violating if forbidden else others).append(p)
-    return violating, others
+                left[id(budget)] = left.get(id(budget), budget.status.disruptions_allowed) - 1
+                forbidden = forbidden or left[id(budget)] < 0
+        if forbidden:
+            violating.append(p)
+    return violating
 
 
 def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
-    """An absent or empty selector selects nothing here, nor does any select a pod without labels."""
+    """Whether a budget of the pod's namespace does.
+
+    An absent or empty selector selects nothing here, nor does any select a pod without labels.
+    """
     selector = budget.spec.selector
-    if budget.metadata.namespace != p.namespace or not p.labels or selector is None:
+    if not p.labels or selector is None:
         return False
     if not selector.match_labels and not selector.match_expressions:
         return False

@@ -1,27 +1,36 @@
-"""DefaultPreemption: what it says where a filter goes wrong while nodes are tried."""
+"""DefaultPreemption: what it says where a filter goes wrong while nodes are tried, and what it remembers of them."""
 
 from __future__ import annotations
 
 import gc
+import random
+import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
 from herodotus_record.model import SUCCESS, Path, Verdict
 from scheduler.columns import NodeColumns
+from scheduler.config import Configuration, build_profile
 from scheduler.cycle import CycleResult
 from scheduler.evaluate import NoCluster
+from scheduler.framework.extender import Victims
+from scheduler.framework.nominated import Nominator
 from scheduler.framework.plugin import Follows
+from scheduler.framework.runtime import Framework
 from scheduler.framework.state import CycleState
 from scheduler.framework.verdicts import Verdicts, error
 from scheduler.objects.cluster import ClusterObjects
 from scheduler.objects.pod import PodInfo
 from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.plugins import IN_TREE
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from tests.scheduler.builders import columns_of, make_node, make_pod
+from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.framework.plugins import framework, run, text
 
 
@@ -177,3 +186,104 @@ def test_of_nodes_that_are_gone_nothing_is_remembered() -> None:
     assert victims(run(made, columns, make_pod("second").priority(1).info())) == {"n0": 1, "n2": 2}
     gc.collect()
     assert [pod() for pod in gone] == [None, None]
+
+
+NODES = [f"n{i}" for i in range(12)]
+
+
+class Cluster:
+    """Full nodes where things happen, and a framework that sees all of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.objects, self.nominator = ClusterObjects(), Nominator()
+        self.columns = columns_of(make_node(name).allocatable(cpu="4", memory="16Gi", pods="5") for name in NODES)
+        self.placed: dict[str, str] = {}
+        for i in range(60):
+            self.place(f"p{i}", NODES[i % 12])
+        self.framework = self.new_framework()
+
+    def new_framework(self) -> Framework:
+        """One that never saw anything."""
+        profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(self.objects))
+        return Framework(profile, time.monotonic, nominator=self.nominator)
+
+    def pod(self, name: str) -> PodBuilder:
+        choice = self.chance.choice
+        made = make_pod(name).label("app", choice(["web", "db"]))
+        made.request(cpu=choice(["400m", "800m", "1200m"])).priority(choice([0, 0, 5, 10]))
+        if self.chance.random() < 0.2:
+            made.host_port(80)
+        return made.started(f"2026-03-01T1{self.chance.randrange(3)}:00:00Z") if self.chance.random() < 0.7 else made
+
+    def place(self, name: str, node: str) -> None:
+        info = self.pod(name).node(node).info()
+        self.columns.add_pod(info, node)
+        self.placed[info.uid] = node
+
+    def happen(self) -> None:
+        """One of what may happen."""
+        uid, node = self.chance.choice(sorted(self.placed)), self.chance.choice(NODES)
+        match self.chance.randrange(7):
+            case 0:
+                self.columns.remove_pod(uid, self.placed.pop(uid))
+                self.place(f"p{len(self.placed)}-{node}-{self.chance.random()}", node)
+            case 1:
+                old = self.columns.pods[self.columns.index[self.placed[uid]]][uid]
+                status = replace(old.pod.status, start_time="2026-03-01T09:00:00Z")
+                self.columns.replace_pod(PodInfo(replace(old.pod, status=status), running=True), self.placed[uid])
+            case 2:
+                self.columns.replace_pod(self.pod(uid.removeprefix("uid-")).info(), self.placed[uid])
+            case 3:
+                self.columns.set_node(make_node(node).allocatable(cpu="3", memory="16Gi", pods="5").obj())
+            case 4:
+                self.set_budget(self.chance.randrange(3))
+            case 5:
+                self.nominator.observe(make_pod("rival").request(cpu="2").priority(20).nominated(node).info())
+            case 6:
+                self.nominator.remove("uid-rival")
+
+    def set_budget(self, allowed: int) -> None:
+        budget = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        self.objects.set(convert(budget, PodDisruptionBudget))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_remembered_is_what_trying_again_would_find(seed: int) -> None:
+    """Whatever happened: the candidates, their victims and the choice are those of a framework that saw nothing."""
+    cluster = Cluster(seed)
+    for i in range(40):
+        for _ in range(cluster.chance.randrange(4)):
+            cluster.happen()
+        pod = make_pod(f"urgent-{i}").request(cpu=cluster.chance.choice(["2", "3"])).priority(8 + i % 2 * 4).info()
+        remembered, anew = (run(f, cluster.columns, pod) for f in (cluster.framework, cluster.new_framework()))
+        assert remembered.message == anew.message
+        assert remembered.trace.preemption == anew.trace.preemption
+        assert [p.uid for p in remembered.trace.victims] == [p.uid for p in anew.trace.victims]
+
+
+@pytest.mark.parametrize(
+    ("best", "other"),
+    [
+        pytest.param([(9, "1")], [(1, "1"), (1, "1", "web")], id="fewer budgets broken"),
+        pytest.param([(1, "1"), (1, "1")], [(2, "1")], id="a lower highest priority"),
+        pytest.param([(2, "1"), (1, "1")], [(2, "1"), (2, "1")], id="a lower sum of priorities"),
+        pytest.param([(0, "1")], [(0, "1"), (-(2**31), "1")], id="fewer pods"),
+        pytest.param([(1, "2"), (0, "1")], [(1, "1"), (0, "3")], id="the later start among the most important"),
+        pytest.param([(1, "")], [(1, "1")], id="not started yet is the latest"),
+    ],
+)
+def test_the_least_harm_is_chosen(best: list[Any], other: list[Any]) -> None:
+    """Each of the criteria where those before it are equal, whichever candidate comes first."""
+
+    def harm(pods: list[Any]) -> Any:
+        made = [
+            make_pod("p").priority(pod[0]).started(f"2026-03-0{pod[1]}T12:00:00Z" if pod[1] else "") for pod in pods
+        ]
+        return Victims("n", tuple(p.info() for p in made), sum(len(pod) > 2 for pod in pods)).harm
+
+    assert harm(best) < harm(other)
