@@ -64,7 +64,7 @@ def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, h
     rig.add_argument(
         "--nodes",
         type=int,
-        help="pods that are there before follow; default, and of a family of one node: the workload's own",
+        help="pods that are there before follow; default, and always of a family of one node: the workload's own",
     )
     rig.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
     rig.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")

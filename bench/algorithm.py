@@ -12,6 +12,8 @@ import gc
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,8 +150,7 @@ class _There:
         )
 
     def begin(self) -> tuple[Cache, Framework]:
-        """A cache that has seen all that, and a framework that has seen nothing; both no garbage, as after a start."""
-        gc.unfreeze()  # those of the round before
+        """A cache that has seen all that, and a framework that has seen nothing."""
         framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(self.others)), time.monotonic)
         cache = Cache()
         for node in self.nodes:
@@ -157,7 +158,6 @@ class _There:
         for pod in self.before:
             cache.assume(pod, pod.pod.spec.node_name)
         framework.prepare(cache.columns)
-        freeze()
         return cache, framework
 
 
@@ -175,7 +175,7 @@ def _round_of(there: _There, *, recording: bool) -> _Round:
     cache, framework = there.begin()
     waiting = [PodInfo(pod.pod) for pod in there.waiting]  # nothing is known of them yet
     wall_s, processor_s = [], []
-    with tempfile.TemporaryDirectory() as directory:
+    with _frozen(), tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
         for i, info in enumerate(waiting):
             start, processor = time.perf_counter(), time.thread_time()
@@ -193,3 +193,13 @@ def _round_of(there: _There, *, recording: bool) -> _Round:
         recorder.close()
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
     return _Round(wall_s, processor_s, spooled)
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """What is there is no garbage, as after a scheduler's start."""
+    freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -28,7 +28,7 @@ DEVOPS: Final = {"team": "devops"}
 class Size:
     """How many: nodes, pods of each group that is there before, measured pods.
 
-    `few`: it is about so few nodes, however many there are of others.
+    `few`: the family is about so few nodes, whatever size others are run in.
     """
 
     nodes: int

@@ -112,9 +112,9 @@ class FilterDryRun:
         table, ids = [SUCCESS], np.zeros(nodes.slots, np.intp)
         for plugin in self._filters:
             said = plugin.filter(state, pod, nodes)
-            newly = (ids == 0) & (said.codes(nodes.slots) != 0)
-            if said.ids is None or not newly.any():
+            if said.ids is None:
                 continue
+            newly = (ids == 0) & (said.codes(nodes.slots) != 0)
             ids[newly] = len(table) + said.ids[newly].astype(np.intp)
             table += [_blaming(plugin.name, verdict) for verdict in said.table]
             if ids.all():
