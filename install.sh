@@ -384,7 +384,9 @@ report() {
     say "" "Try:" "" \
         "  kubectl herodotus --help" \
         "  kubectl apply -f deploy/herodotus-scheduler.yml     # the scheduler and its decisions service" \
-        "  kubectl apply -f deploy/test/deploy-default-pod.yml && kubectl herodotus pod test-pod-1" \
+        "  kubectl -n herodotus wait --for=condition=Available deployment --all --timeout=3m" \
+        "  kubectl apply -f deploy/test/deploy-default-pod.yml" \
+        "  kubectl herodotus pod test-pod-1                    # the first records take a minute or two" \
         "  $SELF --demo     # no cluster needed"
 }
 

@@ -29,6 +29,10 @@ FRESH_S = 10.0  # a pod younger than that may be decided any moment: schedulers 
 PATIENCE_S = 5.0  # of someone who has just created it
 AGAIN_S = 0.3
 _NAMED = 5  # similar names or other namespaces in a hint
+_NO_RECORDS = [
+    "no scheduler's records ever came to this service; those of a new installation take a minute or two",
+    "if it is older: the scheduler's log says why they wait",
+]
 _WHOSE = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
 
@@ -45,11 +49,16 @@ def similar(error: ServerError) -> list[str]:
     return [f"similar: {', '.join(names[:_NAMED])}"] if names else []
 
 
+def node_hints(error: ServerError) -> list[str]:
+    """For a node that no decision considered."""
+    return _empty(error) or similar(error)
+
+
 def workload_hints(error: ServerError) -> list[str]:
     """For a workload without a placement."""
     if error.reason != "NotFound":
         return []
-    return [*similar(error), "in another namespace: -n NAMESPACE", "further back: --since 7d"]
+    return _empty(error) or [*similar(error), "in another namespace: -n NAMESPACE", "further back: --since 7d"]
 
 
 def answer(ask: Callable[[], Json], pod: str, namespace: str, connection: Connection, around: Surroundings) -> Json:
@@ -70,6 +79,11 @@ def answer(ask: Callable[[], Json], pod: str, namespace: str, connection: Connec
             except ServerError as later:
                 e = later
         raise e.with_hints(_pod_hints(e, absent, namespace, connection, looked)) from None
+
+
+def _empty(error: ServerError) -> list[str]:
+    """For a service that was never sent anything; [] where it was."""
+    return _NO_RECORDS if error.details.get("noRecords") else []
 
 
 def _says_no_decision(error: ServerError) -> bool:
@@ -118,6 +132,8 @@ def _first(ask: Callable[[], Json]) -> Json:
 
 def _pod_hints(error: ServerError, pod: str, namespace: str, connection: Connection, looked: Looked) -> list[str]:
     """Pods called alike, the same name elsewhere, and why there may be no record."""
+    if nothing := _empty(error):
+        return nothing
     elsewhere = error.details.get("otherNamespaces") or []
     named = [f"in other namespaces: {', '.join(elsewhere[:_NAMED])}"] if elsewhere else []
     if looked.pod:

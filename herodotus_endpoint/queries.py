@@ -79,7 +79,7 @@ class Queries:
         facts = self._questions.node_facts(node, cluster=cluster, from_bucket=since)
         if facts is None:
             details = {"name": node, "kind": "nodehistories", "similar": self._questions.similar_nodes(node)}
-            raise ApiError(404, f'no decision considered node "{node}"', details=details)
+            raise unknown(self._questions, f'no decision considered node "{node}"', details)
         recent = self._questions.recent_of_node(node, cluster=cluster)
         share = self._questions.share(cluster=cluster, from_bucket=since)
         return json_response(history.node_history(node, over, facts, share, recent))
@@ -110,6 +110,11 @@ def of_pod(questions: Questions, namespace: str, pod: str, kind: str) -> Stored:
     return stored
 
 
+def unknown(questions: Questions, said: str, details: dict[str, Any]) -> ApiError:
+    """404, with what helps; before the first records came, that nothing is known of anything."""
+    return ApiError(404, said, details=details if questions.any_records() else details | {"noRecords": True})
+
+
 def no_node(stored: Stored, node: str) -> ApiError:
     """404: the decision knows no such node; with those of its own that are called alike."""
     similar = get_close_matches(node, filter(None, stored.table.names), n=SIMILAR, cutoff=0.5)
@@ -128,4 +133,4 @@ def _no_decision(questions: Questions, namespace: str, pod: str, attempt: int | 
     elsewhere = questions.other_namespaces(namespace, pod)
     if elsewhere:
         details["otherNamespaces"] = elsewhere
-    return ApiError(404, whole, details=details)
+    return unknown(questions, whole, details)

@@ -41,6 +41,10 @@ class Questions:
         """As `Reader.waits`: times, of decisions that a list of the reader's own told of."""
         return self._reader.waits(ids)
 
+    def any_records(self) -> bool:
+        """As `Reader.any_records`: it names nobody."""
+        return self._reader.any_records()
+
     def similar_pods(self, namespace: str, pod: str) -> list[str]:
         """As `Reader.similar_pods`: of the namespace that the request is about."""
         return self._reader.similar_pods(namespace, pod)

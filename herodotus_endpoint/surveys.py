@@ -24,7 +24,7 @@ from herodotus_endpoint.errors import ApiError, json_response
 from herodotus_endpoint.kubeapi.resources import PREFIX
 from herodotus_endpoint.kubeapi.selectors import label_conditions
 from herodotus_endpoint.placing import PLACED, placement
-from herodotus_endpoint.queries import View
+from herodotus_endpoint.queries import View, unknown
 from herodotus_endpoint.questions import Questions
 from herodotus_endpoint.settings import Settings
 from herodotus_endpoint.store import Stored, Wait
@@ -177,7 +177,7 @@ class Surveys:
         owners = {row.owner.partition("/")[2] for row in rows if row.owner}
         close = get_close_matches(name, owners | {owner.rpartition("-")[0] for owner in owners}, n=SIMILAR, cutoff=0.5)
         details = {"name": name, "kind": "workloadplacements", "similar": close}
-        return ApiError(404, f'no decision for {kind} "{name}" in namespace "{namespace}"', details=details)
+        return unknown(self._questions, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
 
 
 _PLACED: Final = Condition("state", PLACED)

@@ -59,7 +59,7 @@ def _once(question: NodeQuestion, connection: Connection, output: Output, around
     try:
         answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output, "node")
     except ServerError as e:
-        raise e.with_hints(missing.similar(e)) from None
+        raise e.with_hints(missing.node_hints(e)) from None
     from herodotus_cli.render import node as node_screen
 
     around.show(answer, output, lambda view: node_screen.screen(answer, view))

@@ -13,6 +13,7 @@ from herodotus_cli.render.words import NOT_EVALUATED, count, duration, listed, n
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
+_HOUR_S = 3600
 _ROOMY = 100  # columns of a terminal that hold the recent decisions with names as long as ReplicaSets give them
 _RESULTS: dict[str, Style] = {"chosen": "good", "rejected": "bad"}
 
@@ -31,10 +32,11 @@ def screen(answer: Json, view: View) -> list[Block]:
 
 
 def _window(answer: Json) -> str:
-    """The time that the numbers cover: whole buckets, so somewhat more than was asked for."""
+    """The whole hours that were asked for, and since when: the numbers cover all of the hour in which they begin."""
     window = answer["window"]
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
-    return f"last {duration((end - start).total_seconds())}, since {start:%Y-%m-%d %H:%M} UTC"
+    asked_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
+    return f"last {duration(asked_s)}, since {start:%Y-%m-%d %H:%M} UTC"
 
 
 def _headline(answer: Json) -> str:

@@ -20,6 +20,7 @@ sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 import httpx  # noqa: E402
 
+_NO_TLS = "WRONG_VERSION_NUMBER"  # as OpenSSL words what a server says that speaks none
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -54,7 +55,7 @@ class HttpTransport:
         except httpx.TimeoutException:
             raise unreachable(f"{self.endpoint}: nothing within {self.timeout_s:g}s", self._hints()) from None
         except (httpx.HTTPError, httpx.InvalidURL) as e:
-            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints()) from None
+            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
         if response.is_redirect:
             raise CliError(
                 f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
@@ -74,9 +75,11 @@ class HttpTransport:
                 for line in response.iter_lines():
                     yield document(line.encode(), self.endpoint)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
-            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints()) from None
+            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
 
-    def _hints(self) -> list[str]:
+    def _hints(self, error: Exception | None = None) -> list[str]:
+        if _NO_TLS in str(error):
+            return [f"the service speaks plain HTTP:  --endpoint {self.endpoint.replace('https', 'http', 1)}"]
         return [f"is it running there?  curl {self.endpoint}/livez"]
 
 

@@ -220,7 +220,8 @@ class KubectlTransport:
                 ["is it of another version?  kubectl herodotus version"],
             )
         if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
-            plain = [f"without TLS?  --service {service.namespace}/http:{service.name}:{service.port}"]
+            named = f"--service {service.namespace}/http:{service.name}:{service.port}"
+            plain = [f"it speaks plain HTTP: upgrade it, name its port plain-http, or ask with  {named}"]
             return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
@@ -231,7 +232,7 @@ class KubectlTransport:
 
     def _not_from_a_server(self, said: str) -> CliError:
         last = said.splitlines()[-1] if said else "it failed without a word"
-        if last.startswith(_UNAUTHORIZED) and self._kubectl.named:
+        if _unauthorized(said) and self._kubectl.named:
             return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
@@ -249,10 +250,17 @@ def _refusal(said: str) -> tuple[str, str]:
 
 
 def _leads_there(run: Ran) -> bool:
-    """Whether it is an answer, or an error that cannot be the API server's own about the way."""
+    """Whether it is an answer, or an error that cannot be about the way.
+
+    A service that asks for names refuses whoever comes through its proxy, which tells none.
+    """
     reason, words = _refusal(_said(run))
     wrong = reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
-    return not (run.returncode and wrong)
+    return not (run.returncode and (wrong or _unauthorized(_said(run))))
+
+
+def _unauthorized(said: str) -> bool:
+    return any(line.startswith(_UNAUTHORIZED) for line in said.splitlines()[-1:])
 
 
 def _no_service(reason: str, words: str) -> bool:

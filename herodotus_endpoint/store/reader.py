@@ -73,6 +73,11 @@ class Reader:
         with self._snapshot() as connection:
             connection.scalar(sa.select(INCARNATIONS.c.id).limit(1))
 
+    def any_records(self) -> bool:
+        """Whether any scheduler's records ever came."""
+        with self._snapshot() as connection:
+            return connection.scalar(sa.select(INCARNATIONS.c.id).limit(1)) is not None
+
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> Stored | None:

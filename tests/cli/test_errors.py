@@ -49,6 +49,35 @@ def test_pod_never_seen_says_who_may_have_placed_it(service: Service, capsys: py
     assert failed(capsys, *ask(service)).partition("\n")[2] == IF_IT_EXISTS
 
 
+NO_RECORDS = (
+    "  no scheduler's records ever came to this service; those of a new installation take a minute or two\n"
+    "  if it is older: the scheduler's log says why they wait\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "words", "asked"),
+    [
+        ("podexplanations/chekout", MISSING, ["pod", "chekout", "-n", "shop"]),
+        ("nodehistories/worker-9?since=86400", 'no decision considered node "worker-9"', ["node", "worker-9"]),
+        (
+            "workloadplacements/deployment.x?since=86400",
+            'no decision for deployment "x"',
+            ["workload", "deploy/x", "-n", "shop"],
+        ),
+    ],
+    ids=["pod", "node", "workload"],
+)
+def test_a_service_that_knows_of_nothing_says_that_alone(
+    service: Service, capsys: pytest.CaptureFixture[str], path: str, words: str, asked: list[str]
+) -> None:
+    """As in the first minutes of an installation."""
+    where = API if path.startswith("node") else f"{API}/namespaces/shop"
+    service.refuse(f"{where}/{path}", 404, "NotFound", words, similar=[], noRecords=True)
+    said = failed(capsys, *asked, "--endpoint", service.url)
+    assert said == f"Error from server (NotFound): {words}\n{NO_RECORDS}"
+
+
 def test_the_command_that_helps_can_be_pasted(
     service: Service, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -131,6 +160,13 @@ def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: p
 def test_redirects_are_not_followed(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", b"", 302)
     assert failed(capsys, *ask(service)).startswith(f"error: {service.url} redirects to http://elsewhere.test/\n")
+
+
+def test_a_service_without_tls_is_told_from_one_that_is_away(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = failed(capsys, "pod", "x", "--endpoint", service.url.replace("http", "https"))
+    assert said.endswith(f"\n  the service speaks plain HTTP:  --endpoint {service.url}\n")
 
 
 def test_refused_connection(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,13 @@ def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
+def test_the_heading_has_the_hours_that_were_asked_for(service: Service) -> None:
+    """Of a window that begins with a whole hour, and is nearly one longer."""
+    window = {"from": "2026-02-28T12:00:00Z", "to": "2026-03-01T12:58:59Z"}
+    text = drawn(answer(service, "worker-1") | {"window": window}, VIEWS["piped"])
+    assert text.startswith("worker-1  last 24h, since 2026-02-28 12:00 UTC\n")
+
+
 def test_every_filters_rate_is_there_when_piped(service: Service) -> None:
     text = drawn(answer(service, "worker-1"), VIEWS["piped"])
     for f in service.history("worker-1")["filters"]:

@@ -14,6 +14,7 @@ PATH = f"{API}/namespaces/shop/podexplanations/p"
 ANSWER = {"kind": "PodExplanation", "metadata": {"name": "p"}}
 UNKNOWN = "Error from server (NotFound): the server could not find the requested resource"
 NO_PROXY = 'Error from server (Forbidden): services "https:x:1" is forbidden: User "ada" cannot get "services/proxy"'
+WHO = "error: You must be logged in to the server (Unauthorized)"
 NO_PORT = "Error from server (ServiceUnavailable): no endpoints available for service"
 NO_RIGHT = 'Error from server (Forbidden): podexplanations.herodotus.dev "p" is forbidden: User "ada" cannot get it'
 NO_TLS = "tls: first record does not look like a TLS handshake"
@@ -71,7 +72,9 @@ def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluste
     assert not (cluster.directory / ".kube").exists()
 
 
-@pytest.mark.parametrize("refusal", [NO_PROXY, TLS_TO_PLAIN, UNKNOWN], ids=["no right", "no TLS", "not there"])
+@pytest.mark.parametrize(
+    "refusal", [NO_PROXY, TLS_TO_PLAIN, UNKNOWN, WHO], ids=["no right", "no TLS", "not there", "asks for names"]
+)
 def test_an_api_service_is_found_once_and_then_asked_at_once(cluster: Cluster, refusal: str) -> None:
     cluster.says(proxy=refusal, look="", group="")
     assert [cluster.run(), cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP], [BY_GROUP], [BY_GROUP]]
@@ -124,9 +127,10 @@ def test_without_a_place_to_remember_it_the_answer_comes_all_the_same(cluster: C
         ({"proxy": NO_PROXY, "look": "", "group": NO_RIGHT}, [BY_PROXY, LOOKED, BY_GROUP], "needed: the ClusterRole"),
         ({"proxy": NO_PROXY, "look": AWAY, "group": AWAY}, [BY_PROXY, LOOKED, BY_GROUP], "is it running?"),
         ({"proxy": NO_PROXY, "look": "Unable to connect to the server: x"}, [BY_PROXY, LOOKED], "needed: get on"),
+        ({"proxy": WHO, "look": WHO}, [BY_PROXY, LOOKED], WHO),
         ({"proxy": "Error from server (BadRequest): no"}, [BY_PROXY], "Error from server (BadRequest): no"),
     ],
-    ids=["no right to the proxy", "no TLS", "no right to the pod", "backend away", "cannot be found out", "no"],
+    ids=["no right to the proxy", "no TLS", "no right to the pod", "away", "cannot be found out", "login", "no"],
 )  # fmt: skip
 def test_a_failure_is_told_of_the_way_that_counts(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], asked: list[str], printed: str
@@ -143,7 +147,10 @@ def test_a_service_that_is_named_is_meant(cluster: Cluster, capsys: pytest.Captu
     assert cluster.run("--service", "ops/https:decisions:443", code=1) == [f"{named}{PATH}"]
     cluster.says(proxy=TLS_TO_PLAIN)
     cluster.run("--service", "ops/https:decisions:443", code=1)
-    assert "without TLS?  --service ops/http:decisions:443" in capsys.readouterr().err
-    cluster.says(proxy="error: You must be logged in to the server (Unauthorized)")
+    assert (
+        "it speaks plain HTTP: upgrade it, name its port plain-http, or ask with  --service ops/http:decisions:443"
+        in capsys.readouterr().err
+    )
+    cluster.says(proxy=WHO)
     cluster.run("--service", "ops/https:decisions:443", code=1)
     assert "the service may ask who you are, which its proxy does not say: without --service" in capsys.readouterr().err

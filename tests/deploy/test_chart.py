@@ -340,7 +340,8 @@ def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp
         (("plain-http",), ["WARNING: endpoint.certificate.source is none.", "Every pod that reaches port 8000"]),
         (("postgresql",), ["kubectl get apiservice v1alpha1.herodotus.dev", "kubectl get decisions -A"]),
         (("observer",), ["kubectl herodotus disagreements -A"]),
-        (("replace-default-scheduler",), ["It waits for the Lease of kube-scheduler."]),
+        (("replace-default-scheduler",), ["It waits for the Lease of kube-scheduler.", "start kube-scheduler again"]),
+        ((), ["\n  kubectl get pods -A --field-selector spec.schedulerName=herodotus-scheduler,spec.nodeName=\n"]),
     ],
     ids=lambda v: "+".join(v) if isinstance(v, tuple) else "",
 )

@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from scheduler.kube.kinds import KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.options import PORT
+from tests.deploy.test_chart import valid
 from tests.processes import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -301,6 +303,23 @@ def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
     scheduler = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "herodotus-scheduler"}}}
     assert by_port == {"queries": None, "ingest": [scheduler]}
     assert [p["port"] for p in policy["ingress"][0]["ports"]] == ["queries", "probes"]
+
+
+def test_the_maintenance_pod_is_as_the_service_s_and_only_waits() -> None:
+    """The same files, as the same user, in a namespace that is restricted; with no rights."""
+    (found,) = read(DEPLOY / "maintenance.yaml")
+    valid(json.dumps(found))
+    (waits,), theirs = (
+        found["spec"]["containers"],
+        named("Deployment", "herodotus-endpoint")["spec"]["template"]["spec"],
+    )
+    (service,) = theirs["containers"]
+    assert found["spec"]["securityContext"] == theirs["securityContext"]
+    assert (waits["image"], waits["securityContext"]) == (service["image"], service["securityContext"])
+    volumes = {v["name"]: v for v in theirs["volumes"]}
+    assert found["spec"]["volumes"] == [volumes[m["name"]] for m in waits["volumeMounts"]]
+    assert all(mount in service["volumeMounts"] for mount in waits["volumeMounts"])
+    assert not found["spec"]["automountServiceAccountToken"]
 
 
 @pytest.mark.parametrize("path", TEST_PODS, ids=lambda p: p.stem)

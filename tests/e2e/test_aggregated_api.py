@@ -191,6 +191,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         token = found.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint").strip()
         kubeconfigs["service"] = _kubeconfig(directory, "service", {"token": token}, plane)
         found.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_service(found)))
+        addressed = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})
+        found.kubectl("-n", "herodotus", "patch", "pod", "herodotus-endpoint", "--subresource=status", "-p", addressed)
         found.replicas = [start(number) for number in range(len(ports))]
         apply_api_service(found, servers)
         found.controllers = _controllers(binaries, directory, kubeconfigs["admin"])
@@ -214,7 +216,10 @@ def _kubeconfig(directory: Path, name: str, user: dict[str, str], plane: Control
 
 
 def _service(system: System) -> list[dict[str, Any]]:
-    """A Service without a selector, and a slice for each replica: no controller makes them here."""
+    """A Service without a selector, and a slice for each replica: no controller makes them here.
+
+    For the API server's service proxy Endpoints too, and the pod that has their address.
+    """
     metadata = {"name": "herodotus-endpoint", "namespace": "herodotus"}
     spec = {"ports": [{"name": "queries", "port": 8000, "targetPort": system.port}]}
     label = {"kubernetes.io/service-name": "herodotus-endpoint"}
@@ -229,7 +234,15 @@ def _service(system: System) -> list[dict[str, Any]]:
         }
         for port in system.ports
     ]
-    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}, *slices]
+    addresses = [{"ip": system.address, "targetRef": {"kind": "Pod"} | metadata}]
+    subsets = [{"addresses": addresses, "ports": [{"name": "queries", "port": port}]} for port in system.ports]
+    running = {"nodeName": "worker-1", "containers": [{"name": "endpoint", "image": "endpoint"}]}
+    return [
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec},
+        *slices,
+        {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": running},
+    ]
 
 
 def apply_api_service(system: System, servers: Authority) -> None:
@@ -390,7 +403,7 @@ def test_the_plugin_asks_with_the_reader_s_own_rights(
 
 
 def test_the_plugin_asks_as_an_administrator_or_as_somebody_else(system: System) -> None:
-    """The administrator has the right to the service proxy too, which leads nowhere here."""
+    """The administrator has the right to the service proxy too, behind which the service asks for a name."""
     assert "worker-1" in system.herodotus("pod", "web-1", "-n", "shop", user="admin").stdout
     for who, code in (("ada", 0), ("bob", 1)):
         asked = system.herodotus("pod", "web-1", "-n", "shop", "--as", who, user="admin")

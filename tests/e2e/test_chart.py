@@ -293,7 +293,7 @@ def without_tls_it_is_found_too(
         running.wait_for(r"listening on http://\S+ \(queries\)")
         publish(cluster, address, "plain-http")
         _, _, said = plugin(cluster, folder, f"--service={OURS}/https:{SERVICE}:plain-http")
-        assert f"without TLS?  --service {OURS}/http:{SERVICE}:plain-http\n" in said, said
+        assert f"or ask with  --service {OURS}/http:{SERVICE}:plain-http\n" in said, said
         for as_whom in ((), ("--as=dora", "--as-group=developers")):
             assert plugin(cluster, folder, *as_whom) == (0, "pod/ours\n", "")
     finally:

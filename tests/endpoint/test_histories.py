@@ -216,6 +216,15 @@ def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None
         assert set(status["details"]["similar"]) == {"worker-1", "worker-2"}
 
 
+def test_before_the_first_records_nothing_is_known_of_anything(service: Service) -> None:
+    """Which is another matter than a name that is not known."""
+    paths = ("nodehistories/n", "namespaces/shop/podexplanations/p", "namespaces/shop/workloadplacements/deployment.d")
+    said = [service.error(f"{API}/{path}") for path in paths]
+    assert [(status["code"], status["details"].get("noRecords")) for status in said] == [(404, True)] * 3
+    service.stored(rows(a_table(["worker-1"])), a_decision(nodes=("worker-1",)))
+    assert not any("noRecords" in service.error(f"{API}/{path}")["details"] for path in paths)
+
+
 def test_a_node_of_two_clusters_can_be_told_apart(service: Service) -> None:
     other = "00000000-0000-4000-8000-0000000000bb"
     service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
