@@ -46,6 +46,7 @@ _WHICH = (
     "which one is asked?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
     "or ask the decisions service directly: --endpoint URL",
 )
+_ELSEWHERE = "is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL"
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
@@ -212,7 +213,7 @@ class KubectlTransport:
         if _no_service(reason, words):
             return unreachable(
                 f"kubectl: {words}",
-                [self._is_it_running, "is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL"],
+                [self._is_it_running, _ELSEWHERE],
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
             return CliError(

@@ -87,7 +87,7 @@ class Reviewer:
                     self._stop.wait(REST_S)
                 pause = BACKOFF_S[0]
             except DeskError as e:
-                klog.info(2, "The decisions service asks for no reviews", err=str(e))
+                klog.info(2, "Cannot ask the decisions service for reviews, trying again", err=str(e))
                 self._stop.wait(pause * random.uniform(1, 1.5))
                 pause = min(pause * 2, BACKOFF_S[1])
         self._desk.close()

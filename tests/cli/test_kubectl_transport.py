@@ -102,7 +102,7 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
             'Error from server (NotFound): services "herodotus-endpoint" not found',
             'error: the decisions service did not answer (kubectl: services "herodotus-endpoint" not found)\n'
             + IS_IT_RUNNING
-            + "  is it elsewhere?  --service NAMESPACE/NAME:PORT or --endpoint URL\n",
+            + "  is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL\n",
         ),
         (
             'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"',
