@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 MOST: Final = 32  # as many as the wire has connections
-FEWEST: Final = 8
-AT_FIRST: Final = 12
-QUEUED: Final = (6.0, 10.0)  # of those under way, how many may wait for each other in the server: more or fewer turns
+FEWEST: Final = 14
+AT_FIRST: Final = 16
+QUEUED: Final = (10.0, 16.0)  # of those under way, how many may wait for each other in the server: more or fewer turns
 MEMORY_S: Final = 10.0  # the shortest answer of the last one or two such spans is what the way alone takes
 AHEAD: Final = 8  # enough work waits: no more is decided
 BEHIND: Final = 2  # few enough: the loop decides several pods at a stretch, which costs less than one at a time
