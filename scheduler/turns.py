@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-MOST: Final = 32  # as many as the wire has connections
+from scheduler.kube.wire import CONNECTIONS
+
+MOST: Final = CONNECTIONS  # beyond, requests would wait for a connection
 FEWEST: Final = 14
 AT_FIRST: Final = 16
 QUEUED: Final = (10.0, 16.0)  # of those under way, how many may wait for each other in the server: more or fewer turns

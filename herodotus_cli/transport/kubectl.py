@@ -232,8 +232,8 @@ class KubectlTransport:
         return ServerError(reason, words)
 
     def _not_from_a_server(self, said: str) -> CliError:
-        last = said.splitlines()[-1] if said else "it failed without a word"
-        if _unauthorized(said) and self._kubectl.named:
+        last = _last_line(said) or "it failed without a word"
+        if last.startswith(_UNAUTHORIZED) and self._kubectl.named:
             return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
@@ -255,13 +255,14 @@ def _leads_there(run: Ran) -> bool:
 
     A service that asks for names refuses whoever comes through its proxy, which tells none.
     """
-    reason, words = _refusal(_said(run))
+    said = _said(run)
+    reason, words = _refusal(said)
     wrong = reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
-    return not (run.returncode and (wrong or _unauthorized(_said(run))))
+    return not (run.returncode and (wrong or _last_line(said).startswith(_UNAUTHORIZED)))
 
 
-def _unauthorized(said: str) -> bool:
-    return any(line.startswith(_UNAUTHORIZED) for line in said.splitlines()[-1:])
+def _last_line(said: str) -> str:
+    return said.splitlines()[-1] if said else ""
 
 
 def _no_service(reason: str, words: str) -> bool:

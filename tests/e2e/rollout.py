@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, Json, node, pod
+from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, Json, attempts, node, placements, pod
 from tests.e2e.versions import Version
 from tests.processes import eventually, python
 
@@ -166,13 +165,11 @@ class Rollout:
         created = self.load.created
         fit = {f"p{n}" for n in range(created) if not too_big(n)}
         bound = eventually(lambda: self._all_bound(fit), "every pod with room to be bound")
-        placed = {name: [(p["spec"]["nodeName"], "Bound", 1)] for name, p in bound.items()}
+        placed = {p["metadata"]["uid"]: [(p["spec"]["nodeName"], "Bound", 1)] for p in bound.values()}
         eventually(lambda: self._placed() == placed, "each decision that chose a node")
         every = {f"p{n}" for n in range(created)}
         eventually(lambda: {d["spec"]["pod"]["name"] for d in self._decisions()} == every, "each pod's decision")
-        assert [
-            name for name, times in Counter(d["metadata"]["name"] for d in self._decisions()).items() if times > 1
-        ] == []
+        assert set(attempts(self._decisions()).values()) == {1}
         assert {n: self._record(self.herodotus.endpoint_url, n) for n in self._told} == self._told
         known = self.herodotus.incarnations()
         assert {(i["missing"], i["explainedByGaps"]) for i in known} == {(0, 0)}
@@ -186,13 +183,11 @@ class Rollout:
         return bound if len(bound) == len(fit) else None
 
     def _placed(self) -> dict[str, list[tuple[str, str, int]]]:
-        """Node, state and attempt of each decision that chose a node, by the pod's name."""
-        found: dict[str, list[tuple[str, str, int]]] = {}
-        for d in self._decisions():
-            if d["status"]["node"]:
-                of_pod = found.setdefault(d["spec"]["pod"]["name"], [])
-                of_pod.append((d["status"]["node"], d["status"]["state"], d["spec"]["key"]["attempt"]))
-        return found
+        """Node, state and attempt of each decision that chose a node, by the pod's UID."""
+        return {
+            uid: [(d["status"]["node"], d["status"]["state"], d["spec"]["key"]["attempt"]) for d in chosen]
+            for uid, chosen in placements(self._decisions()).items()
+        }
 
     def _decisions(self) -> list[Json]:
         return self.herodotus.decisions(self._namespace)
