@@ -1,5 +1,5 @@
-"""Agents that a kube-scheduler asks over HTTP, and the annotators that measure nodes for them.
+"""Agents that kube-scheduler calls over HTTP as extenders, and annotators that measure nodes for them.
 
-May import of the other rooms only arithmetic (`scheduler.formulas`), the wire format (`scheduler.extenders.wire`) and
-quantities (`scheduler.objects.quantity`); of the record the version alone.
+From the other packages it may import only the arithmetic (`scheduler.engine.formulas`), the extender wire format
+(`scheduler.extenders.wire`), quantities (`scheduler.engine.objects.quantity`) and the version of the record package.
 """

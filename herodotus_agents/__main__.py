@@ -1,7 +1,7 @@
-"""python -m herodotus_agents: serve, monitor, rewards, annotate, convert-policy.
+"""The command line of `python -m herodotus_agents`: serve, monitor, rewards, annotate, convert-policy.
 
-Exit codes: 0 (stopped, done), 1 (cannot run here), 2 (bad arguments). Owns: the command line. Does not own: anything
-that runs.
+Exit codes: 0 (stopped or done), 1 (failed), 2 (invalid arguments). Owns: the command line. Does not own: what the
+commands do (`commands`).
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from typing import Final
 
 from herodotus_agents import commands
 from herodotus_agents.agents import AGENTS
+from herodotus_agents.annotators.controller import RoundError
 from herodotus_agents.kube import KubeError
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.prometheus import PrometheusError
-from herodotus_agents.rewards import StoreError
-from herodotus_agents.server import ListenError
-from herodotus_agents.settings import SettingsError, level
+from herodotus_agents.rewards import RewardsError
+from herodotus_agents.settings import SettingsError, parse_log_level
+from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
-from scheduler.formulas.measurements import COST
+from herodotus_serving import logs
+from herodotus_serving.sockets import ListenError
+from scheduler.engine.formulas.measurements import COST
 
-_FAILURES: Final = (KubeError, ListenError, PolicyError, PrometheusError, SettingsError, StoreError)
+_FAILURES: Final = (KubeError, ListenError, PolicyError, PrometheusError, RoundError, SettingsError, RewardsError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(stream=sys.stderr, format=form)
-    logging.getLogger().setLevel(level(os.environ.get("LOG_LEVEL", "INFO")))
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every request otherwise
+    """Run a command and return the exit code."""
+    logs.configure(logging.INFO)
+    logging.getLogger().setLevel(parse_log_level(os.environ.get("LOG_LEVEL", "INFO")))
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs every request at INFO.
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
     except _FAILURES as e:
-        print(f"error: {e}", file=sys.stderr)
+        print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
-"""What an agent is: named predicates and priorities over nodes, and the settings it is made with.
+"""The interface of an agent: named predicates and priorities over nodes, and the settings that create it.
 
-Adding one takes one file in `herodotus_agents/agents/` and one line in `AGENTS` (docs/writing-an-agent.md).
+A new agent takes one file in `herodotus_agents/agents/` and one line in `AGENTS` (docs/writing-an-agent.md).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas.inputs import Inputs
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas.inputs import NodeInputs
 
 MAX_POINTS: Final = 10
 
@@ -21,47 +21,50 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Explained(Generic[T]):
-    """What an agent says, and by which numbers: an entry for each node of the request, in its order."""
+class ExplainedResult(Generic[T]):
+    """The result of a predicate or priority with the inputs it follows from.
+
+    Each input has one entry per node of the request, in the order of the request.
+    """
 
     answer: T
-    inputs: Sequence[Inputs] = ()
+    inputs: Sequence[NodeInputs] = ()
 
 
-# Names of nodes that are turned away, and why. Nodes that are not named are accepted.
+# The reason for each rejected node, by name. Nodes that are absent are accepted.
 Rejected = Mapping[str, str]
-Predicate = Callable[[Pod, Sequence[Node]], Rejected | Explained[Rejected]]
-# Points of each node, 0 to MAX_POINTS, in the order of the nodes.
+Predicate = Callable[[PodView, Sequence[NodeView]], Rejected | ExplainedResult[Rejected]]
+# One score per node, 0 to MAX_POINTS, in the order of the nodes.
 Points = Sequence[int]
-Priority = Callable[[Pod, Sequence[Node]], Points | Explained[Points]]
+Priority = Callable[[PodView, Sequence[NodeView]], Points | ExplainedResult[Points]]
 # Binds a pod (namespace, name, uid) to a node. Raises BindError.
 Bind = Callable[[str, str, str, str], None]
 
 
 class BindError(Exception):
-    """The pod was not bound, and why."""
+    """The pod was not bound; the message gives the reason."""
 
 
 class AgentError(Exception):
-    """An agent cannot be had with these settings, and why."""
+    """An agent cannot be created with these settings; the message gives the reason."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of an agent's settings: camelCase in files, unknown keys are errors.
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base class of an agent's settings. Keys in files are camelCase; unknown keys are errors.
 
-    `variables`: which environment variable sets which field, by the names that the original agents gave them.
+    `variables` maps the environment variables of the original agents to the fields that they set.
     """
 
     variables: ClassVar[Mapping[str, str]] = {}
 
 
-class NoSettings(Settings, frozen=True):
-    """An agent without settings."""
+class NoSettings(AgentSettings, frozen=True):
+    """The settings of an agent that has none."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Predicates and priorities by the last part of their path; `bind` where the agent binds pods itself."""
+    """Predicates and priorities by their verb, the last part of the URL path; `bind` if the agent binds pods itself."""
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     priorities: Mapping[str, Priority] = field(default_factory=dict)
@@ -69,16 +72,17 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """How an agent is made: its settings' type, and what makes it of them (and of a clock, seconds since 1970).
+class AgentFactory:
+    """Creates an agent from settings of type `settings`.
 
-    `own_file`: a file of `key = value` lines in the working directory that the original agent read, if it is there.
+    `make` takes the settings and a clock that returns seconds since 1970. `legacy_file` names the file of `key = value`
+    lines that the original agent read from its working directory; it is read if it exists.
     """
 
-    settings: type[Settings]
+    settings: type[AgentSettings]
     make: Callable[..., Agent]
-    own_file: str = ""
+    legacy_file: str = ""
 
-    def agent(self, settings: Settings, clock: Callable[[], float] = time.time) -> Agent:
-        """One agent. AgentError when the settings do not go together."""
+    def create(self, settings: AgentSettings, clock: Callable[[], float] = time.time) -> Agent:
+        """Return a new agent. Raises AgentError if the settings contradict each other."""
         return self.make(settings, clock)

@@ -16,17 +16,18 @@ import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from herodotus_agents.agent import BindError, Explained
-from herodotus_agents.nodes import KnownNodes
-from herodotus_agents.objects import AmountError, Node, Pod, decode_nodes
-from herodotus_agents.registry import Loaded
+from herodotus_agents.agent import BindError, ExplainedResult
+from herodotus_agents.nodes import NodeCache
+from herodotus_agents.objects import AmountError, NodeView, PodView, decode_nodes
+from herodotus_agents.registry import LoadedAgents
 from herodotus_record.version import __version__
+from scheduler.engine.formulas import measurements
+from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.extenders import wire
-from scheduler.formulas.inputs import Inputs
 
 _log: Final = logging.getLogger(__name__)
 
-MAX_BODY_BYTES: Final = 256 << 20  # 15,000 nodes of 16 kB; more is a mistake
+MAX_NODES: Final = 15_000  # of a request: three times the largest cluster that Kubernetes supports
 NO_BIND: Final = "no agent binds pods: leave the extender's bindVerb empty"
 
 T = TypeVar("T")
@@ -36,12 +37,16 @@ class BadRequestError(Exception):
     """A request that cannot be used, and why."""
 
 
-def create_app(loaded: Loaded, known: KnownNodes | None = None) -> Flask:
+class TooManyNodesError(Exception):
+    """A request with more nodes than any cluster has."""
+
+
+def create_app(loaded: LoadedAgents, known: NodeCache | None = None) -> Flask:
     """The WSGI application. `known`: nodes by name, for schedulers that send names alone."""
     app = Flask("herodotus_agents", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     _errors(app)
     _about(app, loaded)
+    _rewards(app, known)
 
     @app.post("/scheduler/predicates/<verb>")
     def filter_nodes(verb: str) -> Response:
@@ -81,7 +86,7 @@ def create_app(loaded: Loaded, known: KnownNodes | None = None) -> Flask:
     return app
 
 
-def _about(app: Flask, loaded: Loaded) -> None:
+def _about(app: Flask, loaded: LoadedAgents) -> None:
     """Version and contents."""
 
     @app.get("/version")
@@ -94,6 +99,25 @@ def _about(app: Flask, loaded: Loaded) -> None:
         return _answer({"version": __version__, "agents": list(loaded.agents), "failed": loaded.failed, **verbs})
 
 
+def _rewards(app: Flask, known: NodeCache | None) -> None:
+    """What the monitor has learnt, as it stands on the nodes."""
+
+    @app.get("/rewards")
+    def rewards() -> Response:
+        if known is None:
+            return _failure(404, "rewards are read from the nodes: the service needs to run with --watch-nodes")
+        return _answer({node.name: _rewards_of(node) for node in known.list_all()})
+
+
+def _rewards_of(node: NodeView) -> dict[str, float]:
+    """Return the rewards on a node by pod type; a type that is absent always did well there."""
+    text = node.annotations.get(measurements.REWARDS)
+    try:
+        return msgspec.json.decode(text, type=dict[str, float]) if text else {}
+    except msgspec.MsgspecError:
+        return {}
+
+
 def _errors(app: Flask) -> None:
     """Every way to fail says why, under the key where schedulers look."""
 
@@ -101,6 +125,10 @@ def _errors(app: Flask) -> None:
     @app.errorhandler(AmountError)
     def bad(error: Exception) -> Response:
         return _failure(400, str(error))
+
+    @app.errorhandler(TooManyNodesError)
+    def too_many(error: Exception) -> Response:
+        return _failure(413, str(error))
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> Response:
@@ -121,43 +149,47 @@ def _read(kind: type[T]) -> T:
         raise BadRequestError(f"the body is no {kind.__name__}: {e}") from e
 
 
-def _pod(raw: msgspec.Raw) -> Pod:
+def _pod(raw: msgspec.Raw) -> PodView:
     try:
-        return msgspec.json.decode(raw, type=Pod)
+        return msgspec.json.decode(raw, type=PodView)
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Pod: {e}") from e
 
 
-def _nodes(args: wire.ExtenderArgs, known: KnownNodes | None) -> Sequence[Node]:
+def _nodes(args: wire.ExtenderArgs, known: NodeCache | None) -> Sequence[NodeView]:
     """The nodes of a request, in its order."""
     if args.node_names is not None:
         if known is None:
             raise BadRequestError(
                 "NodeNames without Nodes: nodeCacheCapable needs the service to run with --watch-nodes"
             )
-        return known.of(args.node_names)
+        return known.get(args.node_names)
     if args.nodes is None:
         raise BadRequestError("neither Nodes nor NodeNames")
+    if len(args.nodes.items or ()) > MAX_NODES:
+        raise TooManyNodesError(f"{len(args.nodes.items or ())} nodes, which are more than {MAX_NODES}")
     try:
         return decode_nodes(args.nodes.items or ())
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Nodes: {e}") from e
 
 
-def _said(said: T | Explained[T], message: Callable[[T], Any]) -> Response:
+def _said(said: T | ExplainedResult[T], message: Callable[[T], Any]) -> Response:
     """The answer that every scheduler understands; with what it follows from, where the request asks for that."""
-    explained = said if isinstance(said, Explained) else Explained(said)
+    explained = said if isinstance(said, ExplainedResult) else ExplainedResult(said)
     answer = message(explained.answer)
     asked = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
     if asked != wire.EXPLAINED:
         return _answer(answer)
-    told = wire.Explained(answer=msgspec.Raw(wire.encode(answer)), inputs=[_told(one) for one in explained.inputs])
+    told = wire.ExplainedAnswer(
+        answer=msgspec.Raw(wire.encode(answer)), inputs=[_told(one) for one in explained.inputs]
+    )
     return Response(wire.encode(told), content_type=wire.EXPLAINED)
 
 
-def _told(inputs: Inputs) -> wire.Inputs:
+def _told(inputs: NodeInputs) -> wire.ExplainedInputs:
     """On the wire, what is not finite is null."""
-    return wire.Inputs(
+    return wire.ExplainedInputs(
         source=inputs.source,
         numbers=[
             wire.InputNumber(name=n.name, unit=n.unit, digits=n.digits, values=n.values.tolist())
@@ -168,11 +200,13 @@ def _told(inputs: Inputs) -> wire.Inputs:
     )
 
 
-def _prioritized(nodes: Sequence[Node], points: Sequence[int]) -> list[wire.HostPriority]:
+def _prioritized(nodes: Sequence[NodeView], points: Sequence[int]) -> list[wire.HostPriority]:
     return [wire.HostPriority(host=n.name, score=p) for n, p in zip(nodes, points, strict=True)]
 
 
-def _filtered(args: wire.ExtenderArgs, nodes: Sequence[Node], rejected: dict[str, str]) -> wire.ExtenderFilterResult:
+def _filtered(
+    args: wire.ExtenderArgs, nodes: Sequence[NodeView], rejected: dict[str, str]
+) -> wire.ExtenderFilterResult:
     """Nodes as they came where nodes came, names where names came."""
     if args.node_names is not None:
         left = [name for name in args.node_names if name not in rejected]
@@ -196,7 +230,7 @@ def _by_uid(victims: wire.Victims) -> wire.MetaVictims:
     return wire.MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
 
 
-def _unknown(kind: str, verb: str, loaded: Loaded) -> Response:
+def _unknown(kind: str, verb: str, loaded: LoadedAgents) -> Response:
     failed = "; ".join(f"agent {name} failed: {why}" for name, why in loaded.failed.items())
     return _failure(404, f"no agent has the {kind} {verb}" + (f" ({failed})" if failed else ""))
 

@@ -17,18 +17,28 @@ import yaml
 from flask import Flask
 
 from herodotus_agents import policy, server, settings
-from herodotus_agents.agent import Settings
+from herodotus_agents.agent import AgentSettings
 from herodotus_agents.annotators import allocation, congestion, price, usage
-from herodotus_agents.annotators.controller import NODES, Measure, Rhythm, nodes_of, one_round, run
+from herodotus_agents.annotators.controller import (
+    NODES,
+    AnnotationRate,
+    Annotator,
+    RoundError,
+    RoundResult,
+    list_nodes,
+    run,
+    run_round,
+)
 from herodotus_agents.app import create_app
-from herodotus_agents.kube import Kube, KubeError
+from herodotus_agents.kube import KubeClient, KubeError
 from herodotus_agents.monitor import Monitor
-from herodotus_agents.nodes import KnownNodes
+from herodotus_agents.nodes import NodeCache
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.prometheus import Prometheus
-from herodotus_agents.registry import load
+from herodotus_agents.registry import load_agents
 from herodotus_agents.rewards import Rewards
 from herodotus_agents.settings import SettingsError
+from herodotus_record.escaping import escape
 
 _log: Final = logging.getLogger(__name__)
 
@@ -36,8 +46,8 @@ OUT_OF_CLUSTER: Final = "out-of-cluster"
 IN_CLUSTER: Final = "in-cluster"
 
 
-class Annotating(Settings, frozen=True):
-    """Of the annotators, by the names of the originals."""
+class AnnotatorSettings(AgentSettings, frozen=True):
+    """Settings of the annotators, from the environment variables of the original programs."""
 
     variables: ClassVar[Mapping[str, str]] = {
         "PROM_IP": "prom_ip",
@@ -62,22 +72,22 @@ class Annotating(Settings, frozen=True):
     use_req: bool = False
     memory_window_seconds: Annotated[int, msgspec.Meta(ge=1)] = 86_400
     cpu_window_seconds: Annotated[int, msgspec.Meta(ge=1)] = 300
-    rate_seconds: Annotated[int, msgspec.Meta(ge=1)] = 60
+    rate_seconds: Annotated[int, msgspec.Meta(ge=1)] = usage.RATE_S
     gpu_resource: str = "nvidia.com/gpu"
 
 
 def serve(arguments: argparse.Namespace) -> None:
-    """The extender service, until SIGTERM."""
-    service = settings.service(arguments.config, os.environ)
-    logging.getLogger().setLevel(settings.level(service.log_level))
+    """Serve the extender API until SIGTERM or SIGINT."""
+    service = settings.load_service_settings(arguments.config, os.environ)
+    logging.getLogger().setLevel(settings.parse_log_level(service.log_level))
     names = tuple(arguments.agents.split(",")) if arguments.agents else service.agents
-    loaded = load(names, service.settings, os.environ)
+    loaded = load_agents(names, service.settings, os.environ)
     if not loaded.agents:
         raise SettingsError("no agent could be loaded, and without one there is nothing to serve")
     _log.info("agents: %s; log level %s", ", ".join(loaded.agents), service.log_level)
 
     def make() -> Flask:
-        known = _known_nodes(arguments) if arguments.watch_nodes or service.watch_nodes else None
+        known = _start_node_cache(arguments) if arguments.watch_nodes or service.watch_nodes else None
         return create_app(loaded, known)
 
     port = service.http_port if arguments.port is None else arguments.port
@@ -85,98 +95,110 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def monitor(arguments: argparse.Namespace) -> None:
-    """Learn until SIGTERM."""
-    learning, stop = Monitor(_kube(arguments), Rewards(arguments.store)), _stopped_by_signal()
-    # a thread of its own: a watch that waits for events does not hear of signals
+    """Learn from pods and publish rewards until SIGTERM or SIGINT."""
+    learning, stop = Monitor(_kube_client(arguments), Rewards(arguments.store)), _stop_event()
+    # The watch runs in another thread, because the thread that waits for events does not run signal handlers.
     threading.Thread(target=learning.run, args=(arguments.namespace, stop), name="monitor", daemon=True).start()
     print("monitoring", arguments.namespace or "all namespaces", flush=True)
     stop.wait()
 
 
 def rewards(arguments: argparse.Namespace) -> None:
-    """Every key and its value."""
+    """Print each reward's key and value."""
     if not arguments.file.exists():
         raise SettingsError(f"{arguments.file}: no such file")
-    print("\n".join(Rewards(arguments.file).lines()))
+    print("\n".join(map(escape, Rewards(arguments.file).format_lines())))
 
 
 def convert_policy(arguments: argparse.Namespace) -> None:
-    """The new configuration on standard output, notes on standard error."""
+    """Print the converted configuration on standard output and notes on standard error."""
     try:
         text = arguments.file.read_bytes()
     except OSError as e:
         raise PolicyError(f"{arguments.file}: {e.strerror}") from e
     try:
-        found = policy.converted(text, arguments.scheduler_name, partial(print, "note:", file=sys.stderr))
+        found = policy.convert(text, arguments.scheduler_name, partial(print, "note:", file=sys.stderr))
     except PolicyError as e:
         raise PolicyError(f"{arguments.file}: {e}") from e
     yaml.safe_dump(found, sys.stdout, sort_keys=False)
 
 
 def annotate_usage(arguments: argparse.Namespace) -> None:
-    """Free cpu and memory."""
-    chosen = _annotating(os.environ)
-    with _prometheus(arguments, chosen) as prometheus:
-        measure = usage.Usage(
+    """Annotate nodes with statistics of free cpu and memory."""
+    options = _annotator_settings(os.environ)
+    with _prometheus(arguments, options) as prometheus:
+        annotator = usage.UsageAnnotator(
             prometheus,
-            chosen.node_exp_port,
-            chosen.use_forecast,
-            chosen.use_req,
-            float(chosen.memory_window_seconds),
-            float(chosen.cpu_window_seconds),
-            chosen.rate_seconds,
+            options.node_exp_port,
+            options.use_forecast,
+            options.use_req,
+            float(options.memory_window_seconds),
+            float(options.cpu_window_seconds),
+            options.rate_seconds,
         )
-        _annotate(arguments, measure, chosen)
+        _annotate(arguments, annotator, options)
 
 
 def annotate_allocation(arguments: argparse.Namespace) -> None:
-    """Requested and left."""
-    chosen = _annotating(os.environ)
-    _annotate(arguments, allocation.Allocation(chosen.gpu_resource), chosen)
+    """Annotate nodes with what pods request and what is free; with --once print it as a table too."""
+    options = _annotator_settings(os.environ)
+    annotator = allocation.AllocationAnnotator(options.gpu_resource)
+    _annotate(arguments, annotator, options)
+    if arguments.once:
+        print("\n".join(annotator.format_table(list_nodes(_kube_client(arguments)))))
 
 
 def annotate_congestion(arguments: argparse.Namespace) -> None:
-    """Use of the network."""
-    chosen = _annotating(os.environ)
-    with _prometheus(arguments, chosen) as prometheus:
-        measure = congestion.Congestion(
-            prometheus, chosen.node_exp_port, arguments.devices, arguments.capacity, chosen.rate_seconds
+    """Annotate nodes with the use of their network."""
+    options = _annotator_settings(os.environ)
+    with _prometheus(arguments, options) as prometheus:
+        annotator = congestion.CongestionAnnotator(
+            prometheus, options.node_exp_port, arguments.devices, arguments.capacity, options.rate_seconds
         )
-        _annotate(arguments, measure, chosen)
+        _annotate(arguments, annotator, options)
 
 
 def annotate_price(arguments: argparse.Namespace) -> None:
-    """Once; prints every node and its price."""
-    kube = _kube(arguments)
-    given = dict(_price(text) for text in arguments.price)
+    """Annotate nodes with prices once and print the price of every node.
+
+    Raises RoundError if a price given with --price could not be written.
+    """
+    kube = _kube_client(arguments)
+    given = dict(_parse_price(text) for text in arguments.price)
+    done: RoundResult | None = None
     if not arguments.list:
-        measure = price.Price(given, arguments.seed, arguments.annotation)
-        one_round(kube, measure, _rhythm(_annotating(os.environ)), threading.Event())
-    for name, value in price.listed(nodes_of(kube), arguments.annotation):
-        print(name, value)
+        annotator = price.PriceAnnotator(given, arguments.seed, arguments.annotation)
+        done = run_round(kube, annotator, _annotation_rate(_annotator_settings(os.environ)), threading.Event())
+    for name, value in price.list_prices(list_nodes(kube), arguments.annotation):
+        print(name, escape(value))
+    if done and (done.problem or (given and done.failed)):  # A node named with --price must exist.
+        raise RoundError(done.problem or f"{done.failed} of {len(given)} nodes could not be annotated")
 
 
-def _annotate(arguments: argparse.Namespace, measure: Measure, chosen: Annotating) -> None:
-    kube, rhythm = _kube(arguments), _rhythm(chosen)
+def _annotate(arguments: argparse.Namespace, annotator: Annotator, options: AnnotatorSettings) -> None:
+    kube, rate = _kube_client(arguments), _annotation_rate(options)
     if arguments.once:
-        one_round(kube, measure, rhythm, threading.Event())
+        done = run_round(kube, annotator, rate, threading.Event())
+        print(f"annotated {done.written} of {done.nodes} nodes with {annotator.group}")
+        if done.problem:
+            raise RoundError(done.problem)
     else:
-        run(kube, measure, rhythm, _stopped_by_signal())
+        run(kube, annotator, rate, _stop_event())
 
 
-def _annotating(environment: Mapping[str, str]) -> Annotating:
-    return settings.from_environment(Annotating, environment)
+def _annotator_settings(environment: Mapping[str, str]) -> AnnotatorSettings:
+    return settings.load_from_environment(AnnotatorSettings, environment)
 
 
-def _rhythm(chosen: Annotating) -> Rhythm:
-    return Rhythm(float(chosen.annotate_freq), chosen.writes_per_second)
+def _annotation_rate(options: AnnotatorSettings) -> AnnotationRate:
+    return AnnotationRate(float(options.annotate_freq), options.writes_per_second)
 
 
-def _prometheus(arguments: argparse.Namespace, chosen: Annotating) -> Prometheus:
-    return Prometheus(arguments.prometheus or f"http://{chosen.prom_ip}:{chosen.prom_port}")
+def _prometheus(arguments: argparse.Namespace, options: AnnotatorSettings) -> Prometheus:
+    return Prometheus(arguments.prometheus or f"http://{options.prom_ip}:{options.prom_port}")
 
 
-def _price(text: str) -> tuple[str, str]:
+def _parse_price(text: str) -> tuple[str, str]:
     node, equals, value = text.partition("=")
     try:
         if equals and float(value) >= 0:
@@ -186,34 +208,36 @@ def _price(text: str) -> tuple[str, str]:
     raise SettingsError(f"--price {text}: expected NODE=PRICE")
 
 
-def _kube(arguments: argparse.Namespace) -> Kube:
-    """Flags before CLUSTER_CONF before the usual places."""
+def _kube_client(arguments: argparse.Namespace) -> KubeClient:
+    """Return a client for the cluster that flags, CLUSTER_CONF or the default locations name, in this order."""
     where = os.environ.get("CLUSTER_CONF", "")
     if where not in ("", IN_CLUSTER, OUT_OF_CLUSTER):
         raise SettingsError(f"CLUSTER_CONF {where}: expected {IN_CLUSTER} or {OUT_OF_CLUSTER}")
     named = bool(arguments.server or arguments.kubeconfig)
-    around = where == IN_CLUSTER or (not where and "KUBERNETES_SERVICE_HOST" in os.environ)
-    in_cluster = arguments.in_cluster or (around and not named)
-    return Kube.find(server=arguments.server, kubeconfig=arguments.kubeconfig, in_cluster=in_cluster)
+    inside = where == IN_CLUSTER or (not where and "KUBERNETES_SERVICE_HOST" in os.environ)
+    in_cluster = arguments.in_cluster or (inside and not named)
+    return KubeClient.from_options(server=arguments.server, kubeconfig=arguments.kubeconfig, in_cluster=in_cluster)
 
 
-def _known_nodes(arguments: argparse.Namespace) -> KnownNodes:
-    """Nodes by name, filled before the first request. KubeError."""
-    known, kube, stop = KnownNodes(), _kube(arguments), threading.Event()
+def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
+    """Return a cache of all nodes that a watch keeps current. Raises KubeError if listing takes over 30 s."""
+    known, kube, stop = NodeCache(), _kube_client(arguments), threading.Event()
     filled = threading.Event()
 
-    def listed(objects: list[msgspec.Raw]) -> None:
-        known.listed(objects)
+    def replace(objects: list[msgspec.Raw]) -> None:
+        known.replace(objects)
         filled.set()
 
-    watch = threading.Thread(target=kube.follow, args=(NODES, listed, known.changed, stop), name="nodes", daemon=True)
+    watch = threading.Thread(
+        target=kube.list_and_watch, args=(NODES, replace, known.handle_event, stop), name="nodes", daemon=True
+    )
     watch.start()
     if not filled.wait(30.0):
         raise KubeError("nodes could not be listed within 30 s")
     return known
 
 
-def _stopped_by_signal() -> threading.Event:
+def _stop_event() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,10 +1,10 @@
-"""The one door to the API server: list, watch and annotate, with the kubernetes package's credentials.
+"""The client for the API server: list, watch and annotate, with the kubernetes package's credentials.
 
-Owns: where the API server is, paging, resuming a watch, waiting where the server asks for it. Does not own: what is
-done with objects; they come as JSON and are decoded by whoever reads them (the package's models cost a millisecond
-each).
+Owns: the address of the API server, paging, resuming a watch, waiting on Retry-After. Does not own: what is done with
+objects. They are returned as JSON and the caller decodes them, because decoding to the package's models takes a
+millisecond per object. All requests of this package to the API server go through it.
 
-`kubectl proxy` is `--server http://127.0.0.1:8001`.
+For `kubectl proxy` use `--server http://127.0.0.1:8001`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _log: Final = logging.getLogger(__name__)
 PAGE: Final = 500
 TIMEOUT_S: Final = 10.0
 WATCH_S: Final = 300
-AGAIN_S: Final = 5.0  # after a failure
+RETRY_S: Final = 5.0  # wait after a failure
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class KubeError(Exception):
-    """The API server said no, or cannot be reached, in one line. `code`: 0 where there was no answer."""
+    """The API server refused a request or cannot be reached; the message is one line. `code` is 0 without an answer."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -58,17 +58,17 @@ class _Object(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-class Kube:
-    """Requests to one API server. Thread-safe."""
+class KubeClient:
+    """A client for one API server. Thread-safe."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     @classmethod
-    def find(cls, *, server: str = "", kubeconfig: str = "", in_cluster: bool = False) -> Kube:
-        """By a URL without credentials, a kubeconfig (default: KUBECONFIG, ~/.kube/config), or the pod's own account.
+    def from_options(cls, *, server: str = "", kubeconfig: str = "", in_cluster: bool = False) -> KubeClient:
+        """Return a client for a URL without credentials, a kubeconfig, or the pod's service account.
 
-        KubeError when there is none.
+        The default kubeconfig is KUBECONFIG or ~/.kube/config. Raises KubeError if no credentials are found.
         """
         config = Configuration()
         try:
@@ -80,13 +80,13 @@ class Kube:
                 load_kube_config(config_file=kubeconfig or None, client_configuration=config)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError, ValueError, KeyError, TypeError) as e:
             raise KubeError(
-                f"no usable credentials: {' '.join(str(e).split())} (--kubeconfig FILE or KUBECONFIG names them;"
+                f"no usable credentials: {' '.join(str(e).split())} (--kubeconfig FILE or KUBECONFIG sets them;"
                 " --server URL is kubectl proxy's address)"
             ) from e
         return cls(ApiClient(config))
 
-    def objects(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
-        """Every object of a collection, and the resource version to watch from. KubeError."""
+    def list_objects(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
+        """Return every object of a collection, and the resource version to watch from. Raises KubeError."""
         found: list[msgspec.Raw] = []
         more = ""
         while True:
@@ -97,54 +97,57 @@ class Kube:
             if not more:
                 return found, page.metadata.resource_version
 
-    def annotate(self, node: str, values: Mapping[str, str | None]) -> None:
-        """Set annotations of a node; None removes one. KubeError."""
+    def annotate_node(self, node: str, values: Mapping[str, str | None]) -> None:
+        """Set annotations of a node; None removes one. Raises KubeError."""
         body = {"metadata": {"annotations": dict(values)}}
         self._send("PATCH", f"/api/v1/nodes/{node}", body=body)
 
-    def follow(
+    def list_and_watch(
         self,
         path: str,
-        listed: Callable[[Sequence[msgspec.Raw]], None],
-        changed: Callable[[str, msgspec.Raw], None],
+        on_list: Callable[[Sequence[msgspec.Raw]], None],
+        on_event: Callable[[str, msgspec.Raw], None],
         stop: threading.Event,
         params: Mapping[str, str] | None = None,
     ) -> None:
-        """List, then tell every change until `stop`; lists again where it lost the thread. Returns when stopped."""
+        """List a collection and watch it until `stop` is set; list again whenever the watch cannot be resumed.
+
+        `on_list` gets all objects, `on_event` the type and the object of each event. Returns once stopped.
+        """
         while not stop.is_set():
             try:
-                found, version = self.objects(path, params)
-                listed(found)
+                found, version = self.list_objects(path, params)
+                on_list(found)
                 while not stop.is_set():
-                    version = self._watch(path, version, changed, stop, params or {})
+                    version = self._watch(path, version, on_event, stop, params or {})
             except (KubeError, msgspec.MsgspecError) as e:
                 if not isinstance(e, KubeError) or e.code != 410:
                     _log.warning("watching %s: %s", path, e)
-                    stop.wait(AGAIN_S)
+                    stop.wait(RETRY_S)
 
     def _watch(
         self,
         path: str,
         version: str,
-        changed: Callable[[str, msgspec.Raw], None],
+        on_event: Callable[[str, msgspec.Raw], None],
         stop: threading.Event,
         params: Mapping[str, str],
     ) -> str:
-        """One watch, until the server ends it; the version to resume from."""
+        """Run one watch until the server ends it; return the resource version to resume from."""
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         query |= {"timeoutSeconds": str(WATCH_S), **params}
         response = self._request("GET", path, query, timeout_s=WATCH_S + TIMEOUT_S)
-        rest = b""
+        partial_line = b""
         try:
-            for piece in response.stream(amt=None, decode_content=True):
-                *lines, rest = (rest + piece).split(b"\n")
+            for chunk in response.stream(amt=None, decode_content=True):
+                *lines, partial_line = (partial_line + chunk).split(b"\n")
                 for line in filter(None, lines):
                     event = msgspec.json.decode(line, type=_Event)
                     if event.type == "ERROR":
                         raise KubeError(bytes(event.object).decode(errors="replace")[:200], 410)
                     version = msgspec.json.decode(event.object, type=_Object).metadata.resource_version or version
                     if event.type != "BOOKMARK":
-                        changed(event.type, event.object)
+                        on_event(event.type, event.object)
                 if stop.is_set():
                     break
         except (urllib3.exceptions.HTTPError, OSError) as e:
@@ -154,7 +157,7 @@ class Kube:
         return version
 
     def _send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> bytes:
-        """One request; repeated once where the server asks to wait."""
+        """Send one request and return the body; repeat it once if the server answers with Retry-After."""
         for attempt in (1, 2):
             response = self._request(method, path, query or {}, body=body, timeout_s=TIMEOUT_S)
             data: bytes = response.read()
@@ -168,7 +171,7 @@ class Kube:
         raise KubeError(f"{method} {path}: {response.status} {_message(data)}", response.status)
 
     def _request(self, method: str, path: str, query: Mapping[str, str], *, timeout_s: float, body: Any = None) -> Any:
-        """The response with its body still to be read."""
+        """Send one request and return the response with its body unread."""
         config = self._client.configuration
         headers = {"Accept": "application/json"}
         token = config.get_api_key_with_prefix("BearerToken", alias="authorization")  # refreshes an expiring one

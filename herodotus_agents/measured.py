@@ -1,6 +1,6 @@
-"""What annotators wrote on the nodes of a request: numbers, and how old they are.
+"""Reads the annotations that annotators wrote on the nodes of a request: numbers and their ages.
 
-Owns: reading annotations of many nodes. Does not own: keys and units (`scheduler.formulas.measurements`).
+Owns: reading annotations of many nodes. Does not own: keys and units (`scheduler.engine.formulas.measurements`).
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_agents.objects import Node
-from scheduler.formulas import measurements
-from scheduler.formulas.inputs import Dated
+from herodotus_agents.objects import NodeView
+from scheduler.engine.formulas import measurements
+from scheduler.engine.formulas.inputs import MeasurementTimes
 
 Floats = NDArray[np.float64]
 
 
-def dated(group: str, nodes: Sequence[Node], now_s: float, limit_s: float) -> Dated:
-    """When a group's values are from, and which are older than the limit."""
+def read_dated(group: str, nodes: Sequence[NodeView], now_s: float, limit_s: float) -> MeasurementTimes:
+    """Return the time of measurement of a group of annotations on each node, and which are older than `limit_s`."""
     stamp = measurements.MEASURED[group]
     moments_s = [measurements.moment(node.annotations.get(stamp)) for node in nodes]
-    return Dated.of(np.array(moments_s, np.float64), now_s, limit_s)
+    return MeasurementTimes.of(np.array(moments_s, np.float64), now_s, limit_s)
 
 
-def numbers(nodes: Sequence[Node], *keys: str) -> Floats:
-    """The first of these annotations that a node has; NaN where it has none, or no number."""
+def read_numbers(nodes: Sequence[NodeView], *keys: str) -> Floats:
+    """Return for each node the first of these annotations that is a number, or NaN."""
     found = np.full(len(nodes), np.nan)
     for key in reversed(keys):
         given = np.array([measurements.number(node.annotations.get(key)) for node in nodes], np.float64)
@@ -33,6 +33,6 @@ def numbers(nodes: Sequence[Node], *keys: str) -> Floats:
     return found
 
 
-def present(nodes: Sequence[Node], keys: Sequence[str]) -> list[str]:
-    """Those of the keys that some node has; the first one where none has any."""
+def present_keys(nodes: Sequence[NodeView], keys: Sequence[str]) -> list[str]:
+    """Return the keys that at least one node has, or the first key if no node has any."""
     return [key for key in keys if any(key in node.annotations for node in nodes)] or list(keys[:1])

@@ -1,9 +1,11 @@
-"""The monitor: watches pods, learns rewards from what becomes of them, and publishes them on the nodes.
+"""The monitor watches pods, learns rewards from their outcomes and publishes the rewards on the nodes.
 
-Owns: which pods count, when rewards are saved and published. Does not own: rules (`outcomes`), values (`rewards`).
+Owns: which pods count, and when rewards are saved and published. Does not own: the rules for outcomes (`outcomes`), the
+values of rewards (`rewards`).
 
-Published where schedulers look anyway, as an annotation of the node: {type: reward}, of the types that did not always
-do well there. So agents and plugins need no connection to the monitor, and go on without it.
+Rewards are published as an annotation of the node, `{pod type: reward}`, for the pod types that did not always succeed
+there. Schedulers read node annotations anyway, so agents and plugins need no connection to the monitor and keep working
+while it is down.
 """
 
 from __future__ import annotations
@@ -18,52 +20,58 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_agents import outcomes
-from herodotus_agents.kube import Kube, KubeError
-from herodotus_agents.objects import Pod
-from herodotus_agents.rewards import Rewards, StoreError
-from scheduler.formulas import measurements
+from herodotus_agents.kube import KubeClient, KubeError
+from herodotus_agents.objects import PodView
+from herodotus_agents.rewards import Rewards, RewardsError
+from scheduler.engine.formulas import measurements
 
 _log: Final = logging.getLogger(__name__)
 
-MAX_TYPES: Final = 500  # published of a node: some 15 kB, of the 256 kB that all annotations may take
+MAX_TYPES: Final = 500  # Per node: about 15 kB of the 256 kB that Kubernetes allows for all annotations.
 
 
 class Monitor:
-    """For one thread."""
+    """Learns from pod events and publishes rewards. Use it from one thread only."""
 
-    def __init__(self, kube: Kube, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since 1970."""
+    def __init__(self, kube: KubeClient, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
+        """Create a monitor; `clock` returns seconds since 1970."""
         self._kube = kube
         self._rewards = rewards
         self._clock = clock
 
     def run(self, namespace: str, stop: threading.Event) -> None:
-        """Watch a namespace ("": all) until `stop`."""
+        """List and watch the pods of a namespace ("" for all namespaces) until `stop` is set."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-        self._kube.follow(path, self.listed, self.changed, stop)
+        self._kube.list_and_watch(path, self.handle_list, self.handle_event, stop)
 
-    def listed(self, objects: Sequence[Any]) -> None:
-        """These pods are there."""
-        pods = [msgspec.json.decode(raw, type=Pod) for raw in objects]
-        self._rewards.keep_only({pod.metadata.uid for pod in pods})
+    def handle_list(self, objects: Sequence[Any]) -> None:
+        """Learn from the complete list of pods and forget the outcomes of pods that no longer exist."""
+        pods = [msgspec.json.decode(raw, type=PodView) for raw in objects]
+        self._rewards.retain_pods({pod.metadata.uid for pod in pods})
         self._publish({pod.spec.node_name for pod in pods if self._learn(pod)})
 
-    def changed(self, kind: str, raw: Any) -> None:
-        """One pod was added, modified or deleted."""
-        pod = msgspec.json.decode(raw, type=Pod)
-        if kind == "DELETED":
-            self._rewards.forget(pod.metadata.uid)
+    def handle_event(self, event_type: str, raw: Any) -> None:
+        """Learn from one watch event (ADDED, MODIFIED or DELETED) with the pod as JSON."""
+        pod = msgspec.json.decode(raw, type=PodView)
+        if event_type == "DELETED":
+            self._rewards.forget_pod(pod.metadata.uid)
         elif self._learn(pod):
             self._publish({pod.spec.node_name})
 
-    def _learn(self, pod: Pod) -> bool:
-        outcome = outcomes.of(pod)
+    def _learn(self, pod: PodView) -> bool:
+        outcome = outcomes.classify(pod)
         if outcome is None or not pod.spec.node_name:
             return False
-        kind = measurements.rewards_key(pod.labels, pod.metadata.name)
-        new = self._rewards.learn(pod.metadata.uid, outcome.name, kind, pod.spec.node_name, outcome.earned)
+        pod_type = measurements.rewards_key(pod.labels, pod.metadata.name)
+        new = self._rewards.record_outcome(pod.metadata.uid, outcome.name, pod_type, pod.spec.node_name, outcome.reward)
         if new:
-            _log.info("pod=%s type=%s node=%s: %s earns %.1f", pod.name, kind, pod.spec.node_name, *_said(outcome))
+            _log.info(
+                "pod=%s type=%s node=%s: %s earns %.1f",
+                pod.name,
+                pod_type,
+                pod.spec.node_name,
+                *_name_and_reward(outcome),
+            )
         return new
 
     def _publish(self, nodes: set[str]) -> None:
@@ -71,17 +79,17 @@ class Monitor:
             return
         try:
             self._rewards.save()
-        except StoreError as e:
+        except RewardsError as e:
             _log.error("rewards are not kept: %s", e)
         now = measurements.stamp(self._clock())
         for node in sorted(nodes):
-            worst = sorted(self._rewards.worse_on(node).items(), key=lambda item: item[1])[:MAX_TYPES]
+            worst = sorted(self._rewards.rewards_below_initial(node).items(), key=lambda item: item[1])[:MAX_TYPES]
             value = json.dumps(dict(sorted(worst)), separators=(",", ":")) if worst else None
             try:
-                self._kube.annotate(node, {measurements.REWARDS: value, measurements.MEASURED["rewards"]: now})
+                self._kube.annotate_node(node, {measurements.REWARDS: value, measurements.MEASURED["rewards"]: now})
             except KubeError as e:
                 _log.warning("node %s: %s", node, e)
 
 
-def _said(outcome: outcomes.Outcome) -> tuple[str, float]:
-    return outcome.name, outcome.earned
+def _name_and_reward(outcome: outcomes.PodOutcome) -> tuple[str, float]:
+    return outcome.name, outcome.reward

@@ -1,6 +1,6 @@
-"""Nodes by name, kept up to date by a watch: for schedulers that send names alone (`nodeCacheCapable`).
+"""A cache of nodes by name that a watch keeps current, for schedulers that send only names (`nodeCacheCapable`).
 
-Invariant: read by many threads, changed by the watch's thread alone.
+Invariant: many threads read it; only the watch's thread changes it.
 """
 
 from __future__ import annotations
@@ -10,29 +10,36 @@ from typing import Any
 
 import msgspec
 
-from herodotus_agents.objects import Metadata, Node
+from herodotus_agents.objects import NodeView, ObjectMeta
 
 
-class KnownNodes:
-    """What the watch has shown."""
+class NodeCache:
+    """The nodes that the watch has delivered."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, NodeView] = {}
 
-    def of(self, names: Sequence[str]) -> list[Node]:
-        """In the order of the names. A node that the watch has not shown yet has no capacity and no annotations."""
+    def get(self, names: Sequence[str]) -> list[NodeView]:
+        """Return the nodes with these names, in this order.
+
+        A node that the watch has not delivered yet has no capacity and no annotations.
+        """
         known = self._nodes
-        return [known.get(name) or Node(metadata=Metadata(name=name)) for name in names]
+        return [known.get(name) or NodeView(metadata=ObjectMeta(name=name)) for name in names]
 
-    def listed(self, objects: Sequence[Any]) -> None:
-        """These are all there are."""
-        nodes = (msgspec.json.decode(raw, type=Node) for raw in objects)
+    def list_all(self) -> list[NodeView]:
+        """Return every node, sorted by name."""
+        return [node for _, node in sorted(self._nodes.items())]
+
+    def replace(self, objects: Sequence[Any]) -> None:
+        """Replace all nodes with the listed objects, given as JSON."""
+        nodes = (msgspec.json.decode(raw, type=NodeView) for raw in objects)
         self._nodes = {node.name: node for node in nodes}
 
-    def changed(self, kind: str, raw: Any) -> None:
-        """One was added, modified or deleted."""
-        node = msgspec.json.decode(raw, type=Node)
-        if kind == "DELETED":
+    def handle_event(self, event_type: str, raw: Any) -> None:
+        """Apply one watch event (ADDED, MODIFIED or DELETED)."""
+        node = msgspec.json.decode(raw, type=NodeView)
+        if event_type == "DELETED":
             self._nodes.pop(node.name, None)
         else:
             self._nodes[node.name] = node

@@ -1,6 +1,7 @@
-"""Pods and nodes as agents read them: what is asked for, what there is, annotations.
+"""Pods and nodes with the fields that agents read: requests, allocatable amounts, annotations.
 
-Owns: decoding what schedulers send. Does not own: the messages around it (`scheduler.extenders.wire`).
+Owns: decoding the JSON of schedulers and of the API server. Does not own: the messages that contain it
+(`scheduler.extenders.wire`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.objects import quantity
+from scheduler.engine.objects import quantity
 
 Amounts = dict[str, str | int | float]
 
 CPU: Final = "cpu"
-POD_LEVEL: Final = ("cpu", "memory")  # what spec.resources may say of the pod as a whole
+POD_LEVEL: Final = ("cpu", "memory")  # resources that a pod may request in spec.resources, as a whole
 
 
 class _Struct(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """Base of all: camelCase on the wire; what is not named here is skipped."""
+    """Base class: camelCase keys in JSON; keys without a field are skipped."""
 
 
-class Metadata(_Struct, frozen=True):
-    """ObjectMeta."""
+class ObjectMeta(_Struct, frozen=True):
+    """The fields of an object's metadata that agents read."""
 
     name: str = ""
     namespace: str = ""
@@ -50,8 +51,8 @@ class _PodSpec(_Struct, frozen=True):
     resources: _Resources | None = None
 
 
-class Terminated(_Struct, frozen=True):
-    """state.terminated: how a container ended."""
+class TerminatedState(_Struct, frozen=True):
+    """The end of a container's run (`state.terminated`)."""
 
     exit_code: int = 0
     finished_at: str | None = None
@@ -62,14 +63,14 @@ class _Running(_Struct, frozen=True):
 
 
 class ContainerState(_Struct, frozen=True):
-    """What a container does now, or did before."""
+    """The current state of a container, or its previous one."""
 
     running: _Running | None = None
-    terminated: Terminated | None = None
+    terminated: TerminatedState | None = None
 
 
-class ContainerStatus(_Struct, frozen=True):
-    """status.containerStatuses[]."""
+class ContainerStatusView(_Struct, frozen=True):
+    """An entry of `status.containerStatuses`."""
 
     name: str = ""
     restart_count: int = 0
@@ -79,7 +80,7 @@ class ContainerStatus(_Struct, frozen=True):
 
 class _PodStatus(_Struct, frozen=True):
     phase: str = ""
-    container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[ContainerStatusView] | None = None
 
 
 class _Address(_Struct, frozen=True):
@@ -98,72 +99,79 @@ class _NodeStatus(_Struct, frozen=True):
     conditions: list[_Condition] | None = None
 
 
-class Pod(_Struct, frozen=True):
-    """A pod: the one that is to be placed, or one that is on a node."""
+class PodView(_Struct, frozen=True):
+    """A pod: the one to be scheduled, or one on a node."""
 
-    metadata: Metadata = Metadata()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
     @property
     def name(self) -> str:
-        """NAMESPACE/NAME."""
+        """The pod as NAMESPACE/NAME."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """metadata.labels."""
+        """The labels, {} if the pod has none."""
         return self.metadata.labels or {}
 
     def demand(self, resource: str) -> int:
-        """What it requests, in base units (cpu in milli): the most that it holds at any time, as schedulers count it.
+        """Return the pod's effective request of a resource, as schedulers compute it, in base units (cpu in milli).
 
-        Sidecars count with the containers and with the init containers after them. AmountError.
+        Sidecars count together with the containers and with the init containers that follow them. The result is limited
+        to an int64. Raises AmountError if a quantity is invalid.
         """
+        return _clamp_to_int64(self._demand(resource))
+
+    def _demand(self, resource: str) -> int:
         own = self.spec.resources and self.spec.resources.requests
         if own and resource in own and resource in POD_LEVEL:
             return in_base_units(resource, own[resource]) + self._overhead(resource)
         sidecars = most = 0
         for container in self.spec.init_containers or ():
             if container.restart_policy == "Always":
-                sidecars += _asked(container, resource)
+                sidecars += _container_request(container, resource)
                 most = max(most, sidecars)
             else:
-                most = max(most, sidecars + _asked(container, resource))
-        return max(most, sidecars + self.running_demand(resource)) + self._overhead(resource)
+                most = max(most, sidecars + _container_request(container, resource))
+        return max(most, sidecars + self._running(resource)) + self._overhead(resource)
 
     def running_demand(self, resource: str) -> int:
-        """What its containers request together."""
-        return sum(_asked(c, resource) for c in self.spec.containers or ())
+        """Return the sum of its containers' requests, limited to an int64. Raises AmountError."""
+        return _clamp_to_int64(self._running(resource))
+
+    def _running(self, resource: str) -> int:
+        return sum(_container_request(c, resource) for c in self.spec.containers or ())
 
     def _overhead(self, resource: str) -> int:
         return in_base_units(resource, (self.spec.overhead or {}).get(resource, 0))
 
 
-class Node(_Struct, frozen=True, dict=True):
-    """A node that it might be placed on."""
+class NodeView(_Struct, frozen=True, dict=True):
+    """A node that a pod may be scheduled on."""
 
-    metadata: Metadata = Metadata()
+    metadata: ObjectMeta = ObjectMeta()
     status: _NodeStatus = _NodeStatus()
 
     @property
     def name(self) -> str:
-        """metadata.name."""
+        """The name of the node."""
         return self.metadata.name
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """metadata.annotations."""
+        """The annotations, {} if the node has none."""
         return self.metadata.annotations or {}
 
     @property
     def address(self) -> str:
-        """Its InternalIP; "" where it has none."""
+        """The node's InternalIP, "" if it has none."""
         return next((a.address for a in self.status.addresses or () if a.type == "InternalIP"), "")
 
     @property
     def ready(self) -> bool:
-        """Condition Ready."""
+        """Whether the condition Ready is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
 
     @cached_property
@@ -171,7 +179,7 @@ class Node(_Struct, frozen=True, dict=True):
         return {}
 
     def allocatable(self, resource: str) -> int:
-        """What pods may have of it, in base units (cpu in milli); 0 where it has none. AmountError."""
+        """Return the allocatable amount in base units (cpu in milli), 0 if it has none. Raises AmountError."""
         known = self._amounts.get(resource)
         if known is None:
             known = self._amounts[resource] = in_base_units(resource, (self.status.allocatable or {}).get(resource, 0))
@@ -179,24 +187,27 @@ class Node(_Struct, frozen=True, dict=True):
 
 
 class AmountError(ValueError):
-    """Something that should be a quantity is none."""
+    """A value is not a valid quantity."""
 
 
 def in_base_units(resource: str, amount: str | int | float) -> int:
-    """A quantity as an integer: cpu in milli, everything else whole. AmountError when it is none."""
+    """Return a quantity as an integer, cpu in milli and all else in whole units. Raises AmountError."""
     try:
-        nanos = quantity.parse(amount)
+        return quantity.scaled_value(amount, quantity.MILLI if resource == CPU else quantity.WHOLE)
     except ValueError as e:
         raise AmountError(f"{resource}: {e}") from e
-    return quantity.milli(nanos) if resource == CPU else quantity.value(nanos)
 
 
-def decode_nodes(raws: Sequence[Any]) -> list[Node]:
-    """Nodes from their JSON. msgspec.ValidationError or msgspec.DecodeError when one is none."""
-    decoder = msgspec.json.Decoder(Node)
+def _clamp_to_int64(amount: int) -> int:
+    return max(-quantity.INT64_MAX, min(amount, quantity.INT64_MAX))
+
+
+def decode_nodes(raws: Sequence[Any]) -> list[NodeView]:
+    """Decode nodes from JSON. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    decoder = msgspec.json.Decoder(NodeView)
     return [decoder.decode(raw) for raw in raws]
 
 
-def _asked(container: _Container, resource: str) -> int:
+def _container_request(container: _Container, resource: str) -> int:
     requests = (container.resources and container.resources.requests) or {}
     return in_base_units(resource, requests.get(resource, 0))

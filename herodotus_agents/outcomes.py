@@ -1,7 +1,7 @@
-"""What a pod's state says about the node it is on: an outcome and what it earns.
+"""Derives from a pod's status how well the pod ran on its node: an outcome and its reward.
 
-Pure. Source of the rules: IBM's kubeRL. Corrected: the time between two ends is a time, not the seconds of a clock;
-and an outcome has a name, so that the same state seen twice counts once.
+Pure functions. The rules come from IBM's kubeRL, with two corrections: the time between two terminations is a duration,
+not the seconds field of a clock; and an outcome has a name, so that a state that is seen twice counts once.
 """
 
 from __future__ import annotations
@@ -10,41 +10,42 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from herodotus_agents.objects import ContainerStatus, Pod
-from scheduler.formulas import reward
+from herodotus_agents.objects import ContainerStatusView, PodView
+from scheduler.engine.formulas import reward as rewards
 
-MTTF_S: Final = 600.0  # between two ends of a container: longer is no worse than a first one
+# Time between two terminations of a container, in seconds. After a longer run a termination counts like the first one.
+MTTF_S: Final = 600.0
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`name` tells one from another of the same pod; `earned`: 0 to 1."""
+class PodOutcome:
+    """An outcome of a pod. `name` is unique among the outcomes of one pod; `reward` lies between 0 and 1."""
 
     name: str
-    earned: float
+    reward: float
 
 
-def of(pod: Pod) -> Outcome | None:
-    """The newest outcome of a pod; None where nothing can be said yet."""
+def classify(pod: PodView) -> PodOutcome | None:
+    """Return the newest outcome of a pod, or None if its status shows none yet."""
     phase = pod.status.phase
     if phase in ("Failed", "Unknown"):
-        return Outcome(phase, reward.FAILED)
+        return PodOutcome(phase, rewards.FAILED)
     if phase != "Running":
         return None
-    found = [_of_container(status) for status in pod.status.container_statuses or ()]
+    found = [_classify_container(status) for status in pod.status.container_statuses or ()]
     return next((outcome for outcome in reversed(found) if outcome is not None), None)
 
 
-def _of_container(status: ContainerStatus) -> Outcome | None:
+def _classify_container(status: ContainerStatusView) -> PodOutcome | None:
     now, before = status.state.terminated, status.last_state.terminated
     if now is None:
         runs_first = status.state.running is not None and before is None
-        return Outcome("running", reward.RUNNING) if runs_first else None
+        return PodOutcome("running", rewards.RUNNING) if runs_first else None
     name = f"{status.name}/{now.finished_at or status.restart_count}"
     if before is None:
-        return Outcome(name, reward.ENDED)
+        return PodOutcome(name, rewards.ENDED)
     between_s = _seconds(now.finished_at) - _seconds(before.finished_at)
-    return Outcome(name, reward.ENDED if between_s > MTTF_S else reward.FAILED)
+    return PodOutcome(name, rewards.ENDED if between_s > MTTF_S else rewards.FAILED)
 
 
 def _seconds(time: str | None) -> float:

@@ -1,9 +1,9 @@
-"""The old Policy JSON (`policy.cfg`, `kind: Policy`) as a KubeSchedulerConfiguration of version v1.
+"""Converts the old Policy JSON (`policy.cfg`, `kind: Policy`) to a KubeSchedulerConfiguration of version v1.
 
-Owns: what each name of then is called now. Does not own: what the result means (the scheduler that reads it).
+Owns: the current name of each old name. Does not own: what the result means (the scheduler that reads it).
 
-Source of the names: pkg/scheduler/framework/plugins/legacy_registry.go of Kubernetes v1.22, the last that knew them.
-What has no successor is left out with a note; what is neither known nor left out is an error.
+Source of the names: pkg/scheduler/framework/plugins/legacy_registry.go of Kubernetes v1.22, the last version with
+policies. A name without a successor is left out with a note; an unknown name is an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PREDICATES: Final[dict[str, tuple[str, ...]]] = {
     "MatchInterPodAffinity": ("InterPodAffinity",),
     "EvenPodsSpread": ("PodTopologySpread",),
 }
-ALWAYS: Final = ("NodeUnschedulable", "TaintToleration")  # predicates that no policy could leave out
+ALWAYS: Final = ("NodeUnschedulable", "TaintToleration")  # predicates that applied whatever the policy listed
 PRIORITIES: Final[dict[str, str]] = {
     "LeastRequestedPriority": "NodeResourcesFit",
     "MostRequestedPriority": "NodeResourcesFit",
@@ -56,11 +56,11 @@ WITHOUT_SUCCESSOR: Final = {
 
 
 class PolicyError(Exception):
-    """A file that is no Policy: where and why."""
+    """A file is not a valid Policy; the message names the place and the reason."""
 
 
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of all: unknown keys are errors."""
+    """Base class of the parts of a Policy; unknown keys are errors."""
 
 
 class _Named(_Struct, frozen=True):
@@ -94,8 +94,11 @@ class _Policy(_Struct, frozen=True):
     always_check_all_predicates: bool = False
 
 
-def converted(text: bytes, scheduler_name: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """The configuration that does what the policy did. PolicyError. `note`: takes what was left out, a line each."""
+def convert(text: bytes, scheduler_name: str, note: Callable[[str], None]) -> dict[str, Any]:
+    """Return the configuration equivalent to a policy. Raises PolicyError.
+
+    `note` is called with one line for each part that has no successor.
+    """
     try:
         policy = msgspec.json.decode(text, type=_Policy)
     except msgspec.MsgspecError as e:
@@ -165,7 +168,7 @@ def _arguments(policy: _Policy) -> list[dict[str, Any]]:
 
 
 def _extender(extender: _Extender) -> dict[str, Any]:
-    """Without what says nothing."""
+    """Return an entry of `extenders` without empty fields."""
     fields = {
         "urlPrefix": extender.url_prefix,
         "filterVerb": extender.filter_verb,

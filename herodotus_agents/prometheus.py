@@ -1,6 +1,6 @@
-"""The one door to Prometheus: instant and range queries, with a time-out.
+"""A client for Prometheus: instant and range queries with a timeout. All requests to Prometheus go through it.
 
-Owns: the HTTP API's envelope and errors. Does not own: what is asked.
+Owns: the envelope and the errors of the HTTP API. Does not own: the queries.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ TIMEOUT_S: Final = 30.0
 
 
 class PrometheusError(Exception):
-    """Prometheus does not answer, or refuses the query, in one line."""
+    """Prometheus does not answer or rejects the query; the message is one line."""
 
 
 @dataclass(frozen=True)
-class Series:
-    """Labels, and values in the order of time (of an instant query: one)."""
+class MetricSeries:
+    """The labels of a series and its values in order of time. An instant query gives one value."""
 
     labels: Mapping[str, str]
     values: NDArray[np.float64]
@@ -46,10 +46,10 @@ class _Envelope(msgspec.Struct):
 
 
 class Prometheus:
-    """One server, by its base URL such as http://127.0.0.1:9090."""
+    """A client for the server at a base URL such as http://127.0.0.1:9090. Use it as a context manager."""
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None) -> None:
-        """`transport`: instead of the network."""
+        """Create a client; `transport` replaces the network in tests."""
         self._http = httpx.Client(base_url=url.rstrip("/"), timeout=timeout_s, transport=transport)
 
     def __enter__(self) -> Self:
@@ -58,30 +58,30 @@ class Prometheus:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def instant(self, query: str) -> list[Series]:
-        """The value of each series now. PrometheusError."""
-        return self._ask("/api/v1/query", {"query": query})
+    def query(self, expression: str) -> list[MetricSeries]:
+        """Return the current value of each series. Raises PrometheusError."""
+        return self._get("/api/v1/query", {"query": expression})
 
-    def range(self, query: str, start_s: float, end_s: float, step_s: float) -> list[Series]:
-        """The values of each series between two times. PrometheusError."""
-        return self._ask("/api/v1/query_range", {"query": query, "start": start_s, "end": end_s, "step": step_s})
+    def query_range(self, expression: str, start_s: float, end_s: float, step_s: float) -> list[MetricSeries]:
+        """Return the values of each series between two times. Raises PrometheusError."""
+        return self._get("/api/v1/query_range", {"query": expression, "start": start_s, "end": end_s, "step": step_s})
 
-    def _ask(self, path: str, params: Mapping[str, Any]) -> list[Series]:
+    def _get(self, path: str, params: Mapping[str, Any]) -> list[MetricSeries]:
         try:
             response = self._http.get(path, params=params)
-            answer = msgspec.json.decode(response.content, type=_Envelope)
+            envelope = msgspec.json.decode(response.content, type=_Envelope)
         except httpx.HTTPError as e:
             raise PrometheusError(
                 f"Prometheus does not answer at {self._http.base_url}: {e}"
-                " (--prometheus URL, or PROM_IP and PROM_PORT, say where it is)"
+                " (--prometheus URL, or PROM_IP and PROM_PORT, set its address)"
             ) from e
         except msgspec.MsgspecError as e:
             raise PrometheusError(
                 f"{self._http.base_url}: no answer of Prometheus ({response.status_code}): {e}"
             ) from e
-        if answer.status != "success":
-            raise PrometheusError(f"{self._http.base_url}: {answer.error or response.status_code}")
-        return [Series(r.metric, _numbers(r)) for r in answer.data.result]
+        if envelope.status != "success":
+            raise PrometheusError(f"{self._http.base_url}: {envelope.error or response.status_code}")
+        return [MetricSeries(r.metric, _numbers(r)) for r in envelope.data.result]
 
 
 def _numbers(result: _Result) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
-"""The selected agents, loaded: each on its own, so that one that fails takes no other down.
+"""Loads the selected agents, each independently, so that one that fails affects no other.
 
-Owns: selection, loading, what is said of an agent that failed, the way from a verb to its function. Does not own: the
-list (`agents.AGENTS`), HTTP (`app`).
+Owns: selection, loading, the reason for each failure, the mapping of verbs to functions. Does not own: the list of
+built-in agents (`agents.AGENTS`), HTTP (`app`).
 """
 
 from __future__ import annotations
@@ -11,64 +11,79 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from herodotus_agents import settings
-from herodotus_agents.agent import Agent, Bind, Kind, Predicate, Priority
+from herodotus_agents.agent import Agent, AgentFactory, Bind, Predicate, Priority
 from herodotus_agents.agents import AGENTS
 
 _log: Final = logging.getLogger(__name__)
 
+GROUP: Final = "herodotus.agents"  # the entry point group of installed agents
+
 
 @dataclass(frozen=True)
-class Loaded:
-    """What answers. `failed`: why an agent does not, by its name."""
+class LoadedAgents:
+    """The agents that were loaded, by name; `failed` holds the reason for each agent that was not."""
 
     agents: Mapping[str, Agent] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def predicates(self) -> Mapping[str, Predicate]:
-        """By verb."""
-        return {verb: do for agent in self.agents.values() for verb, do in agent.predicates.items()}
+        """Every agent's predicates, by verb."""
+        return {verb: function for agent in self.agents.values() for verb, function in agent.predicates.items()}
 
     @property
     def priorities(self) -> Mapping[str, Priority]:
-        """By verb."""
-        return {verb: do for agent in self.agents.values() for verb, do in agent.priorities.items()}
+        """Every agent's priorities, by verb."""
+        return {verb: function for agent in self.agents.values() for verb, function in agent.priorities.items()}
 
     @property
     def bind(self) -> Bind | None:
-        """The first agent that binds."""
+        """The bind function of the first agent that has one."""
         return next((agent.bind for agent in self.agents.values() if agent.bind is not None), None)
 
 
-def load(
+def load_agents(
     names: Sequence[str],
     sections: Mapping[str, Mapping[str, Any]],
     environment: Mapping[str, str],
     clock: Callable[[], float] = time.time,
-    known: Mapping[str, str] = AGENTS,
-) -> Loaded:
-    """The agents of these names (`all`: every one), each with its section of the configuration file."""
-    agents, failed = {}, {}
+    known: Mapping[str, str] | None = None,
+) -> LoadedAgents:
+    """Load the agents with these names (`all`: every one), each with its section of the configuration file.
+
+    `known` maps agent names to the import paths of their factories (default: the built-in and the installed ones).
+    """
+    known = known_agents() if known is None else known
+    agents: dict[str, Agent] = {}
+    failed: dict[str, str] = {}
     for name in known if settings.ALL in names else dict.fromkeys(names):
         try:
-            kind = _kind(known, name)
-            agents[name] = kind.agent(settings.of_agent(name, kind, sections.get(name, {}), environment), clock)
-        except Exception as e:  # whatever a file that somebody added does when it is imported or made
+            factory = _import_factory(known, name)
+            agents[name] = factory.create(
+                settings.load_agent_settings(name, factory, sections.get(name, {}), environment), clock
+            )
+        except Exception as e:  # Code of other authors may raise anything when imported or called.
             failed[name] = f"{type(e).__name__}: {e}"
-            _log.error("agent %s is not there: %s", name, failed[name])
+            _log.error("agent %s could not be loaded: %s", name, failed[name])
     for name in sections.keys() - known.keys():
         _log.warning("settings.%s: there is no agent of that name", name)
-    return Loaded(agents, failed)
+    return LoadedAgents(agents, failed)
 
 
-def _kind(known: Mapping[str, str], name: str) -> Kind:
+def known_agents() -> dict[str, str]:
+    """Return the factory's import path of each built-in agent, and of installed ones under other names."""
+    return {point.name: point.value for point in entry_points(group=GROUP)} | AGENTS
+
+
+def _import_factory(known: Mapping[str, str], name: str) -> AgentFactory:
     if name not in known:
         raise LookupError(f"there is no agent of that name; known are {', '.join(known)}")
     module, _, attribute = known[name].partition(":")
-    kind = getattr(importlib.import_module(module), attribute)
-    if not isinstance(kind, Kind):
-        raise TypeError(f"{known[name]} is no Kind")
-    return kind
+    factory = getattr(importlib.import_module(module), attribute)
+    if not isinstance(factory, AgentFactory):
+        raise TypeError(f"{known[name]} is not an AgentFactory")
+    return factory

@@ -1,13 +1,13 @@
-"""Rewards by pod type and node: what is learnt, kept over restarts.
+"""Rewards by pod type and node, kept in a file across restarts.
 
-Owns: the three families of keys, their file, which outcomes were counted already. Does not own: what an outcome is
-(`outcomes`), telling others (`monitor`).
+Owns: the three families of keys, the file, and which outcomes are already counted. Does not own: what an outcome is
+(`outcomes`), publishing (`monitor`).
 
     /nodes/NODE          of a node, over all types
     /pods/TYPE/NODE      of a type on a node
     /pods/TYPE/all       of a type, over all nodes
 
-Invariant: the file is whole at any time; an outcome that was counted before a restart is not counted again after it.
+Invariant: the file is complete at any time. An outcome that was counted before a restart is not counted again after it.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler.formulas import reward
+from scheduler.engine.formulas import reward
 
 
-class StoreError(Exception):
-    """The file cannot be read or written, and why."""
+class RewardsError(Exception):
+    """The rewards file cannot be read or written; the message gives the reason."""
 
 
 class _State(msgspec.Struct):
     rewards: dict[str, float] = {}
-    counted: dict[str, list[str]] = {}  # pod UID -> its outcomes so far
+    counted: dict[str, list[str]] = {}  # names of the counted outcomes by pod UID
 
 
 class Rewards:
-    """In memory, and in a file where there is one. For one thread."""
+    """Learned rewards in memory, and in `file` if one is given. Use it from one thread only."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """StoreError when the file is there and cannot be read."""
+        """Load the rewards from `file` if it exists. Raises RewardsError if it cannot be read."""
         self._file = file
         self._state = _State()
         try:
             if file is not None and file.exists():
                 self._state = msgspec.json.decode(file.read_bytes(), type=_State)
         except (OSError, msgspec.MsgspecError) as e:
-            raise StoreError(f"{file}: {e}") from e
+            raise RewardsError(f"{file}: {e}") from e
 
-    def learn(self, uid: str, outcome: str, kind: str, node: str, earned: float) -> bool:
-        """Count an outcome of a pod once; whether it is new."""
+    def record_outcome(self, uid: str, outcome: str, pod_type: str, node: str, earned: float) -> bool:
+        """Count an outcome of a pod unless it is already counted; return whether it is new."""
         counted = self._state.counted.setdefault(uid, [])
         if outcome in counted:
             return False
         counted.append(outcome)
-        for key in (f"/nodes/{node}", f"/pods/{kind}/{node}", f"/pods/{kind}/all"):
+        for key in (f"/nodes/{node}", f"/pods/{pod_type}/{node}", f"/pods/{pod_type}/all"):
             self._state.rewards[key] = reward.learnt(self._state.rewards.get(key, reward.INITIAL), earned)
         return True
 
-    def forget(self, uid: str) -> None:
-        """The pod is gone: no outcome of it will come again."""
+    def forget_pod(self, uid: str) -> None:
+        """Forget the counted outcomes of a deleted pod."""
         self._state.counted.pop(uid, None)
 
-    def keep_only(self, uids: Collection[str]) -> None:
-        """These are the pods there are."""
+    def retain_pods(self, uids: Collection[str]) -> None:
+        """Forget the counted outcomes of all pods except those with the given UIDs."""
         self._state.counted = {uid: counted for uid, counted in self._state.counted.items() if uid in uids}
 
-    def worse_on(self, node: str) -> dict[str, float]:
-        """The types that did not always do well on a node, and their rewards."""
+    def rewards_below_initial(self, node: str) -> dict[str, float]:
+        """Return the rewards on a node, by pod type, that are below the initial value."""
         suffix = f"/{node}"
         found = {}
         for key, value in self._state.rewards.items():
@@ -70,17 +70,17 @@ class Rewards:
                 found[key[len("/pods/") : -len(suffix)]] = round(value, 6)
         return dict(sorted(found.items()))
 
-    def lines(self) -> list[str]:
-        """Every key and its value, as the original printed them."""
+    def format_lines(self) -> list[str]:
+        """Return a line "KEY VALUE" for each reward, in the format of kubeRL."""
         return [f"{key} {value:.6f}" for key, value in sorted(self._state.rewards.items())]
 
     def save(self) -> None:
-        """StoreError when the file cannot be written."""
+        """Replace the file atomically. Raises RewardsError if it cannot be written."""
         if self._file is None:
             return
         try:
-            beside = self._file.with_suffix(".new")
-            beside.write_bytes(msgspec.json.encode(self._state))
-            os.replace(beside, self._file)
+            new_file = self._file.with_suffix(".new")
+            new_file.write_bytes(msgspec.json.encode(self._state))
+            os.replace(new_file, self._file)
         except OSError as e:
-            raise StoreError(f"{self._file}: {e}") from e
+            raise RewardsError(f"{self._file}: {e}") from e

@@ -1,62 +1,73 @@
-"""gunicorn, started from Python: one worker process with threads, a graceful end.
+"""The extender service's listener: the shared server in one worker process of gunicorn.
 
-One process, because some agents learn from every request. Owns: the socket, the server's settings. Does not own: routes
-(`app`), flags (`__main__`).
+One process, because some agents learn from every request. Owns: worker pools, the bounds of memory. Does not own:
+routes (`app`), flags (`__main__`), connections (`herodotus_serving`).
+
+Invariant: bodies in flight and the objects decoded from them fit in a container of 512 MiB, whatever schedulers send.
 """
 
 from __future__ import annotations
 
-import os
+import gc
 import socket
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from flask import Flask
-from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
-GRACE_S: Final = 5  # for requests under way: a scheduler's own time-out
-BACKLOG: Final = 256
+from herodotus_serving import workers, wsgi
+from herodotus_serving.limits import Limits
+from herodotus_serving.listener import Listener, Server
+from herodotus_serving.memory import MemoryGate
+from herodotus_serving.messages import Request, RequestHead, Response, Route, Service, retry
+from herodotus_serving.pools import WorkerPool
+from herodotus_serving.sockets import Address, address_of, listen
+from scheduler.extenders import wire
 
-
-class ListenError(Exception):
-    """An address that cannot be listened on. The message says which and why."""
+GRACE_S: Final = 5  # for requests in progress: a scheduler's own time-out
+MAX_BODY_BYTES: Final = 32 << 20  # 5,000 nodes of 6 kB; larger clusters send names (nodeCacheCapable)
+LIMITS: Final = Limits(bytes_in_flight=96 << 20)  # three bodies of the maximum size
+DECODED_BYTES: Final = 288 << 20  # of requests that are worked on
+MEMORY_WAIT_S: Final = 10.0
+WAITING_CALLS: Final = 64  # a scheduler calls all its extenders at once
+# Estimated memory of a request: its body, a copy of its nodes and the response; and the objects decoded, at most one a
+# comma. Measured: 55 bytes a comma for nodes, 294 for victims.
+COPIES: Final = 3
+BYTES_OF_A_VALUE: Final = 256
 
 
 def serve(address: str, port: int, threads: int, make: Callable[[], Flask]) -> None:
-    """Listen and answer until SIGTERM; `make` is called in the worker process. ListenError."""
-    try:
-        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((address, port), family=family, backlog=BACKLOG)
-    except OSError as e:
-        why = os.strerror(e.errno) if e.errno and e.errno > 0 else e.strerror
-        raise ListenError(f"cannot listen on {address}:{port}: {why}") from e
-    _Server(listening, threads, make).run()
+    """Listen and answer until SIGTERM; `make` is called in the worker process. Raises ListenError."""
+    listening = listen(Address(address, port))
+
+    def server(sockets: Sequence[socket.socket]) -> Server:
+        listeners = [Listener(each, service(make(), threads), LIMITS) for each in sockets]
+        gc.freeze()
+        return Server(listeners)
+
+    workers.run([listening], server, [f"listening on http://{address_of(listening)}"], GRACE_S)
 
 
-class _Server(BaseApplication):  # type: ignore[misc]
-    """gunicorn's own way to be started by a program."""
+def service(app: Flask, threads: int) -> Service:
+    """Return the application as a service of the server."""
+    about = WorkerPool("about", 1, 64, per_address=16)
+    calls = WorkerPool("calls", threads, WAITING_CALLS, per_address=(threads + WAITING_CALLS) // 2)
+    answer = wsgi.handler(app.wsgi_app, lambda request: route(request.head).pool.name)
+    gate = MemoryGate(DECODED_BYTES)
 
-    def __init__(self, listening: socket.socket, threads: int, make: Callable[[], Flask]) -> None:
-        self._make = make
-        host, port = listening.getsockname()[:2]
-        self._where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        self._options: dict[str, Any] = {
-            "bind": [f"fd://{listening.detach()}"],
-            "workers": 1,
-            "worker_class": "gthread",
-            "threads": threads,
-            "graceful_timeout": GRACE_S,
-            "keepalive": 75,  # a scheduler keeps its connection between pods
-            "control_socket_disable": True,
-            "loglevel": "warning",
-            "when_ready": lambda _: print(f"listening on {self._where}", flush=True),
-        }
-        super().__init__()
+    def route(head: RequestHead) -> Route:
+        return Route(calls, MAX_BODY_BYTES) if head.method == "POST" else Route(about, 0)
 
-    def load_config(self) -> None:
-        for name, value in self._options.items():
-            self.cfg.set(name, value)
+    def handle(request: Request) -> Response:
+        need = COPIES * len(request.body) + BYTES_OF_A_VALUE * request.body.count(b",")
+        if need > gate.maximum:
+            return refuse(413, f"a request of {len(request.body)} bytes has too many values; use nodeCacheCapable")
+        with gate.hold(need, MEMORY_WAIT_S) as held:
+            return answer(request) if held else retry(refuse(503, "other requests hold the memory; try again"))
 
-    def load(self) -> Flask:
-        """In the worker: threads do not survive a fork."""
-        return self._make()
+    return Service(route, handle, refuse)
+
+
+def refuse(status: int, message: str) -> Response:
+    """Return an error where schedulers look for it."""
+    return Response(status, [("Content-Type", "application/json")], wire.encode({"Error": message}))

@@ -1,10 +1,10 @@
-"""Settings of the service and of each agent: a typed file, and the environment variables of the original agents.
+"""Settings of the service and of each agent, from a typed file and the environment variables of the original agents.
 
-Owns: where settings come from and which wins. Does not own: what they mean (each agent's `Settings`).
+Owns: where settings come from and which source wins. Does not own: their meaning (each agent's `AgentSettings`).
 
-Environment before an agent's own file before the configuration file before defaults. The configuration file is strict:
-an unknown key or a wrong value is an error with its path. A variable or a line of an agent's own file with a wrong
-value is ignored with a warning, as it always was.
+Precedence, highest first: environment, the agent's legacy file, the configuration file, defaults. The configuration
+file is strict: an unknown key or a wrong value is an error with its path. As in the original agents, a wrong value in a
+variable or in a line of a legacy file is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 import msgspec
 import yaml
 
-from herodotus_agents.agent import Kind, Settings
+from herodotus_agents.agent import AgentFactory, AgentSettings
 
 _log: Final = logging.getLogger(__name__)
 
-LEVELS: Final = {  # the original agents' levels
+LEVELS: Final = {  # the names of the original agents' levels
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
@@ -32,25 +32,26 @@ LEVELS: Final = {  # the original agents' levels
 }
 ALL: Final = "all"
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=AgentSettings)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Text by key, and the field that each key sets."""
+    """One source of settings: `values` holds texts by key, `fields` the field that each key sets."""
 
     values: Mapping[str, str]
     fields: Mapping[str, str]
 
 
 class SettingsError(Exception):
-    """A configuration file that cannot be used: where and why."""
+    """A configuration file cannot be used; the message names the place and the reason."""
 
 
-class Service(Settings, frozen=True):
-    """Of the service as a whole. `threads`: requests answered at the same time.
+class ServiceSettings(AgentSettings, frozen=True):
+    """Settings of the service as a whole.
 
-    `settings`: each agent's own, by its name. `watch_nodes`: keep nodes, so that schedulers may send names alone.
+    `threads`: requests that are processed at the same time. `settings`: the section of each agent, by its name.
+    `watch_nodes`: cache all nodes, so that schedulers may send only their names.
     """
 
     variables: ClassVar[Mapping[str, str]] = {"HTTP_PORT": "http_port", "LOG_LEVEL": "log_level"}
@@ -64,36 +65,41 @@ class Service(Settings, frozen=True):
     settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
-def service(file: Path | None, environment: Mapping[str, str]) -> Service:
-    """The service's settings. SettingsError when the file is wrong."""
-    return _layered(Service, _document(file), [_Layer(environment, Service.variables)], str(file))
+def load_service_settings(file: Path | None, environment: Mapping[str, str]) -> ServiceSettings:
+    """Return the service's settings. Raises SettingsError if the file is invalid."""
+    return _merge_layers(
+        ServiceSettings, _read_document(file), [_Layer(environment, ServiceSettings.variables)], str(file)
+    )
 
 
-def of_agent(name: str, kind: Kind, section: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    """An agent's settings from its section of the file. SettingsError when that is wrong."""
+def load_agent_settings(
+    name: str, kind: AgentFactory, section: Mapping[str, Any], environment: Mapping[str, str]
+) -> AgentSettings:
+    """Return an agent's settings, with `section` from the file. Raises SettingsError if that is invalid."""
     wire_names = dict(_wire_names(kind.settings))
     own = _Layer(
-        _lines(Path(kind.own_file)) if kind.own_file else {}, {wire: name for name, wire in wire_names.items()}
+        _read_pairs(Path(kind.legacy_file)) if kind.legacy_file else {},
+        {wire: name for name, wire in wire_names.items()},
     )
     for key in own.values.keys() - own.fields.keys():
-        _log.warning("%s: %s is no setting, ignored", kind.own_file, key)
+        _log.warning("%s: %s is not a setting, ignored", kind.legacy_file, key)
     layers = [own, _Layer(environment, kind.settings.variables)]
-    return _layered(kind.settings, dict(section), layers, f"settings.{name}")
+    return _merge_layers(kind.settings, dict(section), layers, f"settings.{name}")
 
 
-def from_environment(kind: type[S], environment: Mapping[str, str]) -> S:
-    """Settings that no file has a section for."""
-    return _layered(kind, {}, [_Layer(environment, kind.variables)], "")
+def load_from_environment(kind: type[S], environment: Mapping[str, str]) -> S:
+    """Return settings of the given type from environment variables and defaults."""
+    return _merge_layers(kind, {}, [_Layer(environment, kind.variables)], "")
 
 
-def level(name: str) -> int:
-    """A level of the logging module; an unknown one warns and is INFO."""
+def parse_log_level(name: str) -> int:
+    """Return the level of the logging module; an unknown name logs a warning and gives INFO."""
     if name not in LEVELS:
-        _log.warning("LOG_LEVEL %s is none of %s, using INFO", name, ", ".join(LEVELS))
+        _log.warning("LOG_LEVEL %s is not one of %s, using INFO", name, ", ".join(LEVELS))
     return LEVELS.get(name, logging.INFO)
 
 
-def _document(file: Path | None) -> dict[str, Any]:
+def _read_document(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
@@ -105,8 +111,8 @@ def _document(file: Path | None) -> dict[str, Any]:
     return found
 
 
-def _layered(kind: type[S], section: dict[str, Any], layers: Sequence[_Layer], where: str) -> S:
-    """A section of the file with layers above it, the last on top."""
+def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Layer], where: str) -> S:
+    """Merge the layers over the section of the file; later layers win."""
     try:
         msgspec.convert(section, kind)
     except msgspec.ValidationError as e:
@@ -124,12 +130,12 @@ def _layered(kind: type[S], section: dict[str, Any], layers: Sequence[_Layer], w
     return msgspec.convert(merged, kind, strict=False)
 
 
-def _wire_names(kind: type[Settings]) -> Iterator[tuple[str, str]]:
+def _wire_names(kind: type[AgentSettings]) -> Iterator[tuple[str, str]]:
     yield from zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
 
 
-def _lines(file: Path) -> dict[str, str]:
-    """`key = value` lines; what begins with # is a comment. Empty where there is no such file."""
+def _read_pairs(file: Path) -> dict[str, str]:
+    """Return the pairs of `key = value` lines, without # comments. Return {} if the file does not exist."""
     try:
         text = file.read_text()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""congestion: prefers nodes that an annotation calls little congested."""
+"""congestion: prefers nodes whose network is little used, according to an annotation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 import numpy as np
 
-from herodotus_agents.agent import Agent, Explained, Kind, Points, Settings
-from herodotus_agents.measured import dated
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas import congestion, measurements
-from scheduler.formulas.inputs import Number
+from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, ExplainedResult, Points
+from herodotus_agents.measured import read_dated
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas import congestion, measurements
+from scheduler.engine.formulas.inputs import InputColumn
 
 _log: Final = logging.getLogger(__name__)
 
 
-class CongestionSettings(Settings, frozen=True):
-    """`factor_max`: the factor at which a node gets no points. `max_age_s`: older factors are ignored."""
+class CongestionSettings(AgentSettings, frozen=True):
+    """Settings of the congestion agent.
+
+    `factor_max` is the congestion factor at which a node scores 0. Factors older than `max_age_s` are ignored.
+    """
 
     variables: ClassVar[Mapping[str, str]] = {"CONGESTION_FACTOR_MAX": "factor_max"}
 
@@ -28,26 +31,28 @@ class CongestionSettings(Settings, frozen=True):
 
 
 def _make(settings: CongestionSettings, clock: Callable[[], float]) -> Agent:
-    def priority(pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
-        when = dated("congestion", nodes, clock(), settings.max_age_s)
+    def priority(pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
+        measured = read_dated("congestion", nodes, clock(), settings.max_age_s)
         factors = np.array([_factor(node) for node in nodes], np.float64)
-        factors[when.stale] = np.nan
+        factors[measured.stale] = np.nan
         points: list[int] = congestion.points(np.nan_to_num(factors), settings.factor_max).tolist()
-        _log.info("==> CongestionPriority pod=%s nodes=%d stale=%d", pod.name, len(nodes), when.stale.sum())
+        _log.info("==> CongestionPriority pod=%s nodes=%d stale=%d", pod.name, len(nodes), measured.stale.sum())
         if _log.isEnabledFor(logging.DEBUG):
-            for node, factor, given in zip(nodes, factors, points, strict=True):
-                _log.debug("pod=%s node=%s factor=%g points=%d", pod.name, node.name, factor, given)
-        return Explained(points, (when.inputs((measurements.CONGESTION,), Number("factor", factors, digits=0)),))
+            for node, factor, score in zip(nodes, factors, points, strict=True):
+                _log.debug("pod=%s node=%s factor=%g points=%d", pod.name, node.name, factor, score)
+        return ExplainedResult(
+            points, (measured.inputs((measurements.CONGESTION,), InputColumn("factor", factors, digits=0)),)
+        )
 
     return Agent(priorities={"congestion": priority})
 
 
-def _factor(node: Node) -> float:
-    """NaN where it is missing or no whole number."""
+def _factor(node: NodeView) -> float:
+    """Return the node's congestion factor, or NaN if the annotation is missing or not an integer."""
     try:
-        return max(int(node.annotations[measurements.CONGESTION]), 0)
-    except (KeyError, ValueError):
+        return float(max(int(node.annotations[measurements.CONGESTION]), 0))
+    except (KeyError, ValueError, OverflowError):
         return np.nan
 
 
-KIND: Final = Kind(CongestionSettings, _make)
+FACTORY: Final = AgentFactory(CongestionSettings, _make)

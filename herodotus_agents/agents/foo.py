@@ -1,4 +1,4 @@
-"""foo: the template. Accepts every node and gives each the same point."""
+"""foo: a template for new agents. It accepts every node and gives each node one point."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from herodotus_agents.agent import Agent, Kind, NoSettings, Rejected
-from herodotus_agents.objects import Node, Pod
+from herodotus_agents.agent import Agent, AgentFactory, NoSettings, Rejected
+from herodotus_agents.objects import NodeView, PodView
 
 _log: Final = logging.getLogger(__name__)
 
 
-def predicate(pod: Pod, nodes: Sequence[Node]) -> Rejected:
-    """Nothing is turned away."""
+def predicate(pod: PodView, nodes: Sequence[NodeView]) -> Rejected:
+    """Reject no node."""
     _log.info("==> FooPredicate pod=%s nodes=%d", pod.name, len(nodes))
     return {}
 
 
-def priority(pod: Pod, nodes: Sequence[Node]) -> Sequence[int]:
-    """One point each."""
+def priority(pod: PodView, nodes: Sequence[NodeView]) -> Sequence[int]:
+    """Return one point for each node."""
     _log.info("==> FooPriority pod=%s nodes=%d", pod.name, len(nodes))
     return [1] * len(nodes)
 
@@ -28,4 +28,4 @@ def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
     return Agent(predicates={"foo": predicate}, priorities={"foo": priority})
 
 
-KIND: Final = Kind(NoSettings, _make)
+FACTORY: Final = AgentFactory(NoSettings, _make)

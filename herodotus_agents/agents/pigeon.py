@@ -1,9 +1,10 @@
-"""pigeon: places pods where they suit the cluster as a whole; verb `pigeon-holing`, one of three objectives.
+"""pigeon: places pods by one of three objectives for the whole cluster; its verb is `pigeon-holing`.
 
-Owns: which resources count and their units, the demand it has learnt. Does not own: the objectives
-(`scheduler.formulas.packing`). The cluster is the nodes of the request; what pods request of them is in annotations.
+Owns: which resources count, their units, and the learned demand. Does not own: the objectives
+(`scheduler.engine.formulas.packing`). The nodes of the request are the cluster; annotations give what pods request on
+them.
 
-Invariant: requests at the same time learn one after another.
+Invariant: concurrent requests learn one after another.
 """
 
 from __future__ import annotations
@@ -20,29 +21,32 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 import numpy as np
 
-from herodotus_agents.agent import Agent, AgentError, Explained, Kind, Points, Settings
-from herodotus_agents.measured import dated, numbers, present
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas import measurements, packing
-from scheduler.formulas.inputs import Dated, Inputs, Number
-from scheduler.formulas.packing import Demand, Floats
+from herodotus_agents.agent import Agent, AgentError, AgentFactory, AgentSettings, ExplainedResult, Points
+from herodotus_agents.measured import present_keys, read_dated, read_numbers
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas import measurements, packing
+from scheduler.engine.formulas.inputs import InputColumn, MeasurementTimes, NodeInputs
+from scheduler.engine.formulas.packing import Demand, Floats
 
 _log: Final = logging.getLogger(__name__)
 
+_MAX_AMOUNT: Final = 2.0**62  # Larger annotation values are clipped to this, so that they fit an int64.
+
 
 class Objective(str, Enum):
-    """What is striven for."""
+    """The quantity that placement optimizes."""
 
     A_BINPACK = "A_BINPACK"
     LOAD_BALANCE = "LOAD_BALANCE"
     CONSOLIDATE = "CONSOLIDATE"
 
 
-class PigeonSettings(Settings, frozen=True):
-    """`num_resources`: the first so many of cpu, memory, pods, gpu, ephemeral-storage count.
+class PigeonSettings(AgentSettings, frozen=True):
+    """Settings of the pigeon agent.
 
-    `policy_resource_index`: the one that LOAD_BALANCE and CONSOLIDATE look at. `gpu_resource`: what a GPU is called.
-    `state_file`: keeps the learnt demand over restarts. `max_age_s`: older allocations are ignored.
+    `num_resources`: how many of cpu, memory, pods, gpu, ephemeral-storage count, in this order.
+    `policy_resource_index`: the resource that LOAD_BALANCE and CONSOLIDATE optimize. `gpu_resource`: the resource name
+    of GPUs. `state_file`: keeps the learned demand across restarts. `max_age_s`: older allocations are ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {
@@ -60,8 +64,8 @@ class PigeonSettings(Settings, frozen=True):
     max_age_s: Annotated[float, msgspec.Meta(gt=0)] = measurements.DEFAULT_LIMIT_S
 
 
-class Pigeon:
-    """The verb, and the demand that it learns."""
+class PigeonAgent:
+    """The priority `pigeon-holing` and the distribution of demand that it learns from pods."""
 
     def __init__(self, settings: PigeonSettings, clock: Callable[[], float]) -> None:
         if settings.policy_resource_index >= settings.num_resources:
@@ -74,95 +78,104 @@ class Pigeon:
         self._resources = measurements.ALLOCATED[: settings.num_resources]
         self._lock = threading.Lock()
         self._file = Path(settings.state_file) if settings.state_file else None
-        self._learnt = _restored(self._file, settings.num_resources)
+        self._learned = _load_demand(self._file, settings.num_resources)
         _log.info("==> pigeon resources=%s objective=%s", ",".join(self._resources), settings.policy_objective.value)
 
-    def priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
-        """10 for the best node, 0 where the pod does not fit."""
+    def priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
+        """Return 10 for the best node, 0 for each node that the pod does not fit, and scores in between."""
         demand = np.array([self._demand(pod, resource) for resource in self._resources], np.float64)
-        learnt = self._learn(demand)
         capacity = self._matrix(nodes, self._capacity)
-        when = dated("allocation", nodes, self._clock(), self._settings.max_age_s)
-        usage = self._usage(nodes, when)
-        values = self._values(capacity, usage, demand, learnt) if nodes else np.zeros(0)
+        learned = self._learn(demand, capacity)
+        measured = read_dated("allocation", nodes, self._clock(), self._settings.max_age_s)
+        usage = self._usage(nodes, measured)
+        values = self._values(capacity, usage, demand, learned) if nodes else np.zeros(0)
         points: list[int] = packing.points(values).tolist()
         _log.info("==> PigeonHoling pod=%s nodes=%d demand=%s", pod.name, len(nodes), demand.tolist())
-        _log.debug("samples=%d mean=%s second=%s", learnt.count, learnt.mean, learnt.second)
+        _log.debug("samples=%d mean=%s second=%s", learned.count, learned.mean, learned.second)
         if _log.isEnabledFor(logging.DEBUG):
-            for node, value, given in zip(nodes, values, points, strict=True):
-                _log.debug("pod=%s node=%s value=%.6f points=%d", pod.name, node.name, value, given)
-        return Explained(points, (self._inputs(values, nodes, when),))
+            for node, value, score in zip(nodes, values, points, strict=True):
+                _log.debug("pod=%s node=%s value=%.6f points=%d", pod.name, node.name, value, score)
+        return ExplainedResult(points, (self._inputs(values, nodes, measured),))
 
-    def _inputs(self, values: Floats, nodes: Sequence[Node], when: Dated) -> Inputs:
-        """The objective as if the pod were on each node in turn. What is too old counts as no usage."""
-        keys = present(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
-        told = when.inputs(keys, Number("objective", values, digits=6))
-        return replace(told, source=f"{self._settings.policy_objective.value} of {told.source}")
+    def _inputs(self, values: Floats, nodes: Sequence[NodeView], measured: MeasurementTimes) -> NodeInputs:
+        """Return the objective's value for each node as if the pod were there.
 
-    def _values(self, capacity: Floats, usage: Floats, demand: Floats, learnt: Demand) -> Floats:
-        prime = self._settings.policy_resource_index
+        Allocations older than the limit count as no usage.
+        """
+        keys = present_keys(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
+        inputs = measured.inputs(keys, InputColumn("objective", values, digits=6))
+        return replace(inputs, source=f"{self._settings.policy_objective.value} of {inputs.source}")
+
+    def _values(self, capacity: Floats, usage: Floats, demand: Floats, learned: Demand) -> Floats:
+        resource_index = self._settings.policy_resource_index
         if self._settings.policy_objective is Objective.LOAD_BALANCE:
-            return packing.load_balance(capacity, usage, demand, prime)
+            return packing.load_balance(capacity, usage, demand, resource_index)
         if self._settings.policy_objective is Objective.CONSOLIDATE:
-            return packing.consolidate(capacity, usage, demand, prime)
-        return packing.adaptive_bin_pack(capacity, usage, demand, learnt)
+            return packing.consolidate(capacity, usage, demand, resource_index)
+        return packing.adaptive_bin_pack(capacity, usage, demand, learned)
 
-    def _learn(self, demand: Floats) -> Demand:
+    def _learn(self, demand: Floats, capacity: Floats) -> Demand:
+        """Add this pod to the learned demand and return it. A request without nodes is not representative and not
+        learned.
+        """
         with self._lock:
-            self._learnt = self._learnt.learn(demand.tolist())
+            if not capacity.size:
+                return self._learned
+            self._learned = packing.learn(self._learned, demand.tolist(), capacity)
             if self._file is not None:
-                _save(self._file, self._learnt)
-            return self._learnt
+                _save(self._file, self._learned)
+            return self._learned
 
-    def _matrix(self, nodes: Sequence[Node], of: Callable[[Node, str], float]) -> Floats:
-        return np.array([[of(node, resource) for node in nodes] for resource in self._resources], np.float64)
+    def _matrix(self, nodes: Sequence[NodeView], amount: Callable[[NodeView, str], float]) -> Floats:
+        return np.array([[amount(node, resource) for node in nodes] for resource in self._resources], np.float64)
 
-    def _usage(self, nodes: Sequence[Node], when: Dated) -> Floats:
+    def _usage(self, nodes: Sequence[NodeView], measured: MeasurementTimes) -> Floats:
         rows = []
         for resource in self._resources:
-            requested = np.nan_to_num(numbers(nodes, measurements.REQUESTED[resource]))
-            rows.append(packing.scaled(resource, np.where(when.stale, 0, requested).astype(np.int64)))
+            requested = np.nan_to_num(read_numbers(nodes, measurements.REQUESTED[resource]))
+            counted = np.clip(np.where(measured.stale, 0, requested), 0, _MAX_AMOUNT).astype(np.int64)
+            rows.append(packing.scaled(resource, counted))
         return np.array(rows, np.float64)
 
-    def _demand(self, pod: Pod, resource: str) -> float:
+    def _demand(self, pod: PodView, resource: str) -> float:
         if resource == "pods":
             return 1.0
         amount = packing.scaled(resource, pod.running_demand(self._name(resource)))
-        return float(amount or packing.LEAST.get(resource, 0))
+        return float(amount if amount > 0 else packing.LEAST.get(resource, 0))
 
-    def _capacity(self, node: Node, resource: str) -> float:
+    def _capacity(self, node: NodeView, resource: str) -> float:
         return float(packing.scaled(resource, node.allocatable(self._name(resource))))
 
     def _name(self, resource: str) -> str:
         return self._settings.gpu_resource if resource == "gpu" else resource
 
 
-def _restored(file: Path | None, resources: int) -> Demand:
-    """What was learnt before the restart, if it was about as many resources."""
+def _load_demand(file: Path | None, resources: int) -> Demand:
+    """Return the demand learned before a restart, or an empty one if it has another number of resources."""
     try:
-        learnt = msgspec.json.decode(file.read_bytes(), type=Demand) if file else Demand()
+        learned = msgspec.json.decode(file.read_bytes(), type=Demand) if file else Demand()
     except FileNotFoundError:
         return Demand()
     except (OSError, msgspec.MsgspecError) as e:
         raise AgentError(f"stateFile {file}: {e}") from e
-    if learnt.count and len(learnt.mean) != resources:
-        _log.warning("stateFile %s is about %d resources, begun anew", file, len(learnt.mean))
+    if learned.count and len(learned.mean) != resources:
+        _log.warning("stateFile %s is for %d resources, starting with no samples", file, len(learned.mean))
         return Demand()
-    return learnt
+    return learned
 
 
-def _save(file: Path, learnt: Demand) -> None:
-    """Whole or not at all. A full disk costs the memory, not the answer."""
+def _save(file: Path, learned: Demand) -> None:
+    """Replace the state file atomically. A failure is logged; the answer does not depend on the file."""
     try:
-        beside = file.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(learnt))
-        os.replace(beside, file)
+        new_file = file.with_suffix(".new")
+        new_file.write_bytes(msgspec.json.encode(learned))
+        os.replace(new_file, file)
     except OSError as e:
         _log.warning("stateFile %s: %s", file, e)
 
 
 def _make(settings: PigeonSettings, clock: Callable[[], float]) -> Agent:
-    return Agent(priorities={"pigeon-holing": Pigeon(settings, clock).priority})
+    return Agent(priorities={"pigeon-holing": PigeonAgent(settings, clock).priority})
 
 
-KIND: Final = Kind(PigeonSettings, _make, own_file="pigeon.cfg")
+FACTORY: Final = AgentFactory(PigeonSettings, _make, legacy_file="pigeon.cfg")

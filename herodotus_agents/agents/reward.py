@@ -1,4 +1,4 @@
-"""reward (kubeRL): prefers nodes on which pods of this type did well, as the monitor has learnt."""
+"""reward (kubeRL): prefers nodes on which pods of the same type succeeded, as the monitor has learned."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from typing import Final
 
 import numpy as np
 
-from herodotus_agents.agent import Agent, Explained, Kind, NoSettings, Points
-from herodotus_agents.measured import dated
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas import measurements, reward
-from scheduler.formulas.inputs import Number
+from herodotus_agents.agent import Agent, AgentFactory, ExplainedResult, NoSettings, Points
+from herodotus_agents.measured import read_dated
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas import measurements, reward
+from scheduler.engine.formulas.inputs import InputColumn
 
 _log: Final = logging.getLogger(__name__)
 
 
 def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
-    def priority(pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
-        """Ten points where nothing bad is known."""
-        kind = measurements.rewards_key(pod.labels, pod.metadata.name)
-        rewards = np.array([reward.of(node.annotations.get(measurements.REWARDS), kind) for node in nodes], np.float64)
-        points: list[int] = reward.points(rewards).tolist()
-        _log.info("==> RLPriority pod=%s type=%s nodes=%d", pod.name, kind, len(nodes))
-        if _log.isEnabledFor(logging.DEBUG):
-            for node, learnt, given in zip(nodes, rewards, points, strict=True):
-                _log.debug("pod=%s node=%s reward=%.6f points=%d", pod.name, node.name, learnt, given)
-        told = dated("rewards", nodes, clock(), float("inf")).inputs(
-            (measurements.REWARDS,), Number("reward", rewards, digits=6)
+    def priority(pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
+        """Return 10 points for each node without a bad outcome of this pod type."""
+        pod_type = measurements.rewards_key(pod.labels, pod.metadata.name)
+        rewards = np.array(
+            [reward.of(node.annotations.get(measurements.REWARDS), pod_type) for node in nodes], np.float64
         )
-        return Explained(points, (replace(told, source=f"{told.source}, pod type {kind}"),))
+        points: list[int] = reward.points(rewards).tolist()
+        _log.info("==> RLPriority pod=%s type=%s nodes=%d", pod.name, pod_type, len(nodes))
+        if _log.isEnabledFor(logging.DEBUG):
+            for node, learned, score in zip(nodes, rewards, points, strict=True):
+                _log.debug("pod=%s node=%s reward=%.6f points=%d", pod.name, node.name, learned, score)
+        inputs = read_dated("rewards", nodes, clock(), float("inf")).inputs(
+            (measurements.REWARDS,), InputColumn("reward", rewards, digits=6)
+        )
+        return ExplainedResult(points, (replace(inputs, source=f"{inputs.source}, pod type {pod_type}"),))
 
     return Agent(priorities={"rl-priority": priority})
 
 
-KIND: Final = Kind(NoSettings, _make)
+FACTORY: Final = AgentFactory(NoSettings, _make)

@@ -1,7 +1,7 @@
-"""safe: keeps the risk of overload low, and trades average load against its variability.
+"""safe: limits the risk of overload, and balances mean load against its variability.
 
-Verbs `safe-overload` (predicate, priority) and `safe-balance` (priority), by the statistics of free cpu and memory that
-the usage annotator writes. Of a node without statistics nothing is known: it is accepted and gets no points.
+The verbs are `safe-overload` (predicate, priority) and `safe-balance` (priority). They use the statistics of free cpu
+and memory that the usage annotator writes. A node without statistics is accepted and scores 0.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_agents.agent import Agent, Explained, Kind, Points, Rejected, Settings
-from herodotus_agents.measured import dated, numbers, present
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas import beta, measurements, risk
-from scheduler.formulas.inputs import Inputs, of_load
-from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, ExplainedResult, Points, Rejected
+from herodotus_agents.measured import present_keys, read_dated, read_numbers
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas import beta, measurements, risk
+from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
+from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,10 +30,11 @@ Floats = NDArray[np.float64]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
-class SafeSettings(Settings, frozen=True):
-    """Per cent. `utilization`: used more than this is overload. `percentile`: the risk of it that is accepted.
+class SafeSettings(AgentSettings, frozen=True):
+    """Settings of the safe agent, in per cent.
 
-    `forecast_weight`: how much a forecast counts against the mean. `max_age_s`: older statistics are ignored.
+    A node that uses more than `utilization` is overloaded; `percentile` is the accepted risk of that. `forecast_weight`
+    weighs the forecast against the mean. Statistics older than `max_age_s` are ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {
@@ -51,100 +52,111 @@ class SafeSettings(Settings, frozen=True):
 
     @property
     def threshold(self) -> float:
-        """The used share above which a node is overloaded."""
+        """The used share, 0 to 1, above which a node is overloaded."""
         return self.utilization / 100
 
     @property
     def limit(self) -> float:
-        """The accepted risk."""
+        """The accepted risk of overload, 0 to 1."""
         return self.percentile / 100
 
 
 @dataclass(frozen=True)
-class Load:
-    """Of one resource on every node with the pod: mean and deviation of the used share, and the risk. NaN: unknown.
+class ResourceLoad:
+    """The load of one resource on every node, with the pod counted.
 
-    `inputs`: the same for the record, with what they came from.
+    Mean and deviation of the used share, and the risk of overload; NaN if unknown. `inputs` holds the same values with
+    their sources, for the record.
     """
 
     resource: str
     mean: Floats
     deviation: Floats
     risk: Floats
-    inputs: Inputs
+    inputs: NodeInputs
 
 
-class Safe:
-    """The verbs over one set of settings."""
+class SafeAgent:
+    """The predicates and priorities of one `SafeSettings`."""
 
     def __init__(self, settings: SafeSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
 
-    def overload_predicate(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Rejected]:
-        """Both resources must be accepted; the reason names those that are not."""
+    def overload_predicate(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Rejected]:
+        """Reject nodes whose risk of overload in cpu or memory is too high; each reason names the resource."""
         settings = self._settings
-        why: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         loads = list(self._loads("SafeOverloadPredicate", pod, nodes))
         for load in loads:
             for i in np.flatnonzero(~risk.acceptable(load.risk, settings.limit)).tolist():
-                why.setdefault(nodes[i].name, []).append(
+                reasons.setdefault(nodes[i].name, []).append(
                     f"{load.resource}: the risk of being used more than {settings.utilization} % is"
                     f" {load.risk[i]:.2f}, more than {settings.limit:.2f}"
                 )
-        rejected = {name: "; ".join(reasons) for name, reasons in why.items()}
-        return Explained(rejected, [load.inputs for load in loads])
+        rejected = {name: "; ".join(found) for name, found in reasons.items()}
+        return ExplainedResult(rejected, [load.inputs for load in loads])
 
-    def overload_priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
-        """The worse of both resources."""
+    def overload_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
+        """Return the lower of the scores for cpu and memory, by risk of overload."""
         return self._points("SafeOverloadPriority", pod, nodes, self._overload)
 
-    def balance_priority(self, pod: Pod, nodes: Sequence[Node]) -> Explained[Points]:
-        """The worse of both resources."""
+    def balance_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
+        """Return the lower of the scores for cpu and memory, by mean and deviation."""
         return self._points("SafeBalancePriority", pod, nodes, lambda x: risk.balance_points(x.mean, x.deviation))
 
-    def _overload(self, load: Load) -> NDArray[np.int64]:
+    def _overload(self, load: ResourceLoad) -> NDArray[np.int64]:
         return risk.overload_points(load.risk, self._settings.limit)
 
     def _points(
-        self, verb: str, pod: Pod, nodes: Sequence[Node], points: Callable[[Load], NDArray[np.int64]]
-    ) -> Explained[Points]:
+        self, verb: str, pod: PodView, nodes: Sequence[NodeView], points: Callable[[ResourceLoad], NDArray[np.int64]]
+    ) -> ExplainedResult[Points]:
         loads = list(self._loads(verb, pod, nodes))
-        given = risk.least_known([points(load) for load in loads], [~np.isnan(load.mean) for load in loads])
-        return Explained(given.tolist(), [load.inputs for load in loads])
+        scores = risk.least_known([points(load) for load in loads], [~np.isnan(load.mean) for load in loads])
+        return ExplainedResult(scores.tolist(), [load.inputs for load in loads])
 
-    def _loads(self, verb: str, pod: Pod, nodes: Sequence[Node]) -> Iterator[Load]:
-        """The load of each resource."""
+    def _loads(self, verb: str, pod: PodView, nodes: Sequence[NodeView]) -> Iterator[ResourceLoad]:
+        """Yield the load of cpu, then of memory."""
         settings = self._settings
-        when = dated("usage", nodes, self._clock(), settings.max_age_s)
-        _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), when.stale.sum())
+        measured = read_dated("usage", nodes, self._clock(), settings.max_age_s)
+        _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), measured.stale.sum())
         for resource in RESOURCES:
-            mean = np.where(when.stale, np.nan, numbers(nodes, MEAN_FREE[resource]))
-            deviation = np.nan_to_num(numbers(nodes, DEVIATION_FREE[resource]))
-            free = risk.expected_free(mean, numbers(nodes, *FORECAST_FREE[resource]), settings.forecast_weight / 100)
+            mean = np.where(measured.stale, np.nan, read_numbers(nodes, MEAN_FREE[resource]))
+            deviation = np.nan_to_num(read_numbers(nodes, DEVIATION_FREE[resource]))
+            free = risk.expected_free(
+                mean, read_numbers(nodes, *FORECAST_FREE[resource]), settings.forecast_weight / 100
+            )
             capacity = [node.allocatable(resource) for node in nodes]
             mu, sigma = risk.utilization(capacity, free, deviation, pod.demand(resource))
-            risky = risk.risk(mu, sigma, settings.threshold)
-            keys = present(nodes, (MEAN_FREE[resource], DEVIATION_FREE[resource], *FORECAST_FREE[resource]))
-            load = Load(resource, mu, sigma, risky, when.inputs(keys, *of_load(resource, mu, sigma, risky)))
-            self._show(load, nodes)
+            overload_risk = risk.risk(mu, sigma, settings.threshold)
+            keys = present_keys(nodes, (MEAN_FREE[resource], DEVIATION_FREE[resource], *FORECAST_FREE[resource]))
+            load = ResourceLoad(
+                resource,
+                mu,
+                sigma,
+                overload_risk,
+                measured.inputs(keys, *build_load_columns(resource, mu, sigma, overload_risk)),
+            )
+            self._log_load(load, nodes)
             yield load
 
-    def _show(self, load: Load, nodes: Sequence[Node]) -> None:
-        """In the log, what was read and what it means."""
+    def _log_load(self, load: ResourceLoad, nodes: Sequence[NodeView]) -> None:
+        """Log the statistics of each node at debug level, and the fitted distribution if `print_table` is set."""
         if not (self._settings.print_table or _log.isEnabledFor(logging.DEBUG)):
             return
-        for node, mean, deviation, risky in zip(nodes, load.mean, load.deviation, load.risk, strict=True):
+        for node, mean, deviation, overload_risk in zip(nodes, load.mean, load.deviation, load.risk, strict=True):
             if np.isnan(mean):
                 _log.debug("node=%s %s: no statistics", node.name, load.resource)
             else:
-                _log.debug("node=%s %s: mu=%.4f sigma=%.4f risk=%.4g", node.name, load.resource, mean, deviation, risky)
+                _log.debug(
+                    "node=%s %s: mu=%.4f sigma=%.4f risk=%.4g", node.name, load.resource, mean, deviation, overload_risk
+                )
                 if self._settings.print_table:
-                    _log.info("node=%s %s\n%s", node.name, load.resource, table(mean, deviation))
+                    _log.info("node=%s %s\n%s", node.name, load.resource, format_table(mean, deviation))
 
 
-def table(mean: float, deviation: float) -> str:
-    """Density, distribution and mean residual life of the used share, in steps of 5 %."""
+def format_table(mean: float, deviation: float) -> str:
+    """Return density, distribution and mean residual life of the used share, in steps of 5 %, as text."""
     alpha, rest = beta.fit(mean, deviation)
     if np.isnan(alpha):
         return f"mu={mean:.4f} sigma={deviation:.4f}: no beta distribution has these"
@@ -160,11 +172,11 @@ def table(mean: float, deviation: float) -> str:
 
 
 def _make(settings: SafeSettings, clock: Callable[[], float]) -> Agent:
-    safe = Safe(settings, clock)
+    safe = SafeAgent(settings, clock)
     return Agent(
         predicates={"safe-overload": safe.overload_predicate},
         priorities={"safe-overload": safe.overload_priority, "safe-balance": safe.balance_priority},
     )
 
 
-KIND: Final = Kind(SafeSettings, _make)
+FACTORY: Final = AgentFactory(SafeSettings, _make)

@@ -1,1 +1,1 @@
-"""What writes measurements on nodes: one file an annotator. `controller` runs them, round after round."""
+"""Annotators, one file each: they write measurements on nodes. `controller` runs them in rounds."""

@@ -1,4 +1,4 @@
-"""allocation: what pods request of each node and what is left, as `kubectl describe node` has it."""
+"""allocation: what pods request on each node and what is free, as in `kubectl describe node`."""
 
 from __future__ import annotations
 
@@ -11,43 +11,59 @@ from typing import Final
 import msgspec
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import Kube
-from herodotus_agents.objects import Node, Pod
-from scheduler.formulas.measurements import ALLOCATED, FREE, REQUESTED
+from herodotus_agents.kube import KubeClient
+from herodotus_agents.objects import NodeView, PodView
+from scheduler.engine.formulas.measurements import ALLOCATED, FREE, REQUESTED
 
 _log: Final = logging.getLogger(__name__)
 
 PODS: Final = "/api/v1/pods"
+_UNITS: Final = {"cpu": "m"}  # all other resources are whole numbers or bytes
 ON_NODES: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 
 
 @dataclass(frozen=True)
-class Allocation:
-    """`gpu_resource`: what a GPU is called."""
+class AllocationAnnotator:
+    """Annotates nodes with requested and free amounts; `gpu_resource` is the resource name of GPUs."""
 
     gpu_resource: str = "nvidia.com/gpu"
     group: str = "allocation"
 
-    def round(self, nodes: Sequence[Node], kube: Kube) -> Values:
-        """Ten annotations a node: every pod that is on it and has not ended counts."""
-        objects, _ = kube.objects(PODS, ON_NODES)
+    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+        """Return ten annotations per node; every pod on the node that has not ended counts."""
+        objects, _ = kube.list_objects(PODS, ON_NODES)
         requested: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
         for raw in objects:
-            pod = msgspec.json.decode(raw, type=Pod)
-            on = requested.get(pod.spec.node_name)
-            if on is not None:
-                on["pods"] += 1
-                on.update({r: pod.demand(self._name(r)) for r in ALLOCATED if r != "pods"})
+            pod = msgspec.json.decode(raw, type=PodView)
+            totals = requested.get(pod.spec.node_name)
+            if totals is not None:
+                totals["pods"] += 1
+                totals.update({r: pod.demand(self._name(r)) for r in ALLOCATED if r != "pods"})
         return {node.name: self._values(node, requested[node.name]) for node in nodes}
 
-    def _values(self, node: Node, requested: Counter[str]) -> dict[str, str | None]:
+    def _values(self, node: NodeView, requested: Counter[str]) -> dict[str, str | None]:
         values: dict[str, str | None] = {}
         for resource in ALLOCATED:
-            has, asked = node.allocatable(self._name(resource)), requested[resource]
-            values[REQUESTED[resource]] = str(asked)
-            values[FREE[resource]] = str(max(has - asked, 0))
-            _log.debug("node=%s %s=[%d, %d, %d]", node.name, resource, has, asked, max(has - asked, 0))
+            allocatable, used = node.allocatable(self._name(resource)), requested[resource]
+            values[REQUESTED[resource]] = str(used)
+            values[FREE[resource]] = str(max(allocatable - used, 0))
+            _log.debug("node=%s %s=[%d, %d, %d]", node.name, resource, allocatable, used, max(allocatable - used, 0))
         return values
+
+    def format_table(self, nodes: Sequence[NodeView]) -> list[str]:
+        """Return the lines of a table of each node's requested and free amounts, from its annotations."""
+        rows = [("NODE", "RESOURCE", "REQUESTED", "FREE")]
+        for node in sorted(nodes, key=lambda n: n.name):
+            for resource in ALLOCATED:
+                requested, free = (node.annotations.get(keys[resource], "") for keys in (REQUESTED, FREE))
+                if requested or free:
+                    unit = _UNITS.get(resource, "")
+                    rows.append((node.name, self._name(resource), f"{requested}{unit}", f"{free}{unit}"))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        return [
+            f"{name:{widths[0]}}  {resource:{widths[1]}}  {requested:>{widths[2]}}  {free:>{widths[3]}}"
+            for name, resource, requested, free in rows
+        ]
 
     def _name(self, resource: str) -> str:
         return self.gpu_resource if resource == "gpu" else resource

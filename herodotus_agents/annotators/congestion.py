@@ -1,4 +1,4 @@
-"""congestion: how much of its network's capacity each node uses, in per cent, from Prometheus' node exporter."""
+"""congestion: the share of its network capacity that each node uses, in per cent, from Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -10,38 +10,42 @@ from typing import Final
 import numpy as np
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import Kube
-from herodotus_agents.objects import Node
+from herodotus_agents.annotators.usage import RATE_S
+from herodotus_agents.kube import KubeClient
+from herodotus_agents.objects import NodeView
 from herodotus_agents.prometheus import Prometheus
-from scheduler.formulas.measurements import CONGESTION
+from scheduler.engine.formulas.measurements import CONGESTION
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Congestion:
-    """`devices`: a regular expression of interfaces, the busiest of which counts, in its busier direction."""
+class CongestionAnnotator:
+    """Annotates nodes with the use of their busiest network interface, in its busier direction.
+
+    `devices` is a regular expression that selects the interfaces.
+    """
 
     prometheus: Prometheus
     exporter_port: int = 9100
     devices: str = "(e|w).*"
     capacity_bytes_s: float = 125_000_000.0  # 1 Gbit/s
-    rate_s: int = 60
+    rate_s: int = RATE_S
     group: str = "congestion"
 
     @property
     def query(self) -> str:
-        """Bytes a second of each node."""
+        """The PromQL expression for the bytes per second of each node."""
         rates = " or ".join(
-            f'label_replace(rate(node_network_{way}_bytes_total{{device=~"{self.devices}"}}[{self.rate_s}s]),'
-            f' "way", "{way}", "", "")'
-            for way in ("receive", "transmit")
+            f'label_replace(rate(node_network_{direction}_bytes_total{{device=~"{self.devices}"}}[{self.rate_s}s]),'
+            f' "way", "{direction}", "", "")'
+            for direction in ("receive", "transmit")
         )
         return f"max by (instance) ({rates})"
 
-    def round(self, nodes: Sequence[Node], kube: Kube) -> Values:
-        """One annotation a node that Prometheus knows."""
-        found = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.instant(self.query)}
+    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+        """Return one annotation per node that Prometheus has a series for."""
+        found = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.query(self.query)}
         values = {}
         for node in nodes:
             rate = found.get(f"{node.address}:{self.exporter_port}", np.nan)

@@ -1,4 +1,4 @@
-"""price: a price on every node, drawn at random or given. Done once: prices do not change by themselves."""
+"""price: a price for every node, drawn at random or given. Prices do not change, so it runs once."""
 
 from __future__ import annotations
 
@@ -8,30 +8,34 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import Kube
-from herodotus_agents.objects import Node
-from scheduler.formulas.measurements import COST
+from herodotus_agents.kube import KubeClient
+from herodotus_agents.objects import NodeView
+from scheduler.engine.formulas.measurements import COST
 
 PRICES: Final = ("0.05", "0.10", "0.20", "0.40", "0.80", "1.60")
 
 
 @dataclass(frozen=True)
-class Price:
-    """`given`: prices by node; where there are some, no other node is touched. `seed`: draws the same again."""
+class PriceAnnotator:
+    """Annotates nodes with prices.
+
+    `given` holds prices by node name; if it is not empty, no other node is annotated. The same `seed` draws the same
+    prices.
+    """
 
     given: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     annotation: str = COST
     group: str = "price"
 
-    def round(self, nodes: Sequence[Node], kube: Kube) -> Values:
-        """One annotation a node."""
+    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+        """Return one annotation per node."""
         if self.given:
             return {node: {self.annotation: price} for node, price in self.given.items()}
-        drawn = random.Random(self.seed)
-        return {node.name: {self.annotation: drawn.choice(PRICES)} for node in sorted(nodes, key=lambda n: n.name)}
+        generator = random.Random(self.seed)
+        return {node.name: {self.annotation: generator.choice(PRICES)} for node in sorted(nodes, key=lambda n: n.name)}
 
 
-def listed(nodes: Sequence[Node], annotation: str) -> list[tuple[str, str]]:
-    """Each node and its price, "" where it has none."""
+def list_prices(nodes: Sequence[NodeView], annotation: str) -> list[tuple[str, str]]:
+    """Return each node's name and price, "" if it has none, sorted by name."""
     return [(node.name, node.annotations.get(annotation, "")) for node in sorted(nodes, key=lambda n: n.name)]

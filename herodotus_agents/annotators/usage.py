@@ -1,6 +1,7 @@
-"""usage: mean, deviation and forecast of what each node has free of cpu and memory, from Prometheus' node exporter.
+"""usage: mean, deviation and forecast of each node's free cpu and memory, from Prometheus' node exporter.
 
-Two range queries a round, whatever the number of nodes. A node is found by its InternalIP and the exporter's port.
+A round makes two range queries for any number of nodes. A node's series is found by its InternalIP and the exporter's
+port.
 """
 
 from __future__ import annotations
@@ -17,23 +18,26 @@ from numpy.typing import NDArray
 
 from herodotus_agents.annotators.allocation import ON_NODES, PODS
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import Kube
-from herodotus_agents.objects import Node, Pod
+from herodotus_agents.kube import KubeClient
+from herodotus_agents.objects import NodeView, PodView
 from herodotus_agents.prometheus import Prometheus
-from scheduler.formulas import forecast
-from scheduler.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.engine.formulas import forecast
+from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 
 _log: Final = logging.getLogger(__name__)
 
-POINTS: Final = 300  # of a window: more say nothing new, and 5,000 nodes have as many series
+# Samples per window. More do not change the statistics, and 5,000 nodes have 5,000 such series.
+POINTS: Final = 300
 NOT_KNOWN: Final = "N/A"
+# A rate needs two samples in its window: Prometheus scrapes once a minute unless it is configured otherwise.
+RATE_S: Final = 300
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Window:
-    """What is measured of a resource: the query, over how long."""
+class MetricWindow:
+    """What is measured of a resource: the PromQL expression and the length of the window."""
 
     resource: str
     query: str
@@ -41,8 +45,12 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Usage:
-    """`use_requests`: a node is taken to have free at least what nobody requests. `rate_s`: of the idle cpu's rate."""
+class UsageAnnotator:
+    """Annotates nodes with statistics of free cpu and memory.
+
+    With `use_requests`, a node has at least as much free as pods do not request. `rate_s` is the window of the idle
+    cpu's rate in PromQL.
+    """
 
     prometheus: Prometheus
     exporter_port: int = 9100
@@ -50,14 +58,18 @@ class Usage:
     use_requests: bool = False
     memory_window_s: float = 86_400.0
     cpu_window_s: float = 300.0
-    rate_s: int = 60
+    rate_s: int = RATE_S
     group: str = "usage"
     clock: Callable[[], float] = field(default=time.time)
 
-    def round(self, nodes: Sequence[Node], kube: Kube) -> Values:
-        """Six annotations a node, of those that Prometheus knows."""
+    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+        """Return six annotations for each node that Prometheus has a series for.
+
+        A resource without a series has None: its earlier values must not look as recent as those of the other resource.
+        """
         floors = _unrequested(nodes, kube) if self.use_requests else {}
         values: dict[str, dict[str, str | None]] = {}
+        known: set[tuple[str, str]] = set()
         for window in self._windows():
             series = self._series(window)
             for node in nodes:
@@ -67,22 +79,25 @@ class Usage:
                         "node=%s: no %s series of %s", node.name, window.resource, node.address or "no address"
                     )
                     continue
+                known.add((node.name, window.resource))
                 samples = np.maximum(samples, floors.get((node.name, window.resource), 0.0))
                 values.setdefault(node.name, {}).update(self._statistics(window.resource, samples))
+        for name, found in values.items():
+            found |= {key: None for r in ("cpu", "memory") if (name, r) not in known for key in _annotations(r)}
         return values
 
-    def _windows(self) -> Sequence[Window]:
+    def _windows(self) -> Sequence[MetricWindow]:
         idle = f'sum by (instance) (rate(node_cpu_seconds_total{{mode="idle"}}[{self.rate_s}s])) * 1000'
         return (
-            Window("cpu", idle, self.cpu_window_s),
-            Window("memory", "node_memory_MemAvailable_bytes", self.memory_window_s),
+            MetricWindow("cpu", idle, self.cpu_window_s),
+            MetricWindow("memory", "node_memory_MemAvailable_bytes", self.memory_window_s),
         )
 
-    def _series(self, window: Window) -> Mapping[str, Floats]:
-        """Samples by instance."""
+    def _series(self, window: MetricWindow) -> Mapping[str, Floats]:
+        """Return the finite samples of each instance."""
         now = self.clock()
         step_s = max(window.length_s / POINTS, 1.0)
-        found = self.prometheus.range(window.query, now - window.length_s, now, step_s)
+        found = self.prometheus.query_range(window.query, now - window.length_s, now, step_s)
         return {series.labels.get("instance", ""): series.values[np.isfinite(series.values)] for series in found}
 
     def _statistics(self, resource: str, samples: Floats) -> dict[str, str | None]:
@@ -95,11 +110,16 @@ class Usage:
         }
 
 
-def _unrequested(nodes: Sequence[Node], kube: Kube) -> dict[tuple[str, str], float]:
-    """What no pod requests, by node and resource."""
+def _annotations(resource: str) -> tuple[str, str, str]:
+    """Return the annotations that are written for a resource."""
+    return MEAN_FREE[resource], DEVIATION_FREE[resource], FORECAST_FREE[resource][0]
+
+
+def _unrequested(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
+    """Return the amount that no pod requests, by node name and resource."""
     left = {(node.name, r): float(node.allocatable(r)) for node in nodes for r in ("cpu", "memory")}
-    for raw in kube.objects(PODS, ON_NODES)[0]:
-        pod = msgspec.json.decode(raw, type=Pod)
+    for raw in kube.list_objects(PODS, ON_NODES)[0]:
+        pod = msgspec.json.decode(raw, type=PodView)
         for resource in ("cpu", "memory"):
             if (pod.spec.node_name, resource) in left:
                 left[pod.spec.node_name, resource] -= pod.demand(resource)

@@ -1,0 +1,466 @@
+"""One HTTP/1.1 connection on the event loop.
+
+Owns: the phases of a connection, their deadlines, and the bytes that it holds. h11 owns HTTP's grammar, asyncio the
+socket and TLS. Does not own: admission of connections (`listener`), what a request means (`messages.Service`).
+
+A worker thread is busy with a request only between its complete arrival and its complete response. In every other phase
+the connection waits for the client, under a deadline, and costs memory alone. ASGI servers (uvicorn, gunicorn's asgi
+worker) have no deadline for a request or a response, and do not pass on client certificates; adding both means to
+replace their protocol class, which is this one.
+
+Invariant: one request at a time. Reading pauses while more than READ_AHEAD bytes of later requests wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import fcntl
+import logging
+import socket
+import struct
+import termios
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from email.utils import formatdate
+from http.client import responses
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import h11
+
+from herodotus_serving.messages import Request, RequestHead, Response, Route, retry
+
+if TYPE_CHECKING:
+    from herodotus_serving.listener import Listener
+
+READ_AHEAD: Final = 64 << 10
+SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
+LOOK_S: Final = (0.005, 1.0)  # shortest and longest pause before looking whether a client has received a response
+LINGER_S: Final = (
+    2.0  # for the client of a refused body to read the refusal; closing earlier would reset the connection
+)
+CLOSE_S: Final = 2.0  # for the last bytes and TLS's closing message
+_log: Final = logging.getLogger(__name__)
+
+
+class ClientDisconnectedError(Exception):
+    """The client closed the connection, or missed a deadline."""
+
+
+class Phase(enum.Enum):
+    """What a connection is doing."""
+
+    HANDSHAKE = enum.auto()  # until the transport is ready, for plain TCP too
+    RECEIVING = enum.auto()
+    WORKING = enum.auto()
+    SENDING = enum.auto()
+    STREAMING = enum.auto()
+    IDLE = enum.auto()
+    LINGERING = enum.auto()
+    CLOSED = enum.auto()
+
+
+WITHOUT_BODY: Final = (204, 304)
+WAITS_FOR_CLIENT: Final = {Phase.HANDSHAKE, Phase.RECEIVING, Phase.SENDING, Phase.IDLE, Phase.LINGERING}
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests, has them answered in a pool and writes the responses. For use on the event loop."""
+
+    def __init__(
+        self, listener: Listener, accepted: socket.socket, peer: tuple[str, int], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.peer = peer
+        self._accepted = accepted
+        self.phase = Phase.HANDSHAKE
+        self.since = loop.time()
+        self.served = 0
+        self.held = 0  # bytes of the listener's budget
+        self._listener, self._service, self._limits = listener, listener.service, listener.limits
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_head)
+        self._timer: asyncio.TimerHandle | None = None
+        self._tls = False
+        self._certificate, self._subject = b"", cast("dict[str, object]", {})
+        self._begin_request()
+
+    # The transport's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request; TLS has shaken hands."""
+        self._transport = cast("asyncio.Transport", transport)
+        tls = transport.get_extra_info("ssl_object")
+        # Writing is paused until the last byte is with the kernel. asyncio's TLS pauses at `high`, TCP beyond it.
+        self._transport.set_write_buffer_limits(high=0 if tls is None else 1, low=0)
+        if tls is not None:
+            self._tls = True
+            self._certificate, self._subject = tls.getpeercert(True) or b"", tls.getpeercert() or {}
+        self._enter(Phase.RECEIVING, self._limits.request_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, or keep it for later."""
+        if self.phase in (Phase.LINGERING, Phase.CLOSED):
+            return
+        if self.phase is Phase.IDLE:
+            self._enter(Phase.RECEIVING, self._limits.request_s)
+        self._http.receive_data(data)
+        if self.phase is Phase.RECEIVING:
+            self._read()
+            return
+        self._ahead += len(data)
+        if self._ahead > READ_AHEAD:
+            self._live.pause_reading()
+
+    def eof_received(self) -> bool:
+        """Answer the request in progress; return whether the socket stays open for that."""
+        self._ended.set()
+        if self.phase in (Phase.LINGERING, Phase.CLOSED):
+            return False
+        self._http.receive_data(b"")
+        if self.phase in (Phase.RECEIVING, Phase.IDLE):
+            self.phase = Phase.RECEIVING
+            self._read()
+        return not self._tls and self.phase in (Phase.WORKING, Phase.SENDING, Phase.LINGERING)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Release everything."""
+        self._enter(Phase.CLOSED, None)
+        self._ended.set()
+        self._parts.clear()
+        self._acknowledge(ClientDisconnectedError())
+        self._listener.release(self)
+        self._listener.forget(self)
+
+    def pause_writing(self) -> None:
+        """Wait: the client does not read."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read all."""
+        self._paused = False
+        if self.phase is Phase.SENDING:
+            self._write()
+        elif self.phase is Phase.STREAMING:
+            self._enter(Phase.STREAMING, None)
+            self._acknowledge(None)
+
+    # For the listener.
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether nothing of ours is lost if the connection is closed."""
+        return self.phase in WAITS_FOR_CLIENT
+
+    def abort(self) -> None:
+        """Close at once and drop what was not written."""
+        if self._transport is not None:
+            self._transport.abort()
+        else:  # the handshake sees the end of the connection
+            with contextlib.suppress(OSError):
+                self._accepted.shutdown(socket.SHUT_RDWR)
+
+    def make_room(self) -> None:
+        """Release the bytes held: refuse a request that is arriving, abort a response that is not read."""
+        if self.phase is Phase.RECEIVING:
+            self._refuse_busy("the server holds as many bytes of requests and responses as it may")
+        else:
+            self.abort()
+
+    def stop(self) -> None:
+        """Finish the request in progress, then close."""
+        self._ended.set()
+        self._stopping = True
+        if self.phase in (Phase.RECEIVING, Phase.IDLE):
+            self._close()
+        elif self.phase is Phase.HANDSHAKE:
+            self.abort()
+
+    # Reading.
+
+    _stopping = False
+
+    def _begin_request(self) -> None:
+        """Forget the last request."""
+        self._head: RequestHead | None = None
+        self._route: Route | None = None
+        self._body: list[bytes] = []
+        self._size = 0
+        self._ended = threading.Event()
+        self._ahead = 0
+        self._parts: deque[bytes | memoryview] = deque()
+        self._paused = False
+        self._acknowledged: Future[None] | None = None
+
+    def _read(self) -> None:
+        """Take what has arrived."""
+        try:
+            while self.phase is Phase.RECEIVING:
+                event = self._http.next_event()
+                if isinstance(event, h11.Request):
+                    self._take_head(event)
+                elif isinstance(event, h11.Data):
+                    self._take_body(bytes(event.data))
+                elif isinstance(event, h11.EndOfMessage):
+                    self._submit()
+                    return
+                elif event is h11.NEED_DATA:
+                    if self._http.they_are_waiting_for_100_continue:
+                        go_on = h11.InformationalResponse(status_code=100, headers=[])
+                        self._live.write(self._http.send(go_on) or b"")
+                    return
+                else:  # the client closed, or has switched to what is not HTTP/1.1
+                    self._close()
+        except h11.RemoteProtocolError as e:
+            self._refuse_unreadable(e.error_status_hint, str(e))
+
+    def _take_head(self, event: h11.Request) -> None:
+        limits = self._limits
+        if len(event.target) > limits.max_target:
+            self._refuse_unreadable(414, f"the path and query are longer than {limits.max_target} bytes")
+        elif len(event.headers) > limits.max_headers:
+            self._refuse_unreadable(431, f"more than {limits.max_headers} headers")
+        else:
+            headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in event.headers.raw_items()]
+            version = event.http_version.decode()
+            self._head = RequestHead(event.method.decode(), event.target.decode("latin-1"), headers, version)
+            self._route = self._service.route(self._head)
+            announced = self._head.header("content-length")
+            if announced.isdecimal() and int(announced) > self._route.max_body:
+                self._refuse_too_large()
+
+    def _take_body(self, data: bytes) -> None:
+        assert self._route is not None
+        self._size += len(data)
+        if self._size > self._route.max_body:
+            self._refuse_too_large()
+        elif self._listener.hold(self, len(data)):
+            self._body.append(data)
+        else:
+            self._refuse_busy("the server holds as many bytes of requests as it may")
+
+    def _submit(self) -> None:
+        """Hand the complete request to its pool."""
+        assert self._head is not None
+        assert self._route is not None
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body = []
+        local = self._live.get_extra_info("sockname")[:2]
+        subject, ended = self._subject, self._ended
+        request = Request(self._head, body, self.peer, local, self._tls, self._certificate, subject, ended)
+        self._enter(Phase.WORKING, None)
+        if not self._route.pool.submit(self.peer[0], lambda: self._handle(request), self._post):
+            self._refuse_busy(f"too many requests of this kind ({self._route.pool.name}); try again", 429)
+
+    # In the worker thread.
+
+    def _handle(self, request: Request) -> Response | None:
+        """Return the response, or None if it was streamed or nobody waits for it."""
+        if request.ended.is_set() and self.phase is Phase.CLOSED:
+            return None
+        try:
+            response = self._service.handle(request)
+        except Exception:  # the service answers its own errors; this one is the server's
+            _log.exception("request failed: %s %s", request.head.method, request.head.path)
+            return self._service.refuse(500, "an unexpected error; the log has it")
+        if response.stream is None:
+            return response
+        self._stream(response)
+        return None
+
+    def _post(self, response: Response | None) -> None:
+        if response is not None:
+            with contextlib.suppress(ClientDisconnectedError):
+                self._call(self._respond, response)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError as e:  # the loop is closed
+            raise ClientDisconnectedError from e
+
+    def _stream(self, response: Response) -> None:
+        """Write each part when the client has read the one before."""
+        assert response.stream is not None
+        complete = False
+        try:
+            self._await(self._begin_stream, response)
+            for part in response.stream:
+                if part:
+                    self._await(self._write_part, part)
+            complete = True
+        except ClientDisconnectedError:
+            pass
+        except Exception:
+            _log.exception("a stream failed")
+        finally:
+            getattr(response.stream, "close", lambda: None)()
+        with contextlib.suppress(ClientDisconnectedError):
+            self._call(self._end_stream if complete else self.abort)
+
+    def _await(self, function: Callable[..., None], argument: object) -> None:
+        """Call a function on the loop and wait until the client has read what it wrote."""
+        acknowledged: Future[None] = Future()
+        self._call(self._write_and_acknowledge, function, argument, acknowledged)
+        acknowledged.result()
+
+    # Writing.
+
+    def _write_and_acknowledge(
+        self, function: Callable[[object], None], argument: object, acknowledged: Future[None]
+    ) -> None:
+        if self.phase is Phase.CLOSED:
+            acknowledged.set_exception(ClientDisconnectedError())
+            return
+        self._acknowledged = acknowledged
+        function(argument)
+        if self._paused:
+            self._enter(Phase.STREAMING, self._limits.response_s)
+        else:
+            self._acknowledge(None)
+
+    def _acknowledge(self, error: Exception | None) -> None:
+        waiting, self._acknowledged = self._acknowledged, None
+        if waiting is not None:
+            if error is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(error)
+
+    def _begin_stream(self, response: Response) -> None:
+        self._enter(Phase.STREAMING, None)
+        self._listener.release(self)  # the request's bytes
+        self._live.write(self._start(response))
+
+    def _write_part(self, part: bytes) -> None:
+        self._live.write(self._http.send(h11.Data(data=part)) or b"")
+
+    def _end_stream(self) -> None:
+        if self.phase is Phase.STREAMING:
+            self._parts.append(self._http.send(h11.EndOfMessage()) or b"")
+            self._enter(Phase.SENDING, self._limits.response_s)
+            self._write()
+
+    def _respond(self, response: Response) -> None:
+        """Write a complete response."""
+        if self.phase is Phase.CLOSED:
+            return
+        self._listener.release(self)  # the request's bytes
+        self._body = []
+        self._enter(Phase.SENDING, self._limits.response_s)
+        if not self._listener.hold(self, len(response.body)):
+            response = retry(self._service.refuse(503, "the server holds as many bytes of responses as it may"))
+        self._parts.append(self._start(response))
+        if response.body and (self._head is None or self._head.method != "HEAD"):
+            for part in self._http.send_with_data_passthrough(h11.Data(data=response.body)) or ():
+                whole = memoryview(part)
+                self._parts.extend(whole[at : at + SLICE] for at in range(0, len(whole), SLICE))
+        self._parts.append(self._http.send(h11.EndOfMessage()) or b"")
+        self._write()
+
+    def _start(self, response: Response) -> bytes:
+        """Return the status line and headers."""
+        headers = [("Date", formatdate(usegmt=True)), *response.headers]
+        names = {name.lower() for name, _ in response.headers}
+        if response.stream is None and response.status not in WITHOUT_BODY and "content-length" not in names:
+            headers.append(("Content-Length", str(len(response.body))))
+        if self._stopping or self._http.their_state is not h11.DONE:
+            headers.append(("Connection", "close"))
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        start = h11.Response(status_code=response.status, reason=responses.get(response.status, ""), headers=encoded)
+        return self._http.send(start) or b""
+
+    def _write(self) -> None:
+        """Write what the client takes; when it has taken all, go on with the next request.
+
+        A client that sends several requests at once must receive each response before the next request is read.
+        Otherwise requests whose responses nobody reads would keep the workers busy.
+        """
+        while self._parts and not self._paused:
+            self._live.write(self._parts.popleft())
+        if not self._parts and not self._paused:
+            if self._http.trailing_data[0]:
+                self._await_reader(LOOK_S[0])
+            else:
+                self._next()
+
+    def _await_reader(self, pause_s: float) -> None:
+        """Go on with the next request when the client has received the response; look again after longer pauses."""
+        if self.phase is not Phase.SENDING:
+            return
+        if self._unacknowledged():
+            self._loop.call_later(pause_s, self._await_reader, min(2 * pause_s, LOOK_S[1]))
+        else:
+            self._next()
+
+    def _unacknowledged(self) -> int:
+        """Return how many bytes the client's kernel has not confirmed; 0 where the system does not say."""
+        try:
+            (size,) = struct.unpack("i", fcntl.ioctl(self._live.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4)))
+        except OSError:
+            return 0
+        return int(size)
+
+    def _next(self) -> None:
+        """Wait for the next request, or close."""
+        self._listener.release(self)
+        self.served += 1
+        if self._http.their_state in (h11.SEND_BODY, h11.ERROR):
+            self._linger()
+        elif self._stopping or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            self._close()
+        else:
+            self._http.start_next_cycle()
+            self._begin_request()
+            self._live.resume_reading()
+            if any(self._http.trailing_data):  # a part of the next request, or the end of the connection, is here
+                self._enter(Phase.RECEIVING, self._limits.request_s)
+                self._loop.call_soon(self._read)
+            else:
+                self._enter(Phase.IDLE, self._limits.idle_s)
+
+    def _refuse_too_large(self) -> None:
+        assert self._route is not None
+        self._respond(self._service.refuse(413, f"the body must be at most {self._route.max_body >> 10} KiB as sent"))
+
+    def _refuse_busy(self, message: str, status: int = 503) -> None:
+        self._respond(retry(self._service.refuse(status, message)))
+
+    def _refuse_unreadable(self, status: int, reason: str) -> None:
+        _log.debug("unreadable request from %s: %s", self.peer[0], reason)
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._respond(self._service.refuse(status, f"not a request that can be read: {reason}"))
+        else:
+            self._close()
+
+    # Ending.
+
+    def _linger(self) -> None:
+        """Discard the rest of a refused request, so that its sender reads the refusal."""
+        self._enter(Phase.LINGERING, LINGER_S)
+        self._live.resume_reading()
+        if self._live.can_write_eof():
+            self._live.write_eof()
+
+    def _close(self) -> None:
+        self._enter(Phase.LINGERING, CLOSE_S)
+        self._live.close()
+
+    def _enter(self, phase: Phase, deadline_s: float | None) -> None:
+        """Begin a phase; abort the connection when its deadline passes."""
+        self.phase, self.since = phase, self._loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if deadline_s is None else self._loop.call_later(deadline_s, self._expire)
+
+    def _expire(self) -> None:
+        _log.debug("closing a connection from %s: %s took too long", self.peer[0], self.phase.name.lower())
+        self.abort()
+
+    @property
+    def _live(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport

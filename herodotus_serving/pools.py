@@ -1,0 +1,83 @@
+"""Bounded pools of worker threads.
+
+Owns: the threads and the queue of each kind of request. Does not own: which request goes to which pool.
+
+Invariant: a pool accepts at most `threads + queue` tasks at a time; `submit` never waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+_log: Final = logging.getLogger(__name__)
+
+
+class WorkerPool:
+    """Daemon threads that run tasks in order of submission. Threads start when they are first needed."""
+
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        queue: int,
+        on_refused: Callable[[], None] = lambda: None,
+        per_address: int | None = None,
+    ) -> None:
+        """`queue`: tasks that may wait for a thread. `on_refused` is called for each task beyond that.
+
+        `per_address`: tasks of one client's address, waiting or running; None is as many as there are places.
+        """
+        self.name, self.threads = name, threads
+        self._capacity = threads + queue
+        self._per_address = per_address or self._capacity
+        self._of_address: Counter[str] = Counter()
+        self._on_refused = on_refused
+        self._lock = threading.Lock()
+        self._pending = 0
+        self._started = 0
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def submit(self, address: str, work: Callable[[], T], then: Callable[[T], None]) -> bool:
+        """Run `then(work())` in a thread of the pool; return False if the pool is full, or the address has its share.
+
+        The place is free before `then` runs, so that a client that has its response finds a place for its next request.
+        """
+        with self._lock:
+            accepted = self._pending < self._capacity and self._of_address[address] < self._per_address
+            if accepted:
+                self._pending += 1
+                self._of_address[address] += 1
+                starts = self._started < min(self._pending, self.threads)
+                self._started += starts
+        if not accepted:
+            self._on_refused()
+            return False
+        self._tasks.put(lambda: self._perform(address, work, then))
+        if starts:
+            threading.Thread(target=self._run, name=f"{self.name}-{self._started}", daemon=True).start()
+        return True
+
+    def _perform(self, address: str, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        try:
+            result = work()
+        finally:
+            with self._lock:
+                self._pending -= 1
+                self._of_address[address] -= 1
+                self._of_address += Counter()  # forget addresses without a task
+        then(result)
+
+    def _run(self) -> None:
+        while True:
+            task = self._tasks.get()
+            try:
+                task()
+            except Exception:
+                _log.exception("a task of the pool %s failed", self.name)
+            del task  # its request and response may be large

@@ -1,0 +1,106 @@
+"""gunicorn as the manager of worker processes: start, restart, graceful end.
+
+Owns: the worker class that runs listeners on an event loop, gunicorn's settings. Does not own: what listeners serve.
+
+Invariant: a worker dies with its parent, even on SIGKILL, so that a successor finds the port free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from gunicorn.workers.base import Worker  # type: ignore[import-untyped]
+
+from herodotus_serving.listener import Server
+
+HEARTBEAT_S: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def run(
+    sockets: Sequence[socket.socket],
+    make: Callable[[Sequence[socket.socket]], Server],
+    ready: Sequence[str],
+    grace_s: int,
+    workers: int = 1,
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Serve until SIGTERM. `make` runs in each worker, because threads and connections do not survive a fork.
+
+    `ready`: lines to print when the sockets accept connections. `options`: further settings of gunicorn.
+    """
+    settings = {
+        "bind": [f"fd://{each.detach()}" for each in sockets],
+        "workers": workers,
+        "worker_class": _LoopWorker,
+        "graceful_timeout": grace_s,
+        "control_socket_disable": True,
+        "loglevel": "warning",
+        "when_ready": lambda _: print("\n".join(ready), flush=True),
+        "post_fork": _die_with_parent,
+        **(options or {}),
+    }
+    _Application(settings, make).run()
+
+
+class _Application(BaseApplication):  # type: ignore[misc]
+    """gunicorn's interface for programs that start it."""
+
+    def __init__(self, settings: Mapping[str, Any], make: Callable[[Sequence[socket.socket]], Server]) -> None:
+        self._settings, self.make = settings, make
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in self._settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Callable[[Sequence[socket.socket]], Server]:
+        return self.make
+
+
+class _LoopWorker(Worker):  # type: ignore[misc]
+    """Runs a server's event loop and reports to the arbiter that it turns."""
+
+    def init_signals(self) -> None:
+        for number in self.SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    def run(self) -> None:
+        server = self.wsgi([each.sock for each in self.sockets])
+        asyncio.run(self._serve(server))
+
+    async def _serve(self, server: Server) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        graceful = [True]
+
+        def end(with_grace: bool) -> None:
+            graceful[0] = with_grace
+            stop.set()
+
+        loop.add_signal_handler(signal.SIGTERM, end, True)
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, end, False)
+        server.start()
+        while not stop.is_set() and self.ppid == os.getppid():
+            self.notify()
+            try:
+                await asyncio.wait_for(stop.wait(), HEARTBEAT_S)
+            except TimeoutError:
+                continue
+        await server.stop(self.cfg.graceful_timeout if graceful[0] else 0.0)
+
+
+def _die_with_parent(arbiter: Any, _worker: object) -> None:
+    """Have Linux kill this worker when its parent ends; elsewhere `_serve` notices within HEARTBEAT_S."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != arbiter.pid:  # it ended before the line above
+            os._exit(1)
