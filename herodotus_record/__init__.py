@@ -1,1 +1,1 @@
-"""The one word for "a decision", shared by everyone. Leaf: imports no other room."""
+"""The record model shared by all parts of Herodotus, and pure functions that read it. Imports no other package."""

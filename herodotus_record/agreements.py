@@ -1,7 +1,7 @@
-"""The answer document `Agreements`: how what other schedulers do compares with what was reconstructed.
+"""Build the answer document `Agreements`: how outcomes of other schedulers compare with their reconstructions.
 
-Owns: the document's shape and its sums. Does not own: the comparison itself (`scheduler.observe`), which decisions are
-told (the store). Pure.
+Owns: the document's shape and its sums. Does not own: the comparison (`scheduler.observe`), which disagreements are
+listed (the store). Pure.
 
 Invariant: the four classes of a scheduler add up to its outcomes, and its causes to those that do not agree.
 """
@@ -14,15 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from herodotus_record.model import API_VERSION, Agreement, Cause
-from herodotus_record.units import timestamp
+from herodotus_record.units import format_timestamp
 from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One outcome of another scheduler. `headline`: None where that record was not read."""
+class ComparedOutcome:
+    """One outcome of another scheduler, with its agreement.
+
+    `headline` is None if the decision's record was not read.
+    """
 
     namespace: str
     pod: str
@@ -35,9 +38,9 @@ class Compared:
     headline: str | None = None
 
 
-def agreements(
-    outcomes: Sequence[Compared],
-    disagreements: Iterable[Compared],
+def build_agreements(
+    outcomes: Sequence[ComparedOutcome],
+    disagreements: Iterable[ComparedOutcome],
     *,
     since_us: int,
     until_us: int,
@@ -45,30 +48,31 @@ def agreements(
     omitted: int = 0,
     namespace: str = "",
 ) -> Json:
-    """The document of kind Agreements. `outcomes`: all, to be counted. `disagreements`: those that are told, in order.
+    """Return the document of kind Agreements.
 
-    `complete`: whether these are all of the time that was asked for. `omitted`: disagreements that are not told.
+    `outcomes` are all outcomes to count; `disagreements` are those to list, in order, and `omitted` counts those not
+    listed. `complete` is whether `outcomes` covers the whole time from `since_us` to `until_us`.
     """
-    by_scheduler: dict[str, list[Compared]] = {}
+    by_scheduler: dict[str, list[ComparedOutcome]] = {}
     for outcome in outcomes:
         by_scheduler.setdefault(outcome.scheduler, []).append(outcome)
     return {
         "apiVersion": API_VERSION,
         "kind": "Agreements",
         "metadata": {"namespace": namespace} if namespace else {},
-        "since": timestamp(since_us),
-        "until": timestamp(until_us),
+        "since": format_timestamp(since_us),
+        "until": format_timestamp(until_us),
         "complete": complete,
         "schedulers": [_scheduler(name, found) for name, found in sorted(by_scheduler.items())],
         "causes": [
             {"cause": cause, "outcomes": n, "text": CAUSES[Cause(cause)]} for cause, n in _causes(outcomes).items()
         ],
-        "disagreements": [_told(outcome) for outcome in disagreements],
+        "disagreements": [_disagreement(outcome) for outcome in disagreements],
         "disagreementsOmitted": omitted,
     }
 
 
-def _scheduler(name: str, outcomes: Sequence[Compared]) -> Json:
+def _scheduler(name: str, outcomes: Sequence[ComparedOutcome]) -> Json:
     classes = Counter(outcome.agreement for outcome in outcomes)
     return {
         "scheduler": name,
@@ -81,20 +85,20 @@ def _scheduler(name: str, outcomes: Sequence[Compared]) -> Json:
     }
 
 
-def _causes(outcomes: Sequence[Compared]) -> dict[str, int]:
-    """How many outcomes have each, the most first."""
+def _causes(outcomes: Sequence[ComparedOutcome]) -> dict[str, int]:
+    """Return how many outcomes have each cause, the most frequent first."""
     counts = Counter(outcome.cause for outcome in outcomes if outcome.cause)
     return dict(sorted(counts.items(), key=lambda c: (-c[1], c[0])))
 
 
-def _told(outcome: Compared) -> Json:
+def _disagreement(outcome: ComparedOutcome) -> Json:
     return {
         "namespace": outcome.namespace,
         "pod": outcome.pod,
         "scheduler": outcome.scheduler,
         "node": outcome.node,
         "cause": outcome.cause,
-        "at": timestamp(outcome.started_us),
+        "at": format_timestamp(outcome.started_us),
         "id": outcome.decision_id,
         "headline": outcome.headline,
     }

@@ -1,8 +1,9 @@
-"""The answer document `PodExplanation`: what happened to a pod, as small JSON.
+"""Build the answer document `PodExplanation`: what happened to a pod, as small JSON.
 
-Owns: the document's shape and what a default answer leaves out. Does not own: the questions (`explain`), HTTP, layout.
+Owns: the document's shape, and what a default answer omits. Does not own: how questions are answered (`explain`), HTTP,
+layout.
 
-Invariant: what is left out is counted (`...Omitted`).
+Invariant: everything that a default answer omits is counted (`...Omitted`).
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from herodotus_record import gone_by, reasons
-from herodotus_record.document import blank, reconstruction, retry, woken_by
+from herodotus_record import notes, reasons, score_inputs
+from herodotus_record.document import build_reconstruction, build_requeue_event, build_retry, set_unknown_to_null
 from herodotus_record.explain import (
     Json,
-    evaluations,
-    margin,
-    next_steps,
-    ranking,
-    rejection_groups,
-    state,
-    tied,
-    verdict_counts,
+    compute_margin,
+    count_evaluations,
+    count_tied,
+    count_verdicts,
+    derive_state,
+    group_rejections,
+    rank_slots,
+    suggest_changes,
 )
-from herodotus_record.headlines import headline, headline_of_node, summary
+from herodotus_record.headlines import format_headline, format_node_headline, format_summary
 from herodotus_record.model import (
     API_VERSION,
     NOT_RUN,
@@ -35,13 +36,13 @@ from herodotus_record.model import (
     Outcome,
     PluginVerdict,
 )
-from herodotus_record.one_node import detail, verdicts, what_would_change
-from herodotus_record.pruned import kept, pruned, slot_of
-from herodotus_record.units import natural_key, quantities, timestamp
+from herodotus_record.node_results import build_reason_detail, list_verdicts, suggest_node_changes
+from herodotus_record.pruned import build_pruned, describe_kept, find_slot
+from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
 
-RANKED = 10  # rows of a ranking in a default answer: a screen's worth; the rest is counted
-NAMED = 8  # nodes named for one reason in a default answer
-_SHARED = {  # fields of the whole record that the answer has elsewhere
+MAX_RANKED = 10  # rows of the ranking in a default answer, enough to fill a screen
+MAX_NAMED = 8  # nodes listed for one reason in a default answer
+_SHARED = {  # fields of the whole record that have another path in the answer
     "times.podCreatedAt": "attempt.podCreatedAt",
     "times.queuedAt": "attempt.queuedAt",
     "times.phaseSeconds": "attempt.phaseSeconds",
@@ -53,20 +54,23 @@ _SHARED = {  # fields of the whole record that the answer has elsewhere
     "snapshot.evaluated": "nodes.evaluated",
     "snapshot.feasible": "nodes.feasible",
 }
-PER_NODE = 20  # up to this many nodes, a default answer lists every node on its own
+MAX_PER_NODE = 20  # up to this many nodes, a default answer lists every node separately
 
 
-def pod_explanation(
+def build_pod_explanation(
     decision: Decision, outcomes: Sequence[Outcome], table: NodeTable, *, every_node: bool = False, node: str = ""
 ) -> Json:
-    """The answer to "what happened to this pod": kind PodExplanation.
+    """Return the answer to "what happened to this pod", of kind PodExplanation.
 
-    `every_node`: nothing is left out, each node on its own. `node`: only that node in `perNode`; KeyError when it was
-    not in the cluster at that generation, PrunedError when that is not kept.
+    With `every_node` nothing is omitted and each node is listed separately. With `node`, `perNode` holds only that
+    node. Raises KeyError if the node was not in the cluster at that generation, PrunedError if its entries are no
+    longer kept.
     """
-    order = ranking(decision)
-    shown = _by_name_among_equals(decision, table, order, len(order) if every_node else RANKED)
-    told = _told(decision, table, node) if every_node or node or decision.nodes_total <= PER_NODE else None
+    order = rank_slots(decision)
+    shown = _by_name_among_equals(decision, table, order, len(order) if every_node else MAX_RANKED)
+    listed = (
+        _slots_to_list(decision, table, node) if every_node or node or decision.nodes_total <= MAX_PER_NODE else None
+    )
     answer: Json = {
         "apiVersion": API_VERSION,
         "kind": "PodExplanation",
@@ -74,8 +78,8 @@ def pod_explanation(
         "pod": _pod(decision),
         "attempt": _attempt(decision),
         "outcome": _outcome(decision, outcomes, table),
-        "headline": headline(decision, table),
-        "summary": summary(decision, table),
+        "headline": format_headline(decision, table),
+        "summary": format_summary(decision, table),
         "message": decision.message,
         "nodes": {
             "total": decision.nodes_total,
@@ -89,37 +93,39 @@ def pod_explanation(
         "narrowedBy": list(decision.narrowed_by),
         "filters": _filters(decision),
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
-        "inputs": gone_by.sources(decision),
+        "inputs": score_inputs.list_sources(decision),
         "ranking": [_ranked(decision, table, slot) for slot in shown],
         "rankingOmitted": len(order) - len(shown) + (decision.nodes_feasible - len(order) if decision.summary else 0),
-        "rejections": rejection_groups(decision, table, named=None if every_node else NAMED),
+        "rejections": group_rejections(decision, table, named=None if every_node else MAX_NAMED),
         "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
-        "nextSteps": next_steps(decision, table),
-        "marks": [*decision.marks, *filter(None, [kept(decision)])],
-        "pruned": pruned(decision),
-        "reconstruction": reconstruction(decision),
+        "nextSteps": suggest_changes(decision, table),
+        "marks": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
+        "pruned": build_pruned(decision),
+        "reconstruction": build_reconstruction(decision),
     }
-    if told is not None:
-        answer["perNode"] = [node_answer(decision, table, slot) for slot in told]
-    blank(answer, [_SHARED.get(path, path) for path in decision.unknown if path in _SHARED or path.startswith("pod.")])
+    if listed is not None:
+        answer["perNode"] = [explain_node(decision, table, slot) for slot in listed]
+    set_unknown_to_null(
+        answer, [_SHARED.get(path, path) for path in decision.unknown if path in _SHARED or path.startswith("pod.")]
+    )
     return answer
 
 
 def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[int], most: int) -> list[int]:
-    """The first `most` of a ranking, those of one rank by name behind the chosen one."""
+    """Return the first `most` slots of a ranking; nodes of one rank by name, after the chosen one."""
     rank, chosen = decision.rank, decision.chosen
     if most < len(order):
         order = order[: bisect_right(order, rank[order[most - 1]], key=rank.__getitem__)]
-    return sorted(order, key=lambda s: (rank[s], s != chosen, natural_key(table.names[s])))[:most]
+    return sorted(order, key=lambda s: (rank[s], s != chosen, natural_sort_key(table.names[s])))[:most]
 
 
-def _told(decision: Decision, table: NodeTable, node: str) -> list[int]:
-    """The slots told one by one: the one of `node`, or all by name. Errors as of `pruned.slot_of`."""
+def _slots_to_list(decision: Decision, table: NodeTable, node: str) -> list[int]:
+    """Return the slots to list separately: the one of `node`, or all by name. Raises like `pruned.find_slot`."""
     if node:
-        return [slot_of(decision, table, node)]
+        return [find_slot(decision, table, node)]
     present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]
-    return sorted(present, key=lambda slot: natural_key(table.names[slot]))
+    return sorted(present, key=lambda slot: natural_sort_key(table.names[slot]))
 
 
 def _pod(decision: Decision) -> Json:
@@ -128,7 +134,7 @@ def _pod(decision: Decision) -> Json:
         "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
         "labels": dict(pod.labels),
         "priority": pod.priority,
-        "requests": quantities(dict(pod.requests)),
+        "requests": format_quantities(dict(pod.requests)),
         "nominatedNode": pod.nominated_node or None,
     }
 
@@ -146,19 +152,19 @@ def _attempt(decision: Decision) -> Json:
         "scheduler": decision.scheduler.identity,
         "version": decision.scheduler.version,
         "generation": decision.generation,
-        "podCreatedAt": timestamp(times.created_us),
-        "queuedAt": timestamp(times.queued_us),
-        "startedAt": timestamp(times.started_us),
+        "podCreatedAt": format_timestamp(times.created_us),
+        "queuedAt": format_timestamp(times.queued_us),
+        "startedAt": format_timestamp(times.started_us),
         "phaseSeconds": dict(times.phases_s),
         "queueSeconds": dict(times.queues_s),
-        "wokenBy": woken_by(decision),
-        "retry": retry(decision),
+        "wokenBy": build_requeue_event(decision),
+        "retry": build_retry(decision),
     }
 
 
 def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
     return {
-        "state": state(decision, outcomes),
+        "state": derive_state(decision, outcomes),
         "path": decision.path.value,
         "node": None if decision.chosen is None else table.names[decision.chosen],
         "final": decision.final or any(o.final for o in outcomes),
@@ -166,8 +172,8 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
             {
                 "phase": o.phase,
                 "status": o.status.label,
-                "message": o.message,
-                "at": timestamp(o.at_us),
+                "message": notes.format_outcome_message(o),
+                "at": format_timestamp(o.at_us),
                 "durationSeconds": o.duration_s,
             }
             for o in outcomes
@@ -176,9 +182,9 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
 
 
 def _not_evaluated(decision: Decision) -> Json:
-    """Nodes that no filter looked at, counted by why. Of those that are not recorded it is not known."""
-    told = (Evaluation.EVALUATED.label, Evaluation.ABSENT.label, Evaluation.UNRECORDED.label)
-    return {label: nodes for label, nodes in evaluations(decision).items() if label not in told}
+    """Return how many nodes no filter evaluated, by reason; nodes whose evaluation is not recorded are left out."""
+    excluded = (Evaluation.EVALUATED.label, Evaluation.ABSENT.label, Evaluation.UNRECORDED.label)
+    return {label: nodes for label, nodes in count_evaluations(decision).items() if label not in excluded}
 
 
 def _preemption(decision: Decision) -> Json | None:
@@ -187,13 +193,13 @@ def _preemption(decision: Decision) -> Json | None:
         return None
 
     def nearest(c: Candidate) -> tuple[bool, bool, object]:
-        return c.node != found.nominated, bool(c.refused_by), natural_key(c.node)
+        return c.node != found.nominated, bool(c.refused_by), natural_sort_key(c.node)
 
     return {
         "nominatedNode": found.nominated or None,
         "evicted": found.evicted,
-        "candidates": [_candidate(c) for c in sorted(found.candidates, key=nearest)[:NAMED]],
-        "candidatesOmitted": max(0, len(found.candidates) - NAMED),
+        "candidates": [_candidate(c) for c in sorted(found.candidates, key=nearest)[:MAX_NAMED]],
+        "candidatesOmitted": max(0, len(found.candidates) - MAX_NAMED),
     }
 
 
@@ -210,22 +216,22 @@ def _tie(decision: Decision, table: NodeTable) -> Json | None:
     if not decision.ties:
         return None
     seed = None if "seed" in decision.unknown else decision.seed
-    names = sorted((table.names[s] for s in decision.ties), key=natural_key)
-    return {"nodes": names, "nodesOmitted": tied(decision) - len(names), "seed": seed}
+    names = sorted((table.names[s] for s in decision.ties), key=natural_sort_key)
+    return {"nodes": names, "nodesOmitted": count_tied(decision) - len(names), "seed": seed}
 
 
 def _margin(decision: Decision, table: NodeTable) -> Json | None:
-    ahead = margin(decision)
-    if ahead is None:
+    margin = compute_margin(decision)
+    if margin is None:
         return None
-    return {"points": ahead.points, "runnerUp": table.names[ahead.runner_up], "shares": dict(ahead.shares)}
+    return {"points": margin.points, "runnerUp": table.names[margin.runner_up], "shares": dict(margin.shares)}
 
 
 def _filters(decision: Decision) -> list[Json]:
     rows = []
-    evaluated = evaluations(decision).get(Evaluation.EVALUATED.label, 0)
-    for f, counts in zip(decision.filters, verdict_counts(decision), strict=True):
-        rejected = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v.against)
+    evaluated = count_evaluations(decision).get(Evaluation.EVALUATED.label, 0)
+    for f, counts in zip(decision.filters, count_verdicts(decision), strict=True):
+        rejected = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v.rejects_node)
         not_run = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v == NOT_RUN)
         ran = 0 if f.skipped else evaluated - not_run
         rows.append({"plugin": f.plugin, "skipped": f.skipped, "passed": ran - rejected, "rejected": rejected})
@@ -248,35 +254,35 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
         for s in decision.scores
         if not s.skipped and len(s.normalized)
     }
-    return row | gone_by.of_node(decision, slot)
+    return row | score_inputs.build_node_inputs(decision, slot)
 
 
-def node_answer(decision: Decision, table: NodeTable, slot: int) -> Json:
-    """Everything about one node: each filter's verdict, its rank, its scores, what would have to change.
+def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
+    """Return everything about one node: each filter's verdict, its rank and scores, and what would make it feasible.
 
-    `eviction`: what preemption would evict there; None where it would not help or was not looked for.
+    `eviction` is what preemption would evict there, None if that would not help or preemption did not run.
     """
-    said = verdicts(decision, slot)
+    verdicts = list_verdicts(decision, slot)
     name = table.names[slot]
     candidates = decision.preemption.candidates if decision.preemption else ()
-    unranked = {"node": name, "chosen": False} | gone_by.of_node(decision, slot)
+    unranked = {"node": name, "chosen": False} | score_inputs.build_node_inputs(decision, slot)
     answer = _ranked(decision, table, slot) if decision.rank[slot] else unranked
     answer |= {
-        "headline": headline_of_node(decision, table, slot),
+        "headline": format_node_headline(decision, table, slot),
         "evaluation": Evaluation(decision.evaluation[slot]).label,
         "feasible": bool(decision.rank[slot]),
-        "passed": [plugin for plugin, verdict in said if verdict.code is Code.SUCCESS],
+        "passed": [plugin for plugin, verdict in verdicts if verdict.code is Code.SUCCESS],
         "skipped": [f.plugin for f in decision.filters if f.skipped],
         "rejectedBy": [
             {
                 "plugin": plugin,
                 "code": verdict.code.label,
-                "reasons": [detail(decision, table, slot, reason) for reason in verdict.reasons],
+                "reasons": [build_reason_detail(decision, table, slot, reason) for reason in verdict.reasons],
             }
-            for plugin, verdict in said
+            for plugin, verdict in verdicts
             if verdict.code is not Code.SUCCESS
         ],
-        "toMakeItFeasible": what_would_change(decision, table, slot),
+        "toMakeItFeasible": suggest_node_changes(decision, table, slot),
         "eviction": next((_candidate(c) for c in candidates if c.node == name), None),
     }
     return answer
@@ -286,5 +292,5 @@ def _plugin_verdict(v: PluginVerdict) -> Json:
     return {
         "plugin": v.plugin,
         "code": v.verdict.code.label,
-        "reasons": [reasons.sentence(reason) for reason in v.verdict.reasons],
+        "reasons": [reasons.format_reason(reason) for reason in v.verdict.reasons],
     }

@@ -1,11 +1,13 @@
-"""Which records tell of the same attempt: one that was reconstructed by watching, and one that was read from a log.
+"""Match the records of one attempt: one reconstructed by the observer, one read from the scheduler's log.
 
-Owns: finding them, by what is kept beside every record. Does not own: what they say together (`merged`), statements.
+Owns: the matching, by what the store keeps about every record. Does not own: combining matched records (`merging`),
+statements.
 
-A log has no UIDs, and an observer sees an outcome some moments after it; so they are matched by the outcome and the
-time. Pure, and of all records of a pod's name at once: the result does not depend on which came first.
+A log holds no UIDs, and the observer sees an outcome moments after it. Records are therefore matched by outcome and
+time. The functions are pure and take all records of a pod name at once, so the result does not depend on the order in
+which the records arrived.
 
-Invariant: every record stands in one attempt, and an attempt is told by at most one record of each source.
+Invariant: every record belongs to one attempt, and an attempt has at most one main record of each source.
 """
 
 from __future__ import annotations
@@ -16,64 +18,66 @@ from typing import Any, Final
 
 from herodotus_record.model import Source
 
-SKEW_US: Final = 2_000_000  # the clocks of two machines
-APART_US: Final = 900_000_000  # a binding waits ten minutes for volumes, as kube-scheduler is configured by default
+SKEW_US: Final = 2_000_000  # how far the clocks of two machines may differ
+APART_US: Final = 900_000_000  # above ten minutes, the time that kube-scheduler waits for volumes by default
 
 
 Record = Any  # with the attributes id, source, cluster, namespace, pod, pod_uid, started_us, node and message
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """`record` tells most of it; `logged` is the log's, where there is one beside. `uid`: the pod's.
+class AttemptRecords:
+    """The records of one attempt.
 
-    `again`: the log's record from other parts of the log, which overlap.
+    `record` holds the most; `logged` is the log's record, if `record` is from another source.
+
+    `uid` is the pod's UID. `duplicates` are the same log record, read again from an overlapping part of the log.
     """
 
     uid: str
     record: Record
     logged: Record | None = None
-    again: tuple[Record, ...] = ()
+    duplicates: tuple[Record, ...] = ()
 
     @property
-    def told(self) -> list[int]:
-        """The ids of the records that tell of it, the one that tells most first."""
+    def ids_by_detail(self) -> list[int]:
+        """Return the ids of `record` and `logged`, the one that holds more first."""
         return [record.id for record in (self.record, self.logged) if record is not None]
 
     @property
     def ids(self) -> list[int]:
-        """Of all its records."""
-        return [*self.told, *(record.id for record in self.again)]
+        """Return the ids of all records, duplicates included."""
+        return [*self.ids_by_detail, *(record.id for record in self.duplicates)]
 
 
-def attempts(records: Iterable[Record]) -> list[Attempt]:
-    """The attempts of any pods, by start."""
+def group_by_attempt(records: Iterable[Record]) -> list[AttemptRecords]:
+    """Return the attempts that the records belong to, of any number of pods, by start."""
     by_pod: dict[tuple[str, str, str], list[Record]] = {}
-    for record in sorted(records, key=_began):
+    for record in sorted(records, key=_start_order):
         by_pod.setdefault((record.cluster, record.namespace, record.pod), []).append(record)
-    found = [attempt for of_pod in by_pod.values() for attempt in _of_pod(of_pod)]
-    return sorted(found, key=lambda attempt: _began(attempt.record))
+    found = [attempt for pod_records in by_pod.values() for attempt in _match_records(pod_records)]
+    return sorted(found, key=lambda attempt: _start_order(attempt.record))
 
 
-def _of_pod(records: Sequence[Record]) -> Iterable[Attempt]:
+def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
     same: dict[tuple[int, str | None, str], list[Record]] = {}
     for record in records:
         if record.source == Source.LOGGED.value:
             same.setdefault((record.started_us, record.node, record.message), []).append(record)
     logged = [first for first, *_ in same.values()]
-    again = {first.id: tuple(rest) for first, *rest in same.values()}
+    duplicates = {first.id: tuple(rest) for first, *rest in same.values()}
     others = [record for record in records if record.source != Source.LOGGED.value]
     for record in others:
-        beside = _beside(record, logged) if record.source == Source.RECONSTRUCTED.value else None
-        if beside is not None:
-            logged.remove(beside)
-        yield Attempt(record.pod_uid, record, beside, again[beside.id] if beside is not None else ())
+        match = _find_log_record(record, logged) if record.source == Source.RECONSTRUCTED.value else None
+        if match is not None:
+            logged.remove(match)
+        yield AttemptRecords(record.pod_uid, record, match, duplicates[match.id] if match is not None else ())
     for record in logged:
-        yield Attempt(_uid(record, others), record, None, again[record.id])
+        yield AttemptRecords(_infer_uid(record, others), record, None, duplicates[record.id])
 
 
-def _beside(seen: Record, logged: Sequence[Record]) -> Record | None:
-    """The log's record with the same outcome that began last before it was seen."""
+def _find_log_record(seen: Record, logged: Sequence[Record]) -> Record | None:
+    """Return the log record with the same outcome that began last before `seen` was observed, or None."""
     alike = [
         record
         for record in logged
@@ -84,13 +88,16 @@ def _beside(seen: Record, logged: Sequence[Record]) -> Record | None:
     return before[-1] if before else next(iter(alike), None)
 
 
-def _uid(record: Record, others: Sequence[Record]) -> str:
-    """Of an attempt that only the log tells of: the UID of the next one, or of the last one if it was not placed."""
+def _infer_uid(record: Record, others: Sequence[Record]) -> str:
+    """Return the pod's UID for an attempt that only the log recorded.
+
+    It is the UID of the next attempt, or of the last one if that did not place the pod.
+    """
     following = next((other for other in others if other.started_us >= record.started_us), None)
     if following is not None:
         return str(following.pod_uid)
     return str(others[-1].pod_uid if others and others[-1].node is None else record.pod_uid)
 
 
-def _began(record: Record) -> tuple[int, int]:
+def _start_order(record: Record) -> tuple[int, int]:
     return record.started_us, record.id

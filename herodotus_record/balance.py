@@ -1,13 +1,13 @@
-"""The answer document `Balance`: which nodes won, which plugins carried them, and who would win with other weights.
+"""Build the answer document `Balance`: which nodes won, on which plugins, and which would win with other weights.
 
-Owns: weighing recorded decisions again, and the document's shape. Does not own: which decisions are a sample (the
-store). Pure; not for the plugin, for it computes with whole columns.
+Owns: reweighing recorded decisions, and the document's shape. Does not own: selecting the sample of decisions (the
+store). Pure. The kubectl plugin must not import this module, because it computes with numpy columns.
 
-A total is the sum of each plugin's normalised score times its weight, as the scheduler adds it up, so with other
-weights the same decision has another winner. Each decision is weighed for itself: that its pod would then have left
-room elsewhere is not followed. A plugin that the profile did not run has no scores to weigh.
+A total is the sum of each plugin's normalized score times its weight, computed as the scheduler does. Other weights may
+therefore give the same decision another winner. Each decision is reweighed alone: the calculation ignores that its pod
+would have left room on another node. A plugin that the profile did not run has no scores to reweigh.
 
-Invariant: with the recorded weights every winner is the recorded one; wins add up to the number of decisions.
+Invariant: with the recorded weights every winner is the recorded one, and wins add up to the number of decisions.
 """
 
 from __future__ import annotations
@@ -17,44 +17,48 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_record.changes import Recorded
+from herodotus_record.changes import RecordedDecision
 from herodotus_record.codec import as_numpy
 from herodotus_record.model import API_VERSION, Decision
-from herodotus_record.one_node import count
-from herodotus_record.placements import why
-from herodotus_record.units import natural_key, timestamp
+from herodotus_record.node_results import pluralize
+from herodotus_record.placements import find_deciding_factor
+from herodotus_record.units import format_timestamp, natural_sort_key
 
 Json = dict[str, Any]
 
-TOLD: Final = 200  # nodes, those that win most; 0.2 kB each
-SPANS: Final = 24  # of placements over time
-MOVED: Final = 20  # decisions with another winner that are told one by one
+MAX_NODES: Final = 200  # listed nodes, those with the most wins first; 0.2 kB each
+MAX_SPANS: Final = 24  # of equal length, for placements over time
+MAX_MOVES: Final = 20  # listed decisions with another winner
 _UNWEIGHED: Final = "Pods were placed, but the scores of every node are no longer kept of any of them."
 
 
 class UnknownPluginError(Exception):
-    """A weight for a plugin that no decision of the sample was scored by. The message names it and those there are."""
+    """A weight names a plugin that scored no decision of the sample. The message lists the plugins that did."""
 
 
 @dataclass(frozen=True)
-class _Weighed:
+class _Reweighed:
     """A decision with other weights: the best slots, and whether the recorded winner is among them."""
 
     best: tuple[int, ...]
     stays: bool
 
 
-def balance(
-    sample: Sequence[Recorded], weights: Mapping[str, int], *, since_us: int, until_us: int, complete: bool
+def build_balance(
+    sample: Sequence[RecordedDecision], weights: Mapping[str, int], *, since_us: int, until_us: int, complete: bool
 ) -> Json:
-    """The document of kind Balance. `sample`: placed decisions, newest first. UnknownPluginError."""
-    plugins = _plugins(sample)
+    """Return the document of kind Balance; raise UnknownPluginError for a weight of a plugin that did not score.
+
+    `sample` holds placed decisions, newest first. `complete` is whether it holds all of the time from `since_us` to
+    `until_us`.
+    """
+    plugins = _find_plugins(sample)
     unknown = sorted(weights.keys() - plugins.keys())
     if unknown:
         raise UnknownPluginError(f"no decision was scored by {', '.join(unknown)}; there are: {', '.join(plugins)}")
-    wins, expected, fits = _wins(sample), _expected(sample), _fits(sample)
-    weighed = [_weigh(r.decision, weights) for r in sample] if weights else []
-    won_with = _wins_with(sample, weighed)
+    wins, expected, fits = _count_wins(sample), _expect_wins(sample), _count_fits(sample)
+    reweighed = [_reweigh(r.decision, weights) for r in sample] if weights else []
+    reweighed_wins = _count_reweighed_wins(sample, reweighed)
     rows: list[Json] = [
         {
             "node": node,
@@ -63,39 +67,46 @@ def balance(
             "won": sum(wins.get(node, {}).values()),
             "share": sum(wins.get(node, {}).values()) / len(sample),
             "decidedBy": dict(wins.get(node, Counter()).most_common()),
-            "wouldWin": round(won_with.get(node, 0.0), 3) if weights else None,
+            "wouldWin": round(reweighed_wins.get(node, 0.0), 3) if weights else None,
         }
         for node in expected
     ]
-    most = sorted(rows, key=lambda row: (-max(row["won"], row["wouldWin"] or 0), -row["fit"], natural_key(row["node"])))
-    told = sorted(most[:TOLD], key=lambda row: (-row["won"], natural_key(row["node"])))
-    moves = [_move(r, w) for r, w in zip(sample, weighed, strict=bool(weights)) if not w.stays]
+    most = sorted(
+        rows, key=lambda row: (-max(row["won"], row["wouldWin"] or 0), -row["fit"], natural_sort_key(row["node"]))
+    )
+    listed = sorted(most[:MAX_NODES], key=lambda row: (-row["won"], natural_sort_key(row["node"])))
+    moves = [_move(r, w) for r, w in zip(sample, reweighed, strict=bool(weights)) if not w.stays]
     return {
         "apiVersion": API_VERSION,
         "kind": "Balance",
         "metadata": {},
-        "since": timestamp(since_us),
-        "to": timestamp(until_us),
+        "since": format_timestamp(since_us),
+        "to": format_timestamp(until_us),
         "decisions": len(sample),
         "complete": complete,
         "headline": _headline(rows, len(sample), weights, len(moves)) if sample or complete else _UNWEIGHED,
         "plugins": [
-            {"plugin": p, "weight": w, "decided": _decided(wins, p), "movesWithout": _moved_without(sample, p)}
+            {
+                "plugin": p,
+                "weight": w,
+                "decided": _count_decided(wins, p),
+                "movesWithout": _count_moves_without(sample, p),
+            }
             for p, w in plugins.items()
         ],
-        "overTime": _over_time(sample),
-        "otherReasons": {by: n for by, n in _all(wins).most_common() if by not in plugins},
-        "nodes": told,
-        "nodesOmitted": len(rows) - len(told),
+        "overTime": _placements_over_time(sample),
+        "otherReasons": {by: n for by, n in _sum_wins(wins).most_common() if by not in plugins},
+        "nodes": listed,
+        "nodesOmitted": len(rows) - len(listed),
         "weights": dict(weights) or None,
         "moved": len(moves) if weights else None,
-        "moves": moves[:MOVED],
-        "movesOmitted": max(0, len(moves) - MOVED),
+        "moves": moves[:MAX_MOVES],
+        "movesOmitted": max(0, len(moves) - MAX_MOVES),
     }
 
 
-def _weigh(d: Decision, weights: Mapping[str, int]) -> _Weighed:
-    """The winners of a decision with other weights; where nothing was scored the winner stays."""
+def _reweigh(d: Decision, weights: Mapping[str, int]) -> _Reweighed:
+    """Return the winners of a decision with other weights; if nothing was scored, the winner stays."""
     assert d.chosen is not None
     feasible = as_numpy(d.rank) > 0
     columns = [
@@ -104,17 +115,17 @@ def _weigh(d: Decision, weights: Mapping[str, int]) -> _Weighed:
         if not s.skipped and len(s.normalized)
     ]
     if not columns or not len(d.totals):
-        return _Weighed((d.chosen,), stays=True)
+        return _Reweighed((d.chosen,), stays=True)
     totals = columns[0].copy()
     for column in columns[1:]:
         totals += column
     best = totals[feasible].max()
     winners = tuple(int(slot) for slot in ((totals == best) & feasible).nonzero()[0])
-    return _Weighed(winners, stays=d.chosen in winners)
+    return _Reweighed(winners, stays=d.chosen in winners)
 
 
-def _plugins(sample: Iterable[Recorded]) -> dict[str, int]:
-    """The plugins that scored, with their weight in the newest decision, in the profile's order."""
+def _find_plugins(sample: Iterable[RecordedDecision]) -> dict[str, int]:
+    """Return the plugins that scored and their weight in the newest decision, in the profile's order."""
     found: dict[str, int] = {}
     for r in sample:
         for s in r.decision.scores:
@@ -123,16 +134,16 @@ def _plugins(sample: Iterable[Recorded]) -> dict[str, int]:
     return found
 
 
-def _wins(sample: Iterable[Recorded]) -> dict[str, Counter[str]]:
-    """Per node, what decided for it."""
+def _count_wins(sample: Iterable[RecordedDecision]) -> dict[str, Counter[str]]:
+    """Return how often each factor decided for each node."""
     found: dict[str, Counter[str]] = {}
     for r in sample:
-        found.setdefault(_chosen(r), Counter())[why(r.decision).by] += 1
+        found.setdefault(_chosen(r), Counter())[find_deciding_factor(r.decision).by] += 1
     return found
 
 
-def _expected(sample: Iterable[Recorded]) -> dict[str, float]:
-    """Per node, the wins if every node that fits were as good as the others; nodes that never fitted have 0."""
+def _expect_wins(sample: Iterable[RecordedDecision]) -> dict[str, float]:
+    """Return the wins of each node if ties among all feasible nodes had decided; 0 if never feasible."""
     found: dict[str, float] = {}
     for r in sample:
         names, rank = r.table.names, r.decision.rank
@@ -143,40 +154,40 @@ def _expected(sample: Iterable[Recorded]) -> dict[str, float]:
     return found
 
 
-def _fits(sample: Iterable[Recorded]) -> Counter[str]:
+def _count_fits(sample: Iterable[RecordedDecision]) -> Counter[str]:
     found: Counter[str] = Counter()
     for r in sample:
         found.update(r.table.names[slot] for slot, rank in enumerate(r.decision.rank) if rank)
     return found
 
 
-def _wins_with(sample: Iterable[Recorded], weighed: Iterable[_Weighed]) -> dict[str, float]:
-    """Wins with the other weights; a draw of which the recorded winner is no part is shared."""
+def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterable[_Reweighed]) -> dict[str, float]:
+    """Return the wins of each node with the other weights; a tie that excludes the recorded winner is split evenly."""
     found: dict[str, float] = {}
-    for r, w in zip(sample, weighed, strict=False):
+    for r, w in zip(sample, reweighed, strict=False):
         winners = [_chosen(r)] if w.stays else [r.table.names[slot] for slot in w.best]
         for name in winners:
             found[name] = found.get(name, 0.0) + 1 / len(winners)
     return found
 
 
-def _moved_without(sample: Iterable[Recorded], plugin: str) -> int:
-    """How many decisions would have another winner if the plugin had no say."""
-    return sum(not _weigh(r.decision, {plugin: 0}).stays for r in sample)
+def _count_moves_without(sample: Iterable[RecordedDecision], plugin: str) -> int:
+    """Return how many decisions would have another winner without the plugin."""
+    return sum(not _reweigh(r.decision, {plugin: 0}).stays for r in sample)
 
 
-def _over_time(sample: Sequence[Recorded]) -> list[Json]:
-    """Placements by spans of equal length, from the oldest of the sample to the newest; `most`: of one node."""
+def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[Json]:
+    """Return placements by spans of equal length, oldest first; `most` is the highest count of one node."""
     starts = [r.decision.times.started_us for r in sample]
     if not starts:
         return []
-    first, length = min(starts), (max(starts) - min(starts)) // SPANS + 1
+    first, length = min(starts), (max(starts) - min(starts)) // MAX_SPANS + 1
     won: list[Counter[str]] = [Counter() for _ in range((max(starts) - first) // length + 1)]
     for r, start in zip(sample, starts, strict=True):
         won[(start - first) // length][_chosen(r)] += 1
     return [
         {
-            "from": timestamp(first + n * length),
+            "from": format_timestamp(first + n * length),
             "placed": sum(nodes.values()),
             "nodes": len(nodes),
             "most": max(nodes.values(), default=0),
@@ -185,7 +196,7 @@ def _over_time(sample: Sequence[Recorded]) -> list[Json]:
     ]
 
 
-def _move(r: Recorded, w: _Weighed) -> Json:
+def _move(r: RecordedDecision, w: _Reweighed) -> Json:
     d = r.decision
     to = [r.table.names[slot] for slot in w.best]
     return {
@@ -198,16 +209,16 @@ def _move(r: Recorded, w: _Weighed) -> Json:
     }
 
 
-def _chosen(r: Recorded) -> str:
+def _chosen(r: RecordedDecision) -> str:
     assert r.decision.chosen is not None
     return r.table.names[r.decision.chosen]
 
 
-def _decided(wins: Mapping[str, Counter[str]], by: str) -> int:
+def _count_decided(wins: Mapping[str, Counter[str]], by: str) -> int:
     return sum(counter[by] for counter in wins.values())
 
 
-def _all(wins: Mapping[str, Counter[str]]) -> Counter[str]:
+def _sum_wins(wins: Mapping[str, Counter[str]]) -> Counter[str]:
     return sum(wins.values(), Counter())
 
 
@@ -216,11 +227,11 @@ def _headline(rows: Sequence[Json], decisions: int, weights: Mapping[str, int], 
         return "No pod was placed."
     won = [row for row in rows if row["won"]]
     first = max(won, key=lambda row: (row["won"], row["node"]))
-    said = (
-        f"{count(decisions, 'pod')} went to {len(won)} of {count(len(rows), 'node')}. {first['node']} got most:"
+    headline = (
+        f"{pluralize(decisions, 'pod')} went to {len(won)} of {pluralize(len(rows), 'node')}. {first['node']} got most:"
         f" {first['won']}, where a draw among the nodes that fit would give {first['expected']:.1f}."
     )
     if not weights:
-        return said
-    asked = ", ".join(f"{plugin}={weight}" for plugin, weight in weights.items())
-    return f"With {asked}, {moved} of {count(decisions, 'pod')} would have gone elsewhere."
+        return headline
+    changed = ", ".join(f"{plugin}={weight}" for plugin, weight in weights.items())
+    return f"With {changed}, {moved} of {pluralize(decisions, 'pod')} would have gone elsewhere."

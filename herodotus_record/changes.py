@@ -1,11 +1,12 @@
-"""What is different between two decisions: of one pod at two times, or of two pods.
+"""Compare two decisions: of one pod at two times, or of two pods.
 
-Owns: the differences in the pod, in the cluster and in the filters' verdicts, as values with a sentence each. Does not
-own: the documents that hold them (`histories`, `comparisons`).
+Owns: the differences in the pod, the cluster and the filters' verdicts, as values with a sentence each. Does not own:
+the documents that contain them (`histories`, `comparisons`).
 
-Nodes are compared by name: two decisions may be of two incarnations, whose slots mean different nodes.
+Nodes are compared by name, because two decisions may be of two incarnations, whose slots differ.
 
-Invariant: a difference that is told follows from what both decisions recorded; nodes that are not named are counted.
+Invariant: every difference follows from what both decisions recorded. Nodes that a difference does not name are
+counted.
 """
 
 from __future__ import annotations
@@ -13,129 +14,131 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from herodotus_record.explain import first_rejections
+from herodotus_record.explain import find_first_rejections
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
-from herodotus_record.one_node import count
-from herodotus_record.pruned import kept
-from herodotus_record.units import natural_key, quantity
+from herodotus_record.node_results import pluralize
+from herodotus_record.pruned import describe_kept
+from herodotus_record.units import format_quantity, natural_sort_key
 
 Json = dict[str, Any]
 
-NAMED = 5  # nodes named for one difference; the rest is counted
-FITS = ""  # where a filter's name stands for who turned the node away
-NOT_LOOKED_AT = "(not looked at)"
+MAX_NAMED = 5  # nodes that one difference names; the others are counted
+FITS = ""  # in place of the name of the rejecting filter: the node is feasible
+NOT_EVALUATED = "(not looked at)"
 
 
-class Recorded(Protocol):
-    """A decision with what belongs to it; `table` at the decision's generation."""
+class RecordedDecision(Protocol):
+    """A decision with its outcomes and the node table at its generation."""
 
     @property
     def decision(self) -> Decision:
-        """What was decided."""
+        """Return the decision of one attempt."""
         ...
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
-        """What became of it."""
+        """Return the outcomes recorded for it so far."""
         ...
 
     @property
     def table(self) -> NodeTable:
-        """The nodes that it saw."""
+        """Return the node table at the decision's generation."""
         ...
 
 
-def changes(before: Recorded, after: Recorded) -> list[Json]:
-    """Every difference, what the pod asks for first, then nodes that came and went, then verdicts, then room.
+def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
+    """Return every difference: the pod's requests, then added and removed nodes, verdicts, and free resources.
 
-    Where one of the records was pruned nodes cannot be compared, and the last entry says so.
+    If one of the records was pruned, nodes cannot be compared, and the last entry says so.
     """
-    lost = kept(before.decision) or kept(after.decision)
+    lost = describe_kept(before.decision) or describe_kept(after.decision)
     if lost:
         what = f"which nodes came, went or were judged differently is not known: {lost}"
-        return [*_of_the_pod(before.decision, after.decision), {"what": "pruned", "text": what}]
-    there, here = standings(before), standings(after)
+        return [*_compare_pods(before.decision, after.decision), {"what": "pruned", "text": what}]
+    there, here = classify_nodes(before), classify_nodes(after)
     return [
-        *_of_the_pod(before.decision, after.decision),
-        *_nodes("nodes-added", here.keys() - there.keys(), "new"),
-        *_nodes("nodes-removed", there.keys() - here.keys(), "gone"),
-        *_verdicts(there, here),
-        *_room(before, after),
+        *_compare_pods(before.decision, after.decision),
+        *_compare_node_sets("nodes-added", here.keys() - there.keys(), "new"),
+        *_compare_node_sets("nodes-removed", there.keys() - here.keys(), "gone"),
+        *_compare_verdicts(there, here),
+        *_compare_free(before, after),
     ]
 
 
-def standings(of: Recorded) -> dict[str, str]:
-    """Every node of the cluster: the filter that turned it away first, FITS, or NOT_LOOKED_AT."""
-    d, names = of.decision, of.table.names
+def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
+    """Return for every node of the cluster the filter that rejected it first, or FITS, or NOT_EVALUATED."""
+    d, names = recorded.decision, recorded.table.names
     found = {
-        names[slot]: FITS if evaluation == Evaluation.EVALUATED else NOT_LOOKED_AT
+        names[slot]: FITS if evaluation == Evaluation.EVALUATED else NOT_EVALUATED
         for slot, evaluation in enumerate(d.evaluation)
         if evaluation != Evaluation.ABSENT
     }
-    for (position, _), slots in first_rejections(d).items():
+    for (position, _), slots in find_first_rejections(d).items():
         found.update({names[slot]: d.filters[position].plugin for slot in slots})
     return found
 
 
-def _of_the_pod(before: Decision, after: Decision) -> list[Json]:
+def _compare_pods(before: Decision, after: Decision) -> list[Json]:
     then, now = before.pod, after.pod
     found = []
     for resource in sorted(then.requests.keys() | now.requests.keys()):
         was, has = then.requests.get(resource, 0), now.requests.get(resource, 0)
         if was != has:
-            said = f"requests {resource} {quantity(resource, was)} → {quantity(resource, has)}"
-            found.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": said})
+            text = f"requests {resource} {format_quantity(resource, was)} → {format_quantity(resource, has)}"
+            found.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": text})
     if then.priority != now.priority:
-        said = f"priority {then.priority} → {now.priority}"
-        found.append({"what": "priority", "before": then.priority, "after": now.priority, "text": said})
+        text = f"priority {then.priority} → {now.priority}"
+        found.append({"what": "priority", "before": then.priority, "after": now.priority, "text": text})
     if then.digest != now.digest and not found:
         found.append({"what": "pod", "text": "what scheduling reads of the pod is different (labels, affinity, …)"})
     if then.nominated_node != now.nominated_node and now.nominated_node:
-        said = f"{now.nominated_node} is nominated: pods were evicted there"
-        found.append({"what": "nominated", "node": now.nominated_node, "text": said})
+        text = f"{now.nominated_node} is nominated: pods were evicted there"
+        found.append({"what": "nominated", "node": now.nominated_node, "text": text})
     if before.key.incarnation != after.key.incarnation:
         found.append({"what": "scheduler", "text": "another scheduler process"})
     return found
 
 
-def _nodes(what: str, names: Iterable[str], word: str) -> list[Json]:
-    every = sorted(names, key=natural_key)
-    return [_change(what, every, f"{named(every)} {'is' if len(every) == 1 else 'are'} {word}")] if every else []
+def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Json]:
+    every = sorted(names, key=natural_sort_key)
+    return (
+        [_node_change(what, every, f"{join_names(every)} {'is' if len(every) == 1 else 'are'} {word}")] if every else []
+    )
 
 
-def _verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Json]:
-    """Nodes of both whose first verdict differs, together where it went from the same to the same."""
+def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Json]:
+    """Return the nodes of both decisions whose first verdict differs, grouped by the two verdicts."""
     moved: dict[tuple[str, str], list[str]] = {}
-    for name in sorted(there.keys() & here.keys(), key=natural_key):
+    for name in sorted(there.keys() & here.keys(), key=natural_sort_key):
         if there[name] != here[name]:
             moved.setdefault((there[name], here[name]), []).append(name)
     largest = sorted(moved.items(), key=lambda m: (m[0][1] != FITS, m[0][0] != FITS, -len(m[1])))
-    return [_moved(was, now, names) for (was, now), names in largest]
+    return [_verdict_change(was, now, names) for (was, now), names in largest]
 
 
-def _moved(was: str, now: str, names: Sequence[str]) -> Json:
-    which = named(names)
+def _verdict_change(was: str, now: str, names: Sequence[str]) -> Json:
+    which = join_names(names)
     s, were = ("s", "was") if len(names) == 1 else ("", "were")
-    if NOT_LOOKED_AT in (was, now):
-        known = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_LOOKED_AT else now}"
-        text = (
-            f"{which} {were} looked at: {known}" if was == NOT_LOOKED_AT else f"{which} {were} not looked at any more"
-        )
-        return _change("looked-at" if was == NOT_LOOKED_AT else "not-looked-at", names, text) | {"filter": now or None}
+    if NOT_EVALUATED in (was, now):
+        known = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_EVALUATED else now}"
+        text = f"{which} {were} evaluated: {known}" if was == NOT_EVALUATED else f"{which} {were} no longer evaluated"
+        return _node_change("looked-at" if was == NOT_EVALUATED else "not-looked-at", names, text) | {
+            "filter": now or None
+        }
     if now == FITS:
-        return _change("fits", names, f"{which} fit{s} now, no longer rejected by {was}") | {"filter": was}
+        return _node_change("fits", names, f"{which} fit{s} now, no longer rejected by {was}") | {"filter": was}
     if was == FITS:
-        return _change("does-not-fit", names, f"{which} fit{s} no more: {now}") | {"filter": now}
-    return _change("other-filter", names, f"{which}: {now} where it was {was}") | {"filter": now}
+        return _node_change("does-not-fit", names, f"{which} fit{s} no more: {now}") | {"filter": now}
+    return _node_change("other-filter", names, f"{which}: {now} where it was {was}") | {"filter": now}
 
 
-def _room(before: Recorded, after: Recorded) -> list[Json]:
-    """Of what the pod asks for and no node had: the most that was free on any node, then and now."""
+def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
+    """Return how the most that any node had free changed, for each requested resource that no node could provide."""
     found = []
-    for resource, asked in sorted(after.decision.pod.requests.items()):
-        then, now = _most_free(before, resource), _most_free(after, resource)
-        if then and now and then[0] != now[0] and min(then[0], now[0]) < asked:
-            amounts = f"{quantity(resource, then[0])} → {quantity(resource, now[0])}"
+    for resource, requested in sorted(after.decision.pod.requests.items()):
+        then, now = _find_most_free(before, resource), _find_most_free(after, resource)
+        if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
+            amounts = f"{format_quantity(resource, then[0])} → {format_quantity(resource, now[0])}"
             text = f"most {resource} free on a node: {amounts} ({now[1]})"
             found.append(
                 {
@@ -151,20 +154,20 @@ def _room(before: Recorded, after: Recorded) -> list[Json]:
     return found
 
 
-def _most_free(of: Recorded, resource: str) -> tuple[int, str] | None:
-    slots = [slot for slot, e in enumerate(of.decision.evaluation) if e == Evaluation.EVALUATED]
+def _find_most_free(recorded: RecordedDecision, resource: str) -> tuple[int, str] | None:
+    slots = [slot for slot, e in enumerate(recorded.decision.evaluation) if e == Evaluation.EVALUATED]
     if not slots:
         return None
-    best = max(slots, key=lambda slot: of.table.free(slot, resource))
-    return of.table.free(best, resource), of.table.names[best]
+    best = max(slots, key=lambda slot: recorded.table.free(slot, resource))
+    return recorded.table.free(best, resource), recorded.table.names[best]
 
 
-def _change(what: str, names: Sequence[str], text: str) -> Json:
-    return {"what": what, "nodes": list(names[:NAMED]), "count": len(names), "text": text}
+def _node_change(what: str, names: Sequence[str], text: str) -> Json:
+    return {"what": what, "nodes": list(names[:MAX_NAMED]), "count": len(names), "text": text}
 
 
-def named(names: Sequence[str]) -> str:
-    """The nodes of a sentence: all of them, or how many and the first."""
-    if len(names) <= NAMED:
+def join_names(names: Sequence[str]) -> str:
+    """Return node names for a sentence: all of them, or their number and the first two."""
+    if len(names) <= MAX_NAMED:
         return ", ".join(names)
-    return f"{count(len(names), 'node')} ({', '.join(names[:2])}, …)"
+    return f"{pluralize(len(names), 'node')} ({', '.join(names[:2])}, …)"

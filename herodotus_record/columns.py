@@ -1,12 +1,12 @@
-"""All nodes of one decision as columns: what a table of nodes × plugins is drawn from.
+"""Build the columns of all nodes of one decision, from which a table of nodes × plugins is drawn.
 
-Owns: that form. Does not own: a node told in words (`one_node`, `answers`). Pure.
+Owns: this column format. Does not own: sentences about one node (`node_results`, `answers`). Pure.
 
-An answer with each node on its own takes some 600 bytes a node and plugin name after plugin name; columns take a tenth
-of that, and a reader draws only the rows that are looked at.
+One JSON object for each node would take about 600 bytes and repeat every plugin name. Columns take a tenth of that, and
+a reader formats only the rows on the screen.
 
-Invariant: every column has one entry a node, in the order of `nodes`, or none where it says nothing; what the record
-does not know is null.
+Invariant: a column has one entry for each node in the order of `nodes`, or no entries if it has no meaning. Values that
+the record does not know are null.
 """
 
 from __future__ import annotations
@@ -14,44 +14,46 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_record import reasons
-from herodotus_record.document import blank
+from herodotus_record.document import set_unknown_to_null
 from herodotus_record.model import Column, Decision, Evaluation, FilterColumn, NodeTable, Verdict
-from herodotus_record.units import natural_key
+from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
 
-def node_columns(decision: Decision, table: NodeTable) -> Json:
-    """The columns of a decision. `evaluation` and a filter's `ids` are positions in `evaluations` and `verdicts`.
+def build_node_columns(decision: Decision, table: NodeTable) -> Json:
+    """Return the columns of a decision.
 
-    Of a node that was not evaluated, a filter's entry means nothing; of one that is not feasible (rank 0), scores and
-    totals mean nothing.
+    `evaluation` and a filter's `ids` are positions in `evaluations` and `verdicts`.
+
+    For a node that was not evaluated, a filter's entry has no meaning; for an infeasible node (rank 0), neither do
+    scores and totals.
     """
     present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]
-    slots = sorted(present, key=lambda slot: natural_key(table.names[slot]))
+    slots = sorted(present, key=lambda slot: natural_sort_key(table.names[slot]))
 
-    def of(column: Column) -> list[int]:
+    def at_nodes(column: Column) -> list[int]:
         return [column[slot] for slot in slots] if len(column) else []
 
     columns: Json = {
         "nodes": [table.names[slot] for slot in slots],
         "evaluations": [e.label for e in Evaluation],
-        "evaluation": of(decision.evaluation),
-        "filters": [_filter(f, of(f.ids)) for f in decision.filters],
+        "evaluation": at_nodes(decision.evaluation),
+        "filters": [_filter(f, at_nodes(f.ids)) for f in decision.filters],
         "scores": [
             {
                 "plugin": s.plugin,
                 "weight": s.weight,
                 "skipped": s.skipped,
-                "raw": of(s.raw),
-                "normalized": of(s.normalized),
+                "raw": at_nodes(s.raw),
+                "normalized": at_nodes(s.normalized),
             }
             for s in decision.scores
         ],
-        "totals": of(decision.totals),
-        "rank": of(decision.rank),
+        "totals": at_nodes(decision.totals),
+        "rank": at_nodes(decision.rank),
     }
-    blank(columns, decision.unknown)
+    set_unknown_to_null(columns, decision.unknown)
     return columns
 
 
@@ -60,4 +62,4 @@ def _filter(f: FilterColumn, ids: list[int]) -> Json:
 
 
 def _verdict(v: Verdict) -> Json:
-    return {"code": v.code.label, "against": v.against, "reasons": [reasons.sentence(r) for r in v.reasons]}
+    return {"code": v.code.label, "against": v.rejects_node, "reasons": [reasons.format_reason(r) for r in v.reasons]}

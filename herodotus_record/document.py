@@ -1,9 +1,9 @@
-"""The whole record as JSON with `apiVersion` and `kind`: what `-o json --full` prints and exports hold.
+"""Build the whole record as JSON with `apiVersion` and `kind`, as `-o json --full` prints it and exports hold it.
 
 Owns: the document's shape. Does not own: answers to questions (`answers`), which are small and derived.
 
-Invariant: nothing of the frame is missing; columns become objects by node name, absent nodes are left out; what the
-record does not know is null.
+Invariant: the document holds everything in the frame. Columns become objects by node name, slots without a node are
+omitted, and values that the record does not know are null.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from herodotus_record import reasons
-from herodotus_record.explain import counted_rejections, state
+from herodotus_record import notes, reasons
+from herodotus_record.explain import count_first_rejections, derive_state
 from herodotus_record.model import (
     API_VERSION,
     NOT_RUN,
@@ -28,14 +28,14 @@ from herodotus_record.model import (
     ScoreColumn,
     Verdict,
 )
-from herodotus_record.pruned import pruned
-from herodotus_record.units import timestamp
+from herodotus_record.pruned import build_pruned
+from herodotus_record.units import format_timestamp
 
 Json = dict[str, Any]
 
 
-def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
-    """A decision and its outcomes as a document of kind Decision. `table`: at the decision's generation."""
+def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+    """Return a decision and its outcomes as a document of kind Decision. `table` is at the decision's generation."""
     d = decision
     nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
     evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
@@ -45,7 +45,7 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
         "metadata": {
             "name": d.id,
             "namespace": d.pod.namespace,
-            "creationTimestamp": timestamp(d.times.started_us),
+            "creationTimestamp": format_timestamp(d.times.started_us),
         },
         "spec": {
             "key": {
@@ -73,14 +73,14 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
                 "nominatedNode": d.pod.nominated_node or None,
             },
             "times": {
-                "podCreatedAt": timestamp(d.times.created_us),
-                "queuedAt": timestamp(d.times.queued_us),
-                "startedAt": timestamp(d.times.started_us),
+                "podCreatedAt": format_timestamp(d.times.created_us),
+                "queuedAt": format_timestamp(d.times.queued_us),
+                "startedAt": format_timestamp(d.times.started_us),
                 "phaseSeconds": dict(d.times.phases_s),
                 "queueSeconds": dict(d.times.queues_s),
             },
-            "wokenBy": woken_by(d),
-            "retry": retry(d),
+            "wokenBy": build_requeue_event(d),
+            "retry": build_retry(d),
             "snapshot": {
                 "generation": d.generation,
                 "nodes": d.nodes_total,
@@ -92,20 +92,20 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
             "filters": [_filter(f, evaluated) for f in d.filters],
             "scores": [_score(s, d.rank, nodes) for s in d.scores],
-            "inputs": [_inputs(told, evaluated) for told in d.inputs],
+            "inputs": [_inputs(inputs, evaluated) for inputs in d.inputs],
             "totals": _by_node(d.totals, d.rank, nodes),
             "rank": _by_node(d.rank, d.rank, nodes),
             "ties": [table.names[slot] for slot in d.ties],
             "seed": d.seed,
             "postFilters": [_plugin_verdict(v) for v in d.post_filters],
             "preemption": asdict(d.preemption) if d.preemption else None,
-            "marks": list(d.marks),
+            "marks": notes.format_decision_notes(d),
             "unknown": list(d.unknown),
-            "reconstruction": reconstruction(d),
+            "reconstruction": build_reconstruction(d),
             "pruned": _pruned(d),
         },
         "status": {
-            "state": state(d, outcomes),
+            "state": derive_state(d, outcomes),
             "path": d.path.value,
             "node": None if d.chosen is None else table.names[d.chosen],
             "message": d.message,
@@ -114,8 +114,8 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
                     "phase": o.phase,
                     "status": o.status.label,
                     "node": o.node,
-                    "message": o.message,
-                    "at": timestamp(o.at_us),
+                    "message": notes.format_outcome_message(o),
+                    "at": format_timestamp(o.at_us),
                     "durationSeconds": o.duration_s,
                     "final": o.final,
                     "sequence": o.sequence,
@@ -124,12 +124,12 @@ def decision_document(decision: Decision, outcomes: Sequence[Outcome], table: No
             ],
         },
     }
-    blank(document["spec"], d.unknown)
+    set_unknown_to_null(document["spec"], d.unknown)
     return document
 
 
-def blank(document: Json, unknown: Sequence[str]) -> None:
-    """Null for what is not known. `unknown`: paths such as `pod.requests`; of a list, in each of its entries."""
+def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
+    """Set the paths `unknown`, such as `pod.requests`, to null in the document; in a list, in each of its entries."""
     for path in unknown:
         *parents, last = path.split(".")
         holders: list[Any] = [document]
@@ -141,8 +141,8 @@ def blank(document: Json, unknown: Sequence[str]) -> None:
                 holder[last] = None
 
 
-def reconstruction(d: Decision) -> Json | None:
-    """How it compares with what another scheduler did."""
+def build_reconstruction(d: Decision) -> Json | None:
+    """Return how a reconstruction compares with the other scheduler's outcome, or None if there is none."""
     r = d.reconstruction
     if r is None:
         return None
@@ -154,25 +154,28 @@ def reconstruction(d: Decision) -> Json | None:
     }
 
 
-def woken_by(d: Decision) -> Json | None:
-    """What ended the pod's wait for an event."""
+def build_requeue_event(d: Decision) -> Json | None:
+    """Return the event that requeued the pod, or None."""
     return {"event": d.woken_by.event, "plugin": d.woken_by.plugin or None} if d.woken_by else None
 
 
-def retry(d: Decision) -> Json | None:
-    """When a pod that was not placed is tried again."""
+def build_retry(d: Decision) -> Json | None:
+    """Return when a rejected pod is tried again, or None."""
     if d.retry is None:
         return None
-    latest = None if d.retry.latest_us is None else timestamp(d.retry.latest_us)
-    return {"queue": d.retry.queue, "notBefore": timestamp(d.retry.not_before_us), "latest": latest}
+    latest = None if d.retry.latest_us is None else format_timestamp(d.retry.latest_us)
+    return {"queue": d.retry.queue, "notBefore": format_timestamp(d.retry.not_before_us), "latest": latest}
 
 
 def _pruned(d: Decision) -> Json | None:
-    """Counts over all nodes, where columns hold those that are kept alone; `first`: no earlier filter rejected them."""
-    said = pruned(d)
-    if said is None or d.summary is None:
+    """Return counts over all nodes for a pruned record, whose columns hold only the kept nodes, else None.
+
+    `first` counts the nodes that no earlier filter had rejected.
+    """
+    pruned = build_pruned(d)
+    if pruned is None or d.summary is None:
         return None
-    first = {(r.filter, r.verdict): r.nodes for r in counted_rejections(d)}
+    first = {(r.filter, r.verdict): r.nodes for r in count_first_rejections(d)}
     filters = [
         {
             "plugin": f.plugin,
@@ -183,17 +186,20 @@ def _pruned(d: Decision) -> Json | None:
         }
         for position, (f, counts) in enumerate(zip(d.filters, d.summary.verdicts, strict=True))
     ]
-    return said | {"evaluation": dict(d.summary.evaluation), "filters": filters, "ties": d.summary.ties}
+    return pruned | {"evaluation": dict(d.summary.evaluation), "filters": filters, "ties": d.summary.ties}
 
 
 def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
-    """Nodes that are listed under neither `rejected` nor `notRun` passed, or the filter was skipped."""
-    said = {name: f.verdicts[f.ids[slot]] for slot, name in evaluated.items() if len(f.ids)}
+    """Return a filter's verdicts by node.
+
+    An evaluated node in neither `rejected` nor `notRun` passed or was skipped.
+    """
+    verdicts = {name: f.verdicts[f.ids[slot]] for slot, name in evaluated.items() if len(f.ids)}
     return {
         "plugin": f.plugin,
         "skipped": f.skipped,
-        "rejected": {name: _verdict(verdict) for name, verdict in said.items() if verdict.against},
-        "notRun": [name for name, verdict in said.items() if verdict == NOT_RUN],
+        "rejected": {name: _verdict(verdict) for name, verdict in verdicts.items() if verdict.rejects_node},
+        "notRun": [name for name, verdict in verdicts.items() if verdict == NOT_RUN],
     }
 
 
@@ -207,23 +213,23 @@ def _score(s: ScoreColumn, rank: Column, nodes: Mapping[int, str]) -> Json:
     }
 
 
-def _inputs(told: Inputs, evaluated: Mapping[int, str]) -> Json:
-    """By node, of those that were looked at; where a node has no number, or nobody says from when it is, null."""
-    measured = {name: told.measured_s(slot) for slot, name in evaluated.items()}
+def _inputs(inputs: Inputs, evaluated: Mapping[int, str]) -> Json:
+    """Return the measurements by evaluated node; null where a node has none, or where their time is unknown."""
+    measured = {name: inputs.measured_s(slot) for slot, name in evaluated.items()}
     return {
-        "plugin": told.plugin,
-        "source": told.source,
+        "plugin": inputs.plugin,
+        "source": inputs.source,
         "numbers": [
-            {"name": n.name, "unit": n.unit, "values": {name: n.of(slot) for slot, name in evaluated.items()}}
-            for n in told.numbers
+            {"name": n.name, "unit": n.unit, "values": {name: n.value_at(slot) for slot, name in evaluated.items()}}
+            for n in inputs.numbers
         ],
-        "measuredAt": {name: timestamp(at_s * 1_000_000) if at_s else None for name, at_s in measured.items()},
-        "stale": [name for slot, name in evaluated.items() if len(told.stale) and told.stale[slot]],
+        "measuredAt": {name: format_timestamp(at_s * 1_000_000) if at_s else None for name, at_s in measured.items()},
+        "stale": [name for slot, name in evaluated.items() if len(inputs.stale) and inputs.stale[slot]],
     }
 
 
 def _by_node(column: Column, rank: Column, nodes: Mapping[int, str]) -> dict[str, int]:
-    """A column's entries of the feasible nodes."""
+    """Return a column's entries of the feasible nodes by name."""
     if not len(column):
         return {}
     return {name: column[slot] for slot, name in nodes.items() if rank[slot]}
@@ -232,7 +238,9 @@ def _by_node(column: Column, rank: Column, nodes: Mapping[int, str]) -> dict[str
 def _verdict(v: Verdict) -> Json:
     return {
         "code": v.code.label,
-        "reasons": [{"code": r.code, "params": dict(r.params), "sentence": reasons.sentence(r)} for r in v.reasons],
+        "reasons": [
+            {"code": r.code, "params": dict(r.params), "sentence": reasons.format_reason(r)} for r in v.reasons
+        ],
     }
 
 

@@ -1,11 +1,12 @@
-"""Decision and Outcome: what one scheduling attempt saw, chose, and what became of it.
+"""Define a record: the `Decision` of one scheduling attempt, its `Outcome`s, and the node table that they refer to.
 
-Owns: the vocabulary of a record and its shapes. Does not own: how a record is encoded (`codec`), worded (`reasons`)
-or read (`explain`). Standard library only, because the kubectl plugin imports this room and must start fast.
+Owns: the terms of a record and the shapes of its parts. Does not own: encoding (`codec`), sentences (`reasons`,
+`notes`), questions about a record (`explain`). Imports only the standard library, because the kubectl plugin imports
+this module and must start fast.
 
-Invariant: a record holds what was seen, never what a reader could only guess. Per-node facts are *columns*: one entry
-a slot of the node table at the decision's snapshot generation; slot numbers are stable within an incarnation, so two
-decisions of one incarnation compare entry by entry.
+Invariant: a record holds only what was observed, no guesses. Facts about nodes are *columns* with one entry for each
+slot of the node table at the decision's snapshot generation. A node keeps its slot during an incarnation, so two
+decisions of one incarnation can be compared entry by entry.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 API_GROUP = "herodotus.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"
@@ -23,16 +24,16 @@ API_VERSION = f"{API_GROUP}/v1alpha1"
 if TYPE_CHECKING:
     Column = array[int]
 else:
-    Column = array  # of ints, one entry a slot; writers pick the narrowest type that holds the values
+    Column = array  # of ints, one entry for each slot, in the narrowest type that holds the values
 
 
 def empty_column() -> Column:
-    """A column that says nothing: what it stands for is in the docstring of the field that holds it."""
+    """Return a column without entries; the field that holds it documents what that means."""
     return array("B")
 
 
 class Code(IntEnum):
-    """A plugin's status code, numbered and named as kube-scheduler's."""
+    """The status code of a plugin's result, with kube-scheduler's numbers and names."""
 
     SUCCESS = 0
     ERROR = 1
@@ -44,67 +45,69 @@ class Code(IntEnum):
 
     @property
     def label(self) -> str:
-        """kube-scheduler's spelling, as in its metrics: `UnschedulableAndUnresolvable`."""
+        """Return kube-scheduler's spelling, as in its metrics: `UnschedulableAndUnresolvable`."""
         return "".join(word.capitalize() if word != "AND" else "And" for word in self.name.split("_"))
 
     @property
-    def rejected(self) -> bool:
-        """Whether the code turns a node or pod away without being an error."""
+    def is_rejection(self) -> bool:
+        """Return whether the code rejects a node or pod, as opposed to success or an error."""
         return self in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
 class Evaluation(IntEnum):
-    """Whether a slot's node went through the filters, and why not where it did not."""
+    """Whether the filters evaluated the node of a slot and, if not, why."""
 
     EVALUATED = 0
     ABSENT = 1  # no node in this slot at this generation
-    NARROWED = 2  # a PreFilter plugin named other nodes
+    NARROWED = 2  # a PreFilter plugin restricted the pod to other nodes
     NOT_SAMPLED = 3  # enough feasible nodes had been found (percentageOfNodesToScore)
-    NOT_NEEDED = 4  # the nominated node fitted, so no other was looked at
-    NOT_REACHED = 5  # the cycle ended before: PreFilter rejected the pod, or an error
-    UNRECORDED = 6  # the record does not say: it was read from a log that does not
+    NOT_NEEDED = 4  # the nominated node was feasible, so no other was evaluated
+    NOT_REACHED = 5  # the cycle ended first: PreFilter rejected the pod, or an error
+    UNRECORDED = 6  # not recorded: the record was read from a log that omits it
 
     @property
     def label(self) -> str:
-        """As documents write it: `not-sampled`."""
+        """Return the spelling in documents: `not-sampled`."""
         return self.name.lower().replace("_", "-")
 
 
-class Path(str, Enum):
-    """How the attempt came to its end."""
+class DecisionPath(str, Enum):
+    """How the attempt reached its result."""
 
     SCORED = "scored"  # best total of several feasible nodes
-    ONLY_FEASIBLE = "only-feasible-node"  # one node fits: kube-scheduler does not score
-    NOMINATED = "nominated-node"  # status.nominatedNodeName named it and it fits
+    ONLY_FEASIBLE = "only-feasible-node"  # one node is feasible, so kube-scheduler does not score
+    NOMINATED = "nominated-node"  # the node in status.nominatedNodeName is feasible
     NONE = "no-feasible-node"
     ERROR = "error"
-    UNKNOWN = "unknown"  # a node was chosen; why no other fitted, or was looked at, is not recorded
+    UNKNOWN = "unknown"  # a node was chosen; the record does not hold why no other was
 
 
 class Source(str, Enum):
-    """Where a decision comes from."""
+    """How a record was made."""
 
-    SCHEDULER = "scheduler"  # our own scheduler took it
+    SCHEDULER = "scheduler"  # the Herodotus scheduler decided
     RECONSTRUCTED = "reconstructed"  # evaluated afterwards for another scheduler's pod
     LOGGED = "logged"  # read from another scheduler's log
 
 
 class Agreement(str, Enum):
-    """Whether another scheduler's outcome follows from what was reconstructed."""
+    """Whether another scheduler's outcome follows from the reconstructed evaluation."""
 
-    AGREE = "agree"  # the node is among the best, or there is none where none fits
-    IN_WINDOW = "agree-in-window"  # likewise, on a snapshot without, or with, what was still in flight
+    AGREE = "agree"  # the node is among the best, or neither found a node
+    IN_WINDOW = "agree-in-window"  # the same on a snapshot that reorders events near the outcome
     DISAGREE = "disagree"
     UNKNOWN = "unknown"  # nothing to compare with
 
 
 class Cause(str, Enum):
-    """Why an outcome does not follow, or cannot be compared."""
+    """Why an outcome does not follow from the reconstruction, or cannot be compared with it."""
 
-    SAMPLING = "sampling"  # the other scheduler need not have looked at the better nodes
-    EXTENDERS = "extenders"  # it asks extenders, which were not asked here
-    STALE_VIEW = "stale-view"  # it must have seen another state of the cluster
-    UNKNOWN_PLUGIN = "unknown-plugin"  # it runs a plugin that is not known here
+    SAMPLING = "sampling"  # the other scheduler may not have evaluated the better nodes
+    EXTENDERS = "extenders"  # it calls extenders, which the evaluation does not call
+    STALE_VIEW = "stale-view"  # it must have decided on another state of the cluster
+    UNKNOWN_PLUGIN = "unknown-plugin"  # it runs a plugin that this version does not know
+    IMAGE_COUNTS = "image-counts"  # it may have used an older count of nodes with an image
+    BATCHING = "batching"  # it may have reused the ranking of the equal pod before
     UNEXPLAINED = "unexplained"
     NOT_WATCHED = "not-watched"  # the watch was interrupted while the pod was placed
     NOT_EVALUATED = "not-evaluated"  # the evaluation ended in an error
@@ -112,10 +115,10 @@ class Cause(str, Enum):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a node or a pod was turned away: a code of `reasons.CATALOGUE` and its parameters.
+    """Why a plugin rejected a node or a pod: a code of `reasons.CATALOGUE` and its parameters.
 
-    What follows from the pod's requests and the node's state (free, allocatable) is not repeated in `params`: it is
-    derived from the node table of the decision's generation.
+    `params` omits what follows from the pod's requests and the node's state (free, allocatable): readers derive those
+    numbers from the node table of the decision's generation. Notes have the same form, with codes of `notes.CATALOGUE`.
     """
 
     code: str
@@ -127,24 +130,24 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A status: the code and, where it is not Success, its reasons in the order that kube-scheduler prints them."""
+    """A plugin's status: the code and, unless it is Success, the reasons in kube-scheduler's order."""
 
     code: Code
     reasons: tuple[Reason, ...] = ()
 
     @property
-    def against(self) -> bool:
-        """In a filter's column: whether it turns the node away. Success does not, and NOT_RUN says nothing."""
+    def rejects_node(self) -> bool:
+        """Return whether this verdict in a filter's column excludes the node: neither Success nor Skip."""
         return self.code not in (Code.SUCCESS, Code.SKIP)
 
 
 SUCCESS = Verdict(Code.SUCCESS)
-NOT_RUN = Verdict(Code.SKIP)  # of a node that the filter was not asked about: an earlier one had rejected it
+NOT_RUN = Verdict(Code.SKIP)  # the filter did not run on the node: an earlier filter had rejected it
 
 
 @dataclass(frozen=True)
 class PluginVerdict:
-    """What one plugin said of the pod as a whole (PreFilter, PostFilter, Reserve, Permit)."""
+    """The verdict of one plugin on the pod as a whole (PreFilter, PostFilter, Reserve or Permit)."""
 
     plugin: str
     verdict: Verdict
@@ -152,9 +155,10 @@ class PluginVerdict:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node on which evicting pods would make room: `victims` as NAMESPACE/NAME, the most important first.
+    """A node on which preemption could make room.
 
-    `refused_by`: the extender that would not have it, "" where none objected.
+    `victims` are NAMESPACE/NAME, the most important pod first. `refused_by` is the extender that rejected the
+    candidate, or "".
     """
 
     node: str
@@ -165,9 +169,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Preemption:
-    """What preemption found. `nominated` is one of the candidates' nodes, "" where there is none.
+    """The result of preemption.
 
-    `evicted` says whether the victims were told to go, or whether this is only what would help.
+    `nominated` is the node of one of the candidates, or "" if preemption nominated none. `evicted` is whether the
+    victims were evicted; if not, the candidates only show what would help.
     """
 
     nominated: str
@@ -177,10 +182,11 @@ class Preemption:
 
 @dataclass(frozen=True)
 class FilterColumn:
-    """What one filter said of every evaluated node.
+    """The verdicts of one filter on all evaluated nodes.
 
-    `ids` indexes `verdicts` a slot; `verdicts[0]` is Success. Empty `ids`: every evaluated node passed. Slots whose
-    `evaluation` is not EVALUATED hold 0 and mean nothing. `skipped`: the plugin had nothing to check for this pod.
+    `ids` holds for each slot an index into `verdicts`, and `verdicts[0]` is Success. Empty `ids` mean that every
+    evaluated node passed. Slots whose `evaluation` is not EVALUATED hold a meaningless 0. `skipped` means that the
+    plugin had nothing to check for this pod.
     """
 
     plugin: str
@@ -191,7 +197,7 @@ class FilterColumn:
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """What one score plugin gave every feasible node: raw, and normalised to 0..100. Other slots hold 0."""
+    """The scores of one plugin for all feasible nodes: raw, and normalized to 0–100. Other slots hold 0."""
 
     plugin: str
     weight: int
@@ -201,10 +207,11 @@ class ScoreColumn:
 
 
 @dataclass(frozen=True)
-class Number:
-    """One number of every node: an entry is the value times 10 to the power of `digits`, rounded.
+class InputColumn:
+    """One measurement of all nodes: each entry is the value times 10 to the power of `digits`, rounded.
 
-    `unit`: as it is written behind the number, "" for none. `lacking`: 1 where the node has none; empty: nowhere.
+    `unit` is printed after the number and may be "". `lacking` holds 1 for nodes without the measurement; an empty
+    column means that no node lacks it.
     """
 
     name: str
@@ -213,44 +220,45 @@ class Number:
     values: Column
     lacking: Column = field(default_factory=empty_column)
 
-    def of(self, slot: int) -> float | None:
-        """The node's number; None where it has none."""
+    def value_at(self, slot: int) -> float | None:
+        """Return the measurement of the slot's node, or None if it has none."""
         return None if len(self.lacking) and self.lacking[slot] else self.values[slot] / 10**self.digits
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a plugin or an extender went by, of one source: the numbers of every node that was looked at.
+    """The measurements from one source by which a plugin or an extender decided, for all evaluated nodes.
 
-    `source`: what they came from, in words. `measured`: when, in whole seconds since 1970, 0 where it is not said; one
-    entry stands for all slots, none says nothing. `stale`: 1 where it was too old, and ignored; empty: nowhere.
+    `source` describes where the measurements are from. `measured` is when they were taken, in whole seconds since 1970,
+    0 if unknown; one entry applies to all slots, and an empty column means that no time is known. `stale` holds 1 for
+    nodes whose measurement was too old and therefore ignored; an empty column means none.
     """
 
     plugin: str
     source: str
-    numbers: tuple[Number, ...]
+    numbers: tuple[InputColumn, ...]
     measured: Column = field(default_factory=empty_column)
     stale: Column = field(default_factory=empty_column)
 
     def measured_s(self, slot: int) -> int:
-        """When the node's numbers were measured, in seconds since 1970; 0 where it is not said."""
+        """Return when the node's measurements were taken, in seconds since 1970, or 0 if unknown."""
         return self.measured[slot if len(self.measured) > 1 else 0] if len(self.measured) else 0
 
 
 @dataclass(frozen=True)
-class Key:
-    """What makes an attempt unique. Attempts may restart at 1 after a failover: hence the incarnation."""
+class AttemptKey:
+    """The unique key of an attempt. It includes the incarnation because attempts may restart at 1 after a failover."""
 
     cluster: str  # UID of the namespace kube-system
     source: Source
-    incarnation: str  # UUID of one life of a scheduler process
+    incarnation: str  # UUID of one run of a scheduler process
     pod_uid: str
     attempt: int
 
 
 @dataclass(frozen=True)
 class SchedulerInfo:
-    """Who decided. `profile` is the pod's spec.schedulerName."""
+    """The scheduler that decided. `profile` is the pod's spec.schedulerName."""
 
     profile: str
     identity: str
@@ -259,7 +267,7 @@ class SchedulerInfo:
 
 @dataclass(frozen=True)
 class Owner:
-    """The pod's controller."""
+    """The controller that owns the pod, from its `metadata.ownerReferences`."""
 
     kind: str
     name: str
@@ -267,7 +275,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class PodInfo:
-    """The pod as the cycle read it. `requests` in base units: cpu in milli, bytes, counts."""
+    """The pod as the scheduling cycle read it. `requests` are in base units: CPU in millicores, bytes, counts."""
 
     namespace: str
     name: str
@@ -276,13 +284,13 @@ class PodInfo:
     owner: Owner | None
     priority: int
     requests: Mapping[str, int]
-    digest: str  # of everything that scheduling reads of the pod: equal digests, equal questions
+    digest: str  # of all fields that scheduling reads: equal for pods of one equivalence class
     nominated_node: str = ""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Wall clock in microseconds since the epoch, UTC; durations from the monotonic clock, in seconds."""
+    """When the attempt happened: wall clock times in microseconds since 1970 (UTC), monotonic durations in seconds."""
 
     created_us: int
     queued_us: int  # when this scheduler first saw the pod
@@ -292,8 +300,8 @@ class Times:
 
 
 @dataclass(frozen=True)
-class WokenBy:
-    """What made a waiting pod be tried again: the event's label, and the plugin that hoped for it ("": any)."""
+class RequeueEvent:
+    """The cluster event that requeued the pod. `plugin` is the one whose queueing hint answered it, or "" for none."""
 
     event: str
     plugin: str
@@ -301,9 +309,9 @@ class WokenBy:
 
 @dataclass(frozen=True)
 class Retry:
-    """When a pod that was not placed is tried again: not before one moment, and no later than another.
+    """When the scheduler tries a rejected pod again: the earliest and the latest time, in microseconds since 1970.
 
-    `queue`: where it waits. `latest_us`: None where it waits for nothing but the end of its backoff.
+    `queue` is where the pod waits. `latest_us` is None if it waits only for the end of its backoff.
     """
 
     queue: str
@@ -313,10 +321,10 @@ class Retry:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How a reconstructed decision compares with what another scheduler did. `cause`: absent where both agree.
+    """How a reconstructed decision compares with what another scheduler did. `cause` is None where both agree.
 
-    `in_flight`: how many bindings the snapshot leaves out that were seen before the outcome (negative), or counts that
-    were seen only after it (positive). `deletions`: likewise of pods that went.
+    `in_flight` counts bindings near the outcome: negative for those seen before it that the snapshot omits, positive
+    for those seen after it that the snapshot includes. `deletions` counts deleted pods in the same way.
     """
 
     agreement: Agreement
@@ -327,9 +335,12 @@ class Reconstruction:
 
 @dataclass(frozen=True)
 class FirstRejection:
-    """How many nodes a filter (by its position) was the first to turn away, with a verdict (by its number).
+    """How many nodes one filter was the first to reject with one verdict.
 
-    `also`: of those, how many each later filter rejected too, by plugin; filters that rejected none are absent.
+    Both are positions: in `filters`, in `verdicts`.
+
+    `also` counts, by plugin, how many of these nodes each later filter rejected as well; filters that rejected none are
+    absent.
     """
 
     filter: int
@@ -340,10 +351,10 @@ class FirstRejection:
 
 @dataclass(frozen=True)
 class Summary:
-    """What stands for the columns of a decision whose full record was pruned: counts over all nodes.
+    """The counts over all nodes that replace the columns of a decision whose full record was pruned.
 
-    `evaluation`: nodes by `Evaluation.label`. `verdicts`: for each filter, evaluated nodes by the verdict's number.
-    `ties`: nodes that shared the best total, 0 where one had it alone.
+    `evaluation` counts nodes by `Evaluation.label`; `verdicts` counts, for each filter, evaluated nodes by verdict.
+    `ties` is how many nodes shared the best total, 0 if one node alone had it.
     """
 
     pruned_us: int
@@ -355,15 +366,16 @@ class Summary:
 
 @dataclass(frozen=True)
 class Decision:
-    """One attempt to schedule one pod, complete.
+    """One complete attempt to schedule one pod.
 
     `sequence` is contiguous over all frames of an incarnation. `evaluation`, `rank`, `totals` and the columns of
-    filters and scores have one entry a slot (or none where the whole column means nothing, e.g. `totals` when nothing
-    was scored). `rank`: 1 is best, equal totals share a rank, 0 is not feasible. `seed` is what drew among equals.
+    filters and scores have one entry for each slot, or are empty if the whole column has no meaning, such as `totals`
+    when nothing was scored. `rank` is 1 for the best node; nodes with equal totals share a rank, and infeasible nodes
+    have 0. `seed` determined the random choice among the best nodes.
     """
 
     id: str  # UUIDv7
-    key: Key
+    key: AttemptKey
     sequence: int
     scheduler: SchedulerInfo
     pod: PodInfo
@@ -373,9 +385,9 @@ class Decision:
     nodes_total: int
     nodes_evaluated: int
     nodes_feasible: int
-    path: Path
+    path: DecisionPath
     chosen: int | None  # slot
-    pre_filters: tuple[PluginVerdict, ...]  # those that did not succeed
+    pre_filters: tuple[PluginVerdict, ...]  # plugins whose PreFilter did not succeed
     narrowed_by: tuple[str, ...]
     evaluation: Column
     filters: tuple[FilterColumn, ...]
@@ -384,32 +396,41 @@ class Decision:
     rank: Column
     seed: int
     post_filters: tuple[PluginVerdict, ...]
-    message: str  # the whole text of the pod's FailedScheduling event; empty where a node was chosen
-    preemption: Preemption | None = None  # where a PostFilter plugin looked for pods to evict, and found some
-    marks: tuple[str, ...] = ()  # what this record does not know or what was switched off
-    woken_by: WokenBy | None = None  # what ended its wait for an event; None where it had not waited for one
-    retry: Retry | None = None  # None where a node was chosen, and in records of writers that do not say
-    inputs: tuple[Inputs, ...] = ()  # of plugins and extenders that say what they went by
-    unknown: tuple[str, ...] = ()  # fields whose value means nothing, by their path in the document's `spec`
-    reconstruction: Reconstruction | None = None  # of source RECONSTRUCTED, where there was an outcome to compare with
-    summary: Summary | None = None  # where it is there, slots are those of the few nodes that are kept
+    message: str  # the full message of the FailedScheduling event; empty if a node was chosen
+    preemption: Preemption | None = None  # if a PostFilter plugin found pods to evict
+    marks: tuple[str, ...] = ()  # notes as text, from older writers; such a text may name any pod
+    woken_by: RequeueEvent | None = None  # None if the pod was not waiting for an event
+    retry: Retry | None = None  # None if a node was chosen, and from older writers
+    inputs: tuple[Inputs, ...] = ()  # from plugins and extenders that report them
+    unknown: tuple[str, ...] = ()  # fields without a known value, as paths in the document's `spec`
+    reconstruction: Reconstruction | None = None  # for source RECONSTRUCTED with an outcome to compare
+    summary: Summary | None = None  # if set, slots are those of the few kept nodes
+    notes: tuple[Reason, ...] = ()  # what is not known, failed or was disabled: codes of `notes`
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
-        """The slots that shared rank 1 when more than one did: the chosen one was drawn among them."""
+        """Return the slots that share rank 1, among which the chosen one was drawn; empty if only one has it."""
         if self.rank.count(1) < 2:
             return ()
         return tuple(slot for slot, rank in enumerate(self.rank) if rank == 1)
 
     @property
     def final(self) -> bool:
-        """Whether no Outcome will follow: nothing was chosen, so nothing is bound."""
+        """Return whether no Outcome follows: no node was chosen, so nothing is bound."""
         return self.chosen is None
+
+
+FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation did not record
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one later phase of a decision ended: Reserve, Permit, PreBind, Bind. `final`: no other follows."""
+    """The result of a later phase of a decision: Reserve, Permit, PreBind, Bind or Evict. After `final` none follows.
+
+    `message` is text of a plugin or the API server. If the outcome names other pods, `reason` replaces it: a code of
+    `notes.CATALOGUE` with the names as parameters. Sequence FOUND_LATER marks an outcome that a later scheduler found
+    for an incarnation that ended without learning it.
+    """
 
     incarnation: str
     sequence: int
@@ -422,11 +443,15 @@ class Outcome:
     at_us: int
     duration_s: float
     final: bool
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Records that were not kept: sequences `first` to `last` of an incarnation, and why. `sequence` is its own."""
+    """The range of an incarnation's sequence numbers `first` to `last` whose records are lost, and why.
+
+    `sequence` is the gap's own number.
+    """
 
     incarnation: str
     sequence: int
@@ -438,13 +463,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class HighWater:
-    """What `incarnation` knows of an earlier one: `of` had numbered records at least up to `reached`.
+    """The highest sequence number that `incarnation` knows an earlier incarnation, `of`, to have written: `reached`.
 
-    What of them never arrives is missing: the earlier one's spool was lost with its disk, or is still on its way.
+    Records up to that number that never arrive are missing: the earlier spool was lost with its disk, or is not
+    delivered yet.
     """
 
     incarnation: str
-    sequence: int  # its own
+    sequence: int  # the frame's own
     of: str
     reached: int
     at_us: int
@@ -452,11 +478,11 @@ class HighWater:
 
 @dataclass(frozen=True)
 class NodeRows:
-    """Rows of the node table that changed: who is in a slot since a generation, and what it has and holds.
+    """The rows of the node table that changed: which node holds a slot since which generation, and its resources.
 
-    Parallel sequences, one entry a row. `name` is empty where the slot became free. `allocatable` and `requested`:
-    for each of `resources` one column (cpu in milli, bytes, counts; `pods` counts pods). `base` is the generation of
-    the rows frame before this one; -1 marks a complete table, from which a reader can start.
+    All sequences are parallel, with one entry for each row. `name` is empty where the slot became free. `allocatable`
+    and `requested` have one column for each of `resources` (CPU in millicores, bytes, counts; `pods` counts pods).
+    `base` is the generation of the preceding rows frame; -1 marks a complete table, from which a reader can start.
     """
 
     cluster: str
@@ -477,7 +503,7 @@ Frame = Decision | Outcome | Gap | NodeRows | HighWater
 
 @dataclass
 class NodeTable:
-    """The node table of one incarnation as of a generation: built by applying `NodeRows` in order."""
+    """The node table of one incarnation at one generation, built by applying `NodeRows` in order."""
 
     generation: int = -1
     names: list[str] = field(default_factory=list)  # by slot; "" where the slot is free
@@ -487,7 +513,7 @@ class NodeTable:
     requested: Sequence[Mapping[str, int]] = field(default_factory=list)
 
     def apply(self, rows: NodeRows) -> None:
-        """Bring the table to `rows.generation`. ValueError when rows before these are missing."""
+        """Update the table to `rows.generation`; raise ValueError if rows before these are missing."""
         if rows.base > self.generation:
             raise ValueError(f"node rows start after generation {rows.base}, the table is at {self.generation}")
         allocatable, requested = list(self.allocatable), list(self.requested)
@@ -499,7 +525,7 @@ class NodeTable:
                 allocatable.append({})
                 requested.append({})
             if rows.since[i] < self.since[slot]:
-                continue  # a row of a frame that was sent again
+                continue  # the row is from a frame that was sent twice
             self.names[slot], self.uids[slot], self.since[slot] = rows.name[i], rows.uid[i], rows.since[i]
             allocatable[slot] = {r: c[i] for r, c in zip(rows.resources, rows.allocatable, strict=True)}
             requested[slot] = {r: c[i] for r, c in zip(rows.resources, rows.requested, strict=True)}
@@ -507,7 +533,7 @@ class NodeTable:
         self.generation = max(self.generation, rows.generation)
 
     def rows(self, cluster: str, incarnation: str) -> NodeRows:
-        """The whole table as one frame that a reader can start from."""
+        """Return the whole table as one frame from which a reader can start."""
         resources = tuple(sorted({r for row in self.allocatable for r in row} | {r for q in self.requested for r in q}))
         return NodeRows(
             cluster=cluster,
@@ -523,14 +549,14 @@ class NodeTable:
             requested=tuple(array("q", (row.get(r, 0) for row in self.requested)) for r in resources),
         )
 
-    def slot_of(self, name: str) -> int | None:
-        """The slot that holds the node called `name`, or None."""
+    def find_slot(self, name: str) -> int | None:
+        """Return the slot that holds the node called `name`, or None."""
         return next((slot for slot, n in enumerate(self.names) if n == name), None)
 
     def free(self, slot: int, resource: str) -> int:
-        """Allocatable minus requested; negative on an overcommitted node, 0 for a resource the node does not have."""
+        """Return allocatable minus requested: negative if overcommitted, 0 for a resource that the node lacks."""
         return self.allocatable[slot].get(resource, 0) - self.requested[slot].get(resource, 0)
 
-    def free_of(self, slots: Collection[int], resource: str) -> list[int]:
-        """`free` of many slots."""
+    def free_amounts(self, slots: Collection[int], resource: str) -> list[int]:
+        """Return `free` for each of the slots."""
         return [self.free(slot, resource) for slot in slots]

@@ -1,35 +1,37 @@
-"""The answer document `PendingPods`: the pods whose last attempt found no node, by what most of the nodes said.
+"""Build the answer document `PendingPods`: pods whose last attempt chose no node, grouped by their most common reason.
 
-Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, how pods that wait for
-their scheduling gates are told beside the others. Does not own: which attempts are a pod's last (the store). Pure.
+Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and how gated pods are
+added. Does not own: which attempt is a pod's last one (the store). Pure.
 
-Invariant: a pod is in exactly one group; the record does not know of deletions, so a pod that was not tried again when
-it was due is told apart.
+Invariant: each pod is in exactly one group. Records do not know of deletions, so `remove_deleted_pods` removes the pods
+that the API server no longer has; pods whose retry is overdue form groups of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry
-from herodotus_record.units import timestamp
+from herodotus_record.units import format_timestamp
 
 Json = dict[str, Any]
 
-NAMED: Final = 5  # pods of a group; every pod is in `pods`
-PATIENCE_US: Final = 60_000_000  # a scheduler that is busy retries late; one that is not retries within a second
+MAX_NAMED: Final = 5  # pods listed for a group; `pods` holds all of them
+OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle one within a second
+_LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A pod's last attempt. `created_us` and `retry`: None where that record was not read."""
+class PendingPod:
+    """The last attempt of a pod that has no node. `created_us` and `retry` are None if the record was not read."""
 
     namespace: str
     pod: str
@@ -46,8 +48,8 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Gated:
-    """A pod that no scheduler tries: its scheduling gates are closed. So no record knows it, only the API server."""
+class GatedPod:
+    """A pod whose scheduling gates keep it from being tried. No record holds it, only the API server."""
 
     namespace: str
     pod: str
@@ -58,28 +60,56 @@ class Gated:
     gates: tuple[str, ...]
 
 
-def pending_pods(pods: Sequence[Waiting], *, now_us: int, omitted: int = 0, namespace: str = "") -> Json:
-    """The document of kind PendingPods. `omitted`: pods that are known to wait and are not told."""
-    told = [_pod(pod, now_us) for pod in sorted(pods, key=lambda p: (p.created_us or p.started_us, p.namespace, p.pod))]
-    groups: dict[tuple[str, bool], list[Json]] = {}
-    for pod in told:
-        groups.setdefault((pod["reason"], pod["overdue"]), []).append(pod)
-    largest = sorted(groups.items(), key=lambda g: (g[0][1], -len(g[1]), g[0][0]))
+def build_pending_pods(pods: Sequence[PendingPod], *, now_us: int, omitted: int = 0, namespace: str = "") -> Json:
+    """Return the document of kind PendingPods. `omitted` counts further pods known to be pending."""
+    listed = [
+        _pod(pod, now_us) for pod in sorted(pods, key=lambda p: (p.created_us or p.started_us, p.namespace, p.pod))
+    ]
     return {
         "apiVersion": API_VERSION,
         "kind": "PendingPods",
         "metadata": {"namespace": namespace} if namespace else {},
-        "at": timestamp(now_us),
-        "count": len(told),
-        "overdue": sum(pod["overdue"] for pod in told),
-        "groups": [_group(reason, overdue, members) for (reason, overdue), members in largest],
-        "pods": told,
+        "at": format_timestamp(now_us),
+        "count": len(listed),
+        "overdue": sum(pod["overdue"] for pod in listed),
+        "groups": _groups(listed),
+        "pods": listed,
         "podsOmitted": omitted,
     }
 
 
-def with_gated(document: Json, gated: Sequence[Gated]) -> Json:
-    """A PendingPods with pods that wait for their gates: behind the others, in groups of their own."""
+def remove_deleted_pods(document: Json, unassigned: Collection[str]) -> Json:
+    """Return a PendingPods without the pods that are no longer pending, which it lists under `gone`.
+
+    `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while those were read may be
+    missing among them, so the youngest pods stay.
+    """
+    limit = document["at"]
+    deleted = [p for p in document["pods"] if p["uid"] not in unassigned and _is_older(p, limit)]
+    left = [p for p in document["pods"] if p not in deleted]
+    named = [{key: p[key] for key in ("namespace", "pod", "uid", "startedAt")} for p in deleted]
+    counts = {"count": len(left), "overdue": sum(pod["overdue"] for pod in left)}
+    return document | counts | {"groups": _groups(left), "pods": left, "gone": named}
+
+
+def _is_older(pod: Json, at: str) -> bool:
+    """Return whether a pod was created long enough before a timestamp to be in a list that was read then."""
+    since = pod["createdAt"] or pod["startedAt"]
+    created, read = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (since, at))
+    return (read - created).total_seconds() > _LIST_AGE_S
+
+
+def _groups(pods: Sequence[Json]) -> list[Json]:
+    """Return the pods by reason, the largest group first, overdue ones last."""
+    groups: dict[tuple[str, bool], list[Json]] = {}
+    for pod in pods:
+        groups.setdefault((pod["reason"], pod["overdue"]), []).append(pod)
+    largest = sorted(groups.items(), key=lambda g: (g[0][1], -len(g[1]), g[0][0]))
+    return [_group(reason, overdue, members) for (reason, overdue), members in largest]
+
+
+def add_gated_pods(document: Json, gated: Sequence[GatedPod]) -> Json:
+    """Return a PendingPods with gated pods appended, in groups of their own."""
     known = {pod["uid"] for pod in document["pods"]}
     found = [
         _gated(pod) for pod in sorted(gated, key=lambda p: (p.created_at, p.namespace, p.pod)) if pod.uid not in known
@@ -94,17 +124,17 @@ def with_gated(document: Json, gated: Sequence[Gated]) -> Json:
     }
 
 
-def dominant(message: str) -> str:
-    """What most nodes said, in kube-scheduler's words; the whole text where it counts no nodes."""
-    said = _LEAD.sub("", message, count=1)
-    counted = [(int(n), words) for n, words in _COUNTED.findall(said.partition(". ")[0])]
+def find_dominant_reason(message: str) -> str:
+    """Return the reason that most nodes gave in a FailedScheduling message, or its first sentence if it counts none."""
+    sentences = _LEAD.sub("", message, count=1)
+    counted = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
     if not counted or not _LEAD.match(message):
-        return said.partition(". ")[0].rstrip(".") or "no reason given"
+        return sentences.partition(". ")[0].rstrip(".") or "no reason given"
     _, words = max(counted, key=lambda c: c[0])
     return str(words).rstrip(".")
 
 
-def _pod(pod: Waiting, now_us: int) -> Json:
+def _pod(pod: PendingPod, now_us: int) -> Json:
     retry = pod.retry
     latest = None if retry is None else retry.not_before_us if retry.latest_us is None else retry.latest_us
     return {
@@ -114,20 +144,20 @@ def _pod(pod: Waiting, now_us: int) -> Json:
         "owner": pod.owner,
         "profile": pod.profile,
         "state": pod.state,
-        "reason": _BINDING_FAILED if pod.state == "Failed" and not pod.message else dominant(pod.message),
+        "reason": _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message),
         "attempt": pod.attempt,
         "id": pod.decision_id,
-        "createdAt": None if pod.created_us is None else timestamp(pod.created_us),
-        "startedAt": timestamp(pod.started_us),
+        "createdAt": None if pod.created_us is None else format_timestamp(pod.created_us),
+        "startedAt": format_timestamp(pod.started_us),
         "queue": retry.queue if retry else None,
-        "notBefore": timestamp(retry.not_before_us) if retry else None,
-        "latest": None if retry is None or retry.latest_us is None else timestamp(retry.latest_us),
-        "overdue": latest is not None and now_us > latest + PATIENCE_US,
+        "notBefore": format_timestamp(retry.not_before_us) if retry else None,
+        "latest": None if retry is None or retry.latest_us is None else format_timestamp(retry.latest_us),
+        "overdue": latest is not None and now_us > latest + OVERDUE_AFTER_US,
         "message": pod.message,
     }
 
 
-def _gated(pod: Gated) -> Json:
+def _gated(pod: GatedPod) -> Json:
     return {
         "namespace": pod.namespace,
         "pod": pod.pod,
@@ -151,10 +181,10 @@ def _gated(pod: Gated) -> Json:
 def _group(reason: str, overdue: bool, members: Sequence[Json]) -> Json:
     return {
         "reason": reason,
-        "code": reasons.parse(reason).code,
+        "code": reasons.parse_reason(reason).code,
         "overdue": overdue,
         "count": len(members),
         "oldestAt": members[0]["createdAt"],
-        "pods": [f"{pod['namespace']}/{pod['pod']}" for pod in members[:NAMED]],
-        "podsOmitted": max(0, len(members) - NAMED),
+        "pods": [f"{pod['namespace']}/{pod['pod']}" for pod in members[:MAX_NAMED]],
+        "podsOmitted": max(0, len(members) - MAX_NAMED),
     }

@@ -1,10 +1,10 @@
-"""The answer document `WorkloadPlacement`, and which workloads a node keeps getting: placements added up, and why.
+"""Build the answer document `WorkloadPlacement`, and sum up which workloads are placed on a node: how often, and why.
 
-Owns: what decided a placement, sums over placements, the document's shape. Does not own: which placements there are
-(the store). Pure.
+Owns: what decided a placement, sums over placements, the document's shape. Does not own: selecting placements (the
+store). Pure.
 
-Invariant: of every sum it is told over how many placements it runs; the record knows where pods went, not which of
-them still exist.
+Invariant: every sum is given with the number of placements that it covers. The record knows where pods were placed, not
+which of them still exist.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from herodotus_record.explain import margin
-from herodotus_record.model import API_VERSION, Decision, Path
-from herodotus_record.one_node import count
-from herodotus_record.units import natural_key, timestamp
+from herodotus_record.explain import compute_margin
+from herodotus_record.model import API_VERSION, Decision, DecisionPath
+from herodotus_record.node_results import pluralize
+from herodotus_record.units import format_timestamp, natural_sort_key
 
 Json = dict[str, Any]
 
@@ -25,32 +25,35 @@ TIE: Final = "tie"
 ONLY: Final = "the only node that fits"
 NOMINATED: Final = "nominated by preemption"
 UNSCORED: Final = "nothing was scored"
-RECENT: Final = 10  # placements told one by one
+MAX_RECENT: Final = 10  # placements listed one by one
 
 
 @dataclass(frozen=True)
-class Why:
-    """What decided a placement: a plugin, or one of TIE, ONLY, NOMINATED, UNSCORED. `points` ahead of the next node."""
+class DecidingFactor:
+    """What decided a placement: a plugin, or one of TIE, ONLY, NOMINATED, UNSCORED.
+
+    `points` is the lead over the next node.
+    """
 
     by: str
     points: int | None
 
 
-class Tally(NamedTuple):
-    """Placements that one reason decided: how many, and the points ahead in sum, None where nothing was ahead."""
+class PlacementCount(NamedTuple):
+    """How many placements one factor decided, and the sum of their leads in points, None if none had a lead."""
 
     times: int
     points: int | None
 
-    def plus(self, other: Tally) -> Tally:
-        """Both together."""
+    def add(self, other: PlacementCount) -> PlacementCount:
+        """Return the sum of both counts."""
         known = [points for points in (self.points, other.points) if points is not None]
-        return Tally(self.times + other.times, sum(known) if known else None)
+        return PlacementCount(self.times + other.times, sum(known) if known else None)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pod went, or (`node` None) that it went nowhere. `why`: None where that record was not read."""
+    """Where a pod was placed; `node` is None if it was not. `decided_by` is None if the record was not read."""
 
     namespace: str
     pod: str
@@ -59,68 +62,68 @@ class Placement:
     started_us: int
     state: str
     message: str = ""
-    why: Why | None = None
+    decided_by: DecidingFactor | None = None
 
 
-def why(decision: Decision) -> Why:
-    """What put the pod of a placed decision on its node."""
-    if decision.path is Path.ONLY_FEASIBLE:
-        return Why(ONLY, None)
-    if decision.path is Path.NOMINATED:
-        return Why(NOMINATED, None)
-    ahead = margin(decision)
+def find_deciding_factor(decision: Decision) -> DecidingFactor:
+    """Return what decided on which node the pod of a placed decision runs."""
+    if decision.path is DecisionPath.ONLY_FEASIBLE:
+        return DecidingFactor(ONLY, None)
+    if decision.path is DecisionPath.NOMINATED:
+        return DecidingFactor(NOMINATED, None)
+    ahead = compute_margin(decision)
     if ahead is None:
-        return Why(UNSCORED, None)
+        return DecidingFactor(UNSCORED, None)
     tied = decision.ties or not ahead.shares or ahead.shares[0][1] <= 0
-    return Why(TIE if tied else ahead.shares[0][0], ahead.points)
+    return DecidingFactor(TIE if tied else ahead.shares[0][0], ahead.points)
 
 
-def workload_placement(
+def build_workload_placement(
     namespace: str, workload: str, placements: Sequence[Placement], *, since_us: int, nodes_total: int, complete: bool
 ) -> Json:
-    """The document of kind WorkloadPlacement. `placements`: the last of each pod, newest first.
+    """Return the document of kind WorkloadPlacement.
 
-    `workload`: `Kind/name`. `nodes_total`: in the cluster at the newest one. `complete`: whether these are all since
-    `since_us`.
+    `placements` holds the last placement of each pod, newest first. `workload` is `Kind/name`, `nodes_total` the
+    cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`.
     """
     placed = [p for p in placements if p.node is not None]
     waiting = [p for p in placements if p.node is None]
     on = Counter(str(p.node) for p in placed)
-    known = [p for p in placed if p.why]
+    known = [p for p in placed if p.decided_by]
     rows = [_node(node, [p for p in placed if p.node == node], len(placed)) for node in on]
     return {
         "apiVersion": API_VERSION,
         "kind": "WorkloadPlacement",
         "metadata": {"namespace": namespace, "name": workload},
-        "since": timestamp(since_us),
+        "since": format_timestamp(since_us),
         "complete": complete,
         "headline": _headline(workload, placed, len(waiting), on, nodes_total),
         "placed": len(placed),
-        "pending": [{"pod": p.pod, "message": p.message, "startedAt": timestamp(p.started_us)} for p in waiting],
+        "pending": [{"pod": p.pod, "message": p.message, "startedAt": format_timestamp(p.started_us)} for p in waiting],
         "nodesTotal": nodes_total,
         "skew": max(on.values()) - (min(on.values()) if len(on) >= nodes_total else 0) if on else 0,
         "decided": len(known),
-        "decidedBy": tally(known),
-        "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_key(row["node"]))),
-        "recent": [_recent(p) for p in placed[:RECENT]],
+        "decidedBy": count_by_factor(known),
+        "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
+        "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
 
 
-def tally(placements: Iterable[Placement]) -> Json:
-    """How many placements each reason decided, the most first."""
-    counted = Counter(p.why.by for p in placements if p.why)
+def count_by_factor(placements: Iterable[Placement]) -> Json:
+    """Return how many placements each factor decided, the most frequent first."""
+    counted = Counter(p.decided_by.by for p in placements if p.decided_by)
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
-def kept_getting(decided: Mapping[str, Mapping[str, Tally]]) -> list[Json]:
-    """The workloads that a node got, the most frequent first, with what decided for them.
+def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
+    """Return the workloads placed most often on a node, with the factors that decided.
 
-    `decided`: by workload and reason.
+    `decided` holds the counts by workload and factor.
     """
     rows = [
         {
             "workload": workload,
-            "placements": sum(tally.times for tally in by.values()),
+            "placements": sum(t.times for t in by.values()),
             "decidedBy": {reason: t.times for reason, t in sorted(by.items(), key=lambda r: (-r[1].times, r[0]))},
             "meanMargin": _mean([t for t in by.values() if t.points is not None]),
         }
@@ -129,19 +132,19 @@ def kept_getting(decided: Mapping[str, Mapping[str, Tally]]) -> list[Json]:
     return sorted(rows, key=lambda row: (-row["placements"], row["workload"]))
 
 
-def _mean(tallies: Sequence[Tally]) -> float | None:
+def _mean(tallies: Sequence[PlacementCount]) -> float | None:
     return sum(t.points or 0 for t in tallies) / sum(t.times for t in tallies) if tallies else None
 
 
 def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapping[str, int], nodes_total: int) -> str:
-    pending = f" {count(waiting, 'pod')} found no node." if waiting else ""
+    pending = f" {pluralize(waiting, 'pod')} found no node." if waiting else ""
     if not placed:
         return f"No pod of {workload} was placed.{pending}"
     most = max(on.values())
-    busiest = sorted((node for node, n in on.items() if n == most), key=natural_key)
-    where = f"{count(len(placed), 'pod')} went to {len(on)} of {count(nodes_total, 'node')}"
+    busiest = sorted((node for node, n in on.items() if n == most), key=natural_sort_key)
+    where = f"{pluralize(len(placed), 'pod')} went to {len(on)} of {pluralize(nodes_total, 'node')}"
     spread = f", {most} to each" if len(busiest) == len(on) else f", at most {most} to one ({', '.join(busiest[:3])})"
-    decided = tally(placed)
+    decided = count_by_factor(placed)
     total = sum(decided.values())
     first = next(iter(decided.items()), None)
     reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
@@ -149,7 +152,7 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
 
 
 def _decided(by: str, _count: int) -> str:
-    """A reason as the subject of "decided N of M"."""
+    """Return a factor as the subject of "decided N of M"."""
     return {TIE: "A draw among equals", ONLY: "That only one node fitted", NOMINATED: "Preemption"}.get(
         by, by
     ) + " decided"
@@ -160,14 +163,14 @@ def _node(node: str, members: Sequence[Placement], placed: int) -> Json:
         "node": node,
         "pods": len(members),
         "share": len(members) / placed,
-        "decidedBy": tally(members),
+        "decidedBy": count_by_factor(members),
         "meanMargin": _mean_margin(members),
-        "lastAt": timestamp(max(p.started_us for p in members)),
+        "lastAt": format_timestamp(max(p.started_us for p in members)),
     }
 
 
 def _mean_margin(members: Iterable[Placement]) -> float | None:
-    points = [p.why.points for p in members if p.why and p.why.points is not None]
+    points = [p.decided_by.points for p in members if p.decided_by and p.decided_by.points is not None]
     return sum(points) / len(points) if points else None
 
 
@@ -175,8 +178,8 @@ def _recent(p: Placement) -> Json:
     return {
         "pod": p.pod,
         "node": p.node,
-        "startedAt": timestamp(p.started_us),
+        "startedAt": format_timestamp(p.started_us),
         "state": p.state,
-        "decidedBy": p.why.by if p.why else None,
-        "points": p.why.points if p.why else None,
+        "decidedBy": p.decided_by.by if p.decided_by else None,
+        "points": p.decided_by.points if p.decided_by else None,
     }

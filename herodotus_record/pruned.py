@@ -1,9 +1,9 @@
-"""What can still be said of a decision whose full record was pruned, and that the rest cannot.
+"""Find out what remains of a decision whose full record was pruned, and word what does not.
 
-Owns: the sentence about what is kept, finding a node in a decision that may hold a few of them only. Does not own: what
-a summary keeps (`herodotus_endpoint.store.summaries`), its counts (`explain`). Pure.
+Owns: the sentence about what is kept, and finding a node in a decision that may hold only a few. Does not own: what a
+summary keeps (`herodotus_endpoint.store.summaries`), its counts (`explain`). Pure.
 
-Invariant: a node that is not kept is never called absent.
+Invariant: a node whose entries were pruned is never reported as absent from the cluster.
 """
 
 from __future__ import annotations
@@ -11,38 +11,45 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_record.model import Decision, Evaluation, NodeTable
-from herodotus_record.units import timestamp
+from herodotus_record.units import format_timestamp
 
-NOT_KEPT = "no longer kept"  # of what a pruned record said
+NOT_KEPT = "no longer kept"  # in place of what a pruned record held
 
 
 class PrunedError(LookupError):
-    """Of this node nothing is kept. The message says what is."""
+    """The entries of this node are no longer kept. The message says what is."""
 
 
-def kept(decision: Decision) -> str:
-    """What is left of a decision and since when; "" where all of it is."""
+def describe_kept(decision: Decision) -> str:
+    """Return what is left of a pruned decision and since when, or "" if the record is complete."""
     if decision.summary is None:
         return ""
-    day = timestamp(decision.summary.pruned_us)[:10]
+    day = format_timestamp(decision.summary.pruned_us)[:10]
     return (
         f"the full record was pruned on {day}; kept: {decision.slots} of {decision.nodes_total} nodes"
         " (the best, and the nearest of those rejected), and how many nodes got each verdict"
     )
 
 
-def pruned(decision: Decision) -> dict[str, Any] | None:
-    """The same as part of a document; None where all of it is kept."""
+def build_pruned(decision: Decision) -> dict[str, Any] | None:
+    """Return the text of `describe_kept` as part of a document, or None if the record is complete."""
     if decision.summary is None:
         return None
-    return {"at": timestamp(decision.summary.pruned_us), "keptNodes": decision.slots, "text": kept(decision)}
+    return {
+        "at": format_timestamp(decision.summary.pruned_us),
+        "keptNodes": decision.slots,
+        "text": describe_kept(decision),
+    }
 
 
-def slot_of(decision: Decision, table: NodeTable, node: str) -> int:
-    """The slot of a node. KeyError where it was not in the cluster, PrunedError where that is not known any more."""
-    slot = table.slot_of(node)
+def find_slot(decision: Decision, table: NodeTable, node: str) -> int:
+    """Return the slot of a node.
+
+    Raises KeyError if the node was not in the cluster, PrunedError if that is no longer known.
+    """
+    slot = table.find_slot(node)
     if slot is not None and slot < decision.slots and decision.evaluation[slot] != Evaluation.ABSENT:
         return slot
     if decision.summary:
-        raise PrunedError(f'what was decided about node "{node}" is {NOT_KEPT}: {kept(decision)}')
+        raise PrunedError(f'what was decided about node "{node}" is {NOT_KEPT}: {describe_kept(decision)}')
     raise KeyError(node)

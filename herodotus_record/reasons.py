@@ -1,10 +1,10 @@
-"""Reason codes and kube-scheduler's sentences: the only place with those sentences.
+"""Define reason codes and kube-scheduler's sentences for them; no other module contains these sentences.
 
-Owns: the catalogue, `sentence` (code to words) and `parse` (words to code). Does not own: which plugin gives which
-reason. Source of the sentences: kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and framework/types.go for the
-message that sums them up.
+Owns: the catalogue, `format_reason` (code to sentence) and `parse_reason` (sentence to code). Does not own: which
+plugin returns which reason. The sentences are from kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and from
+framework/types.go for the message that sums them up.
 
-Invariant: `parse(sentence(r)) == r` for every reason whose parameters the sentence shows.
+Invariant: `parse_reason(format_reason(r)) == r` for every reason whose parameters the sentence shows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Final
 
 from herodotus_record.model import Reason
 
-# {name} shows a parameter; parameters that a sentence does not show are for our own screens.
+# {name} shows a parameter. Parameters that a sentence does not show are used by Herodotus' own texts.
 CATALOGUE: Final[Mapping[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration
     "unschedulable": "node(s) were unschedulable",
     "node-name": "node(s) didn't match the requested node name",
-    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect: of the first; others
+    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect of the first taint; others
     # NodeAffinity
     "node-affinity": "node(s) didn't match Pod's node affinity/selector",
     "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",
     "affinity-conflict": "pod affinity terms conflict",
     # NodePorts
-    "ports": "node(s) didn't have free ports for the requested pod ports",  # ports: those that are taken
+    "ports": "node(s) didn't have free ports for the requested pod ports",  # ports: the taken ones
     # NodeResourcesFit
     "too-many-pods": "Too many pods",
     "insufficient": "Insufficient {resource}",
@@ -36,11 +36,11 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "spread-label": "node(s) didn't match pod topology spread constraints (missing required label)",  # key
     # InterPodAffinity
     "pod-affinity": "node(s) didn't match pod affinity rules",  # key, wants: the selector, lacks: label or pods
-    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",  # key, pod: one that is in the way, or ""
-    "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",  # key, pod: one that objects
+    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",  # key, pod: one that matches, or ""
+    "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",  # key, pod: one with the term
     # VolumeRestrictions
     "disk-conflict": "node(s) had no available disk",  # disk: its kind and name
-    "claim-in-use": (  # claims: those of the pod that one pod alone may use
+    "claim-in-use": (  # claims: the pod's ReadWriteOncePod claims that are in use
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another"
         " pod"
     ),
@@ -85,18 +85,18 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "preemption-never": "not eligible due to preemptionPolicy=Never.",
     "preempting": "waiting for the preemption for this pod to be finished",
     "preemption-off": "switched off by --disable-preemption.",
-    # Herodotus' own: a feature that this version does not schedule, so the pod is not placed as if it were absent
+    # Herodotus' own: this version does not support a feature, and does not place the pod as if it were unused
     "not-built": "Herodotus does not support {feature} yet (plugin {plugin})",
-    # a plugin that raised, or one that speaks for itself (out-of-tree)
+    # the error of a plugin, or the text of an out-of-tree plugin
     "text": "{text}",
 }
 
 
-def sentence(reason: Reason) -> str:
-    """The reason in kube-scheduler's words.
+def format_reason(reason: Reason) -> str:
+    """Return the reason as kube-scheduler's sentence.
 
-    A code of a newer version that this one has no words for is shown as it is, with its parameters: a record stays
-    readable one version ahead.
+    A code of a newer version, for which this version has no sentence, is shown with its parameters, so that a record
+    stays readable one version ahead.
     """
     template = CATALOGUE.get(reason.code)
     if template is None:
@@ -105,8 +105,8 @@ def sentence(reason: Reason) -> str:
     return template.format_map(_Known(reason.params))
 
 
-def parse(words: str) -> Reason:
-    """The reason behind a sentence of kube-scheduler; one of code `text` when the catalogue does not have it."""
+def parse_reason(words: str) -> Reason:
+    """Return the reason for one of kube-scheduler's sentences; one of code `text` if the catalogue lacks it."""
     for code, pattern in _PATTERNS:
         match = pattern.fullmatch(words)
         if match:
@@ -114,13 +114,13 @@ def parse(words: str) -> Reason:
     return Reason("text", {"text": words})
 
 
-def fit_error(
+def format_fit_error(
     nodes_total: int, per_node: Iterable[tuple[str, int]], pre_filter: str = "", post_filter: str = ""
 ) -> str:
-    """The message of a pod that fits nowhere, as kube-scheduler's FitError prints it.
+    """Return the message of a pod that fits on no node, as kube-scheduler's FitError prints it.
 
-    `per_node`: sentences with the number of nodes that gave them (a node with several reasons counts under each);
-    ignored when PreFilter rejected the pod as a whole with the words `pre_filter`.
+    `per_node` holds sentences with the number of nodes that gave them; a node with several reasons counts for each. It
+    is ignored if PreFilter rejected the whole pod with the sentence `pre_filter`.
     """
     message = f"0/{nodes_total} nodes are available:"
     if pre_filter:
@@ -137,7 +137,7 @@ def fit_error(
 
 
 class _Known(dict[str, str]):
-    """Parameters, those that are missing shown as what is missing."""
+    """The parameters of a reason; a missing one is shown as `<name>`."""
 
     def __missing__(self, name: str) -> str:
         return f"<{name}>"
@@ -147,7 +147,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template)))
 
 
-# the most specific sentence first: one with fewer parameters, then the longer one
+# The most specific sentence is first: fewer parameters, then greater length.
 _PATTERNS: Final = [
     (code, _pattern(template))
     for code, template in sorted(CATALOGUE.items(), key=lambda item: (item[1].count("{"), -len(item[1])))

@@ -1,9 +1,9 @@
-"""The answer document `PlacementReview`: where pods would go that nobody creates, and what stops the next one.
+"""Build the answer document `PlacementReview`: where hypothetical pods would be placed, and what stops the next one.
 
-Owns: the document's shape, its headline. Does not own: what is told of one pod (`answers`), who decides. Pure.
+Owns: the document's shape and its headline. Does not own: the explanation of one pod (`answers`), the decisions. Pure.
 
-Invariant: pods are told in the order in which they were placed, each as if those before it were there already; what is
-told of the one that does not fit is what its attempt would say.
+Invariant: pods are listed in the order of their placement, each decided as if the preceding ones were running. The pod
+that does not fit is explained as its attempt would be.
 """
 
 from __future__ import annotations
@@ -13,38 +13,41 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_record.answers import pod_explanation
+from herodotus_record.answers import build_pod_explanation
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
-from herodotus_record.one_node import count
-from herodotus_record.placements import why
-from herodotus_record.units import natural_key
+from herodotus_record.node_results import pluralize
+from herodotus_record.placements import find_deciding_factor
+from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
-MAX_REPLICAS: Final = 100  # each is a whole cycle: at 5,000 nodes together a second or two
-REVIEWED: Final = "Review"  # the phase that ends the decision about a pod that was placed
+MAX_REPLICAS: Final = 100  # each is a whole scheduling cycle: 100 take one to two seconds on 5,000 nodes
+REVIEWED: Final = "Review"  # the phase of the outcome that ends the decision of a placed pod
 NOTHING_CREATED: Final = "reviewed: nothing is created"
-_NAMED: Final = 5  # nodes that the headline names
+_NAMED: Final = 5  # nodes named in the headline
 
 
 @dataclass(frozen=True)
-class Reviewed:
-    """One pod's attempt. `table`: as of the decision; it is read before the next one."""
+class ReviewedAttempt:
+    """One pod's attempt in a review.
+
+    `table` is at the decision's generation and is valid until the next attempt is read.
+    """
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
 
 
-def reviewed(frames: Iterable[Frame]) -> Iterable[Reviewed]:
-    """The attempts of a review as they were written down: node rows, decision, outcome of one after the other.
+def parse_attempts(frames: Iterable[Frame]) -> Iterable[ReviewedAttempt]:
+    """Yield the attempts of a review from its frames: node rows, decision and outcome of each attempt in turn.
 
-    ValueError where they do not make up attempts.
+    Raises ValueError if the frames do not form attempts.
     """
     table, decision = NodeTable(), None
     for frame in frames:
         if isinstance(frame, Outcome) and decision is not None:
-            yield Reviewed(decision, (frame,), table)
+            yield ReviewedAttempt(decision, (frame,), table)
             decision = None
         elif decision is not None:
             raise ValueError("an attempt without its outcome")
@@ -53,7 +56,7 @@ def reviewed(frames: Iterable[Frame]) -> Iterable[Reviewed]:
         elif isinstance(frame, Decision) and frame.generation <= table.generation:
             decision = frame
             if frame.chosen is None:
-                yield Reviewed(frame, (), table)
+                yield ReviewedAttempt(frame, (), table)
                 decision = None
         else:
             raise ValueError(f"a {type(frame).__name__} where an attempt is expected")
@@ -61,12 +64,19 @@ def reviewed(frames: Iterable[Frame]) -> Iterable[Reviewed]:
         raise ValueError("an attempt without its outcome")
 
 
-def placement_review(
-    attempts: Iterable[Reviewed], *, name: str, kind: str, asked: int, every_node: bool = False, node: str = ""
+def build_placement_review(
+    attempts: Iterable[ReviewedAttempt],
+    *,
+    name: str,
+    kind: str,
+    replicas: int,
+    every_node: bool = False,
+    node: str = "",
 ) -> Json:
-    """The document. `asked`: for how many pods of the `kind` called `name`. KeyError where `node` is not there.
+    """Return the document for `replicas` pods of the `kind` called `name`.
 
-    `every_node` and `node`: of what is told of one pod, as in `pod_explanation`. ValueError without any attempt.
+    `every_node` and `node` are those of `build_pod_explanation`. Raises KeyError if `node` is not in the cluster,
+    ValueError without any attempt.
     """
     pods: list[Json] = []
     first = stopped = None
@@ -75,8 +85,8 @@ def placement_review(
         decision, table = attempt.decision, attempt.table
         placed = decision.chosen is not None
         if first is None or not placed:
-            told = pod_explanation(decision, attempt.outcomes, table, every_node=every_node, node=node)
-            first, stopped = first or told, None if placed else told
+            explanation = build_pod_explanation(decision, attempt.outcomes, table, every_node=every_node, node=node)
+            first, stopped = first or explanation, None if placed else explanation
         if placed:
             pods.append(_placed(decision, table))
     if first is None or decision is None:
@@ -86,11 +96,11 @@ def placement_review(
         "apiVersion": API_VERSION,
         "kind": "PlacementReview",
         "metadata": {"namespace": decision.pod.namespace, "name": name},
-        "spec": {"kind": kind, "replicas": asked, "schedulerName": decision.scheduler.profile},
+        "spec": {"kind": kind, "replicas": replicas, "schedulerName": decision.scheduler.profile},
         "status": {
-            "headline": _headline(asked, pods, on, first, stopped),
+            "headline": _headline(replicas, pods, on, first, stopped),
             "fits": len(pods),
-            "nodes": [{"node": n, "pods": on[n]} for n in sorted(on, key=lambda n: (-on[n], natural_key(n)))],
+            "nodes": [{"node": n, "pods": on[n]} for n in sorted(on, key=lambda n: (-on[n], natural_sort_key(n)))],
             "pods": pods,
             "first": first,
             "stopped": stopped,
@@ -99,7 +109,7 @@ def placement_review(
 
 
 def _placed(decision: Decision, table: NodeTable) -> Json:
-    reason = why(decision)
+    reason = find_deciding_factor(decision)
     assert decision.chosen is not None
     return {
         "pod": decision.pod.name,
@@ -110,14 +120,14 @@ def _placed(decision: Decision, table: NodeTable) -> Json:
     }
 
 
-def _headline(asked: int, pods: Sequence[Json], on: Counter[str], first: Json, stopped: Json | None) -> str:
-    if asked == 1:
+def _headline(replicas: int, pods: Sequence[Json], on: Counter[str], first: Json, stopped: Json | None) -> str:
+    if replicas == 1:
         return str(first["headline"])
     where = ", ".join(f"{node} ({n})" for node, n in on.most_common(_NAMED))
     more = f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
     spread = f", on {where}{more}" if on else ""
     if stopped is None:
-        return f"All {asked} pods fit{spread}."
+        return f"All {replicas} pods fit{spread}."
     if not pods:
-        return f"None of {count(asked, 'pod')} fits. {stopped['headline']}"
-    return f"{len(pods)} of {asked} pods fit{spread}. Number {len(pods) + 1} does not: {stopped['headline']}"
+        return f"None of {pluralize(replicas, 'pod')} fits. {stopped['headline']}"
+    return f"{len(pods)} of {replicas} pods fit{spread}. Number {len(pods) + 1} does not: {stopped['headline']}"

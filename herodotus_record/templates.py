@@ -1,7 +1,7 @@
-"""The pods that an object asks for: a Pod itself, or a workload with a template of pods.
+"""Read the pods that an object describes: a Pod itself, or a workload with a pod template.
 
-Owns: which kinds have a template, where it stands, how many pods they ask for. Does not own: what a pod's fields mean
-(the scheduler), files. Pure; standard library only.
+Owns: which kinds have a template, where the template is, how many pods an object creates. Does not own: the meaning of
+a pod's fields (the scheduler), files. Pure; standard library only.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _DAEMON_SET: Final = (
 )
 
 
-class NoTemplateError(ValueError):
-    """The object asks for no pods, or not in a way that can be read. One line that says why."""
+class PodTemplateError(ValueError):
+    """The object describes no pods, or not in a readable form. The message is one line that says why."""
 
 
 @dataclass(frozen=True)
-class Template:
-    """Pods that are alike. `pod`: one of them as a manifest (metadata, spec). `namespace` empty: not said.
+class PodTemplate:
+    """Equal pods. `pod` is one of them as a manifest (metadata, spec); `namespace` is empty if the object names none.
 
-    `replicas`: how many the object asks for.
+    `replicas` is how many the object creates.
     """
 
     kind: str
@@ -46,32 +46,32 @@ class Template:
 
     @property
     def scheduler(self) -> str:
-        """Whose pods they are; "" where it is not said."""
+        """Return the pods' schedulerName, or "" if the object names none."""
         return str(self.pod["spec"].get("schedulerName") or "")
 
 
-def asks_for_pods(manifest: object) -> bool:
-    """Whether an object is of a kind whose pods can be told, or of one that is refused with a reason."""
+def is_pod_or_workload(manifest: object) -> bool:
+    """Return whether an object is a Pod or a workload, including a DaemonSet, which `parse_pod_template` refuses."""
     return isinstance(manifest, Mapping) and manifest.get("kind") in (POD, "DaemonSet", *COUNTED)
 
 
-def template_of(manifest: object) -> Template:
-    """What an object as written, or as the API server shows it, asks for. NoTemplateError."""
+def parse_pod_template(manifest: object) -> PodTemplate:
+    """Return the pods that a manifest, or an object from the API server, describes; raise PodTemplateError."""
     if not isinstance(manifest, Mapping):
-        raise NoTemplateError("expected an object")
+        raise PodTemplateError("expected an object")
     kind = manifest.get("kind")
     if kind == "DaemonSet":
-        raise NoTemplateError(_DAEMON_SET)
+        raise PodTemplateError(_DAEMON_SET)
     if kind != POD and kind not in COUNTED:
-        raise NoTemplateError(f"kind: expected {POD}, {', '.join(COUNTED)}, found {kind or 'none'}")
+        raise PodTemplateError(f"kind: expected {POD}, {', '.join(COUNTED)}, found {kind or 'none'}")
     metadata = _mapping(manifest, "metadata", "")
     if kind == POD:
         pod = {"metadata": dict(metadata), "spec": dict(_mapping(manifest, "spec", ""))}
-        return Template(POD, _name(metadata), str(metadata.get("namespace") or ""), pod, 1)
+        return PodTemplate(POD, _name(metadata), str(metadata.get("namespace") or ""), pod, 1)
     group, counted = COUNTED[str(kind)]
     version = manifest.get("apiVersion")
     if version and str(version).rpartition("/")[0] != group:
-        raise NoTemplateError(f"apiVersion: {version} has no {kind}")
+        raise PodTemplateError(f"apiVersion: {version} has no {kind}")
     spec, where = _mapping(manifest, "spec", ""), "spec"
     if kind == "CronJob":
         spec = _mapping(_mapping(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.")
@@ -85,22 +85,22 @@ def template_of(manifest: object) -> Template:
     if replicas is None:
         replicas = 1
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-        raise NoTemplateError(f"{where}.{counted}: expected a number of pods")
-    return Template(str(kind), _name(metadata), str(metadata.get("namespace") or ""), pod, replicas)
+        raise PodTemplateError(f"{where}.{counted}: expected a number of pods")
+    return PodTemplate(str(kind), _name(metadata), str(metadata.get("namespace") or ""), pod, replicas)
 
 
 def _name(metadata: Mapping[str, Any]) -> str:
-    """Of an object that is created with a generated name, the part that is known."""
+    """Return the object's name, or the known part of a generated one."""
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     if not isinstance(name, str) or not name:
-        raise NoTemplateError("metadata.name: required")
+        raise PodTemplateError("metadata.name: required")
     return name
 
 
-def _mapping(of: Mapping[str, Any], field: str, where: str, *, required: bool = True) -> Mapping[str, Any]:
-    found = of.get(field)
+def _mapping(parent: Mapping[str, Any], field: str, where: str, *, required: bool = True) -> Mapping[str, Any]:
+    found = parent.get(field)
     if found is None and not required:
         return {}
     if not isinstance(found, Mapping):
-        raise NoTemplateError(f"{where}{field}: {'required' if found is None else 'expected an object'}")
+        raise PodTemplateError(f"{where}{field}: {'required' if found is None else 'expected an object'}")
     return found

@@ -1,6 +1,6 @@
-"""Amounts and times as people read them: `500m`, `1.5Gi`, `2026-03-01T12:00:00.000000+00:00`.
+"""Format amounts and times for people: `500m`, `1.5Gi`, `2026-03-01T12:00:00.000000+00:00`.
 
-Owns: formatting only. Amounts are in base units (cpu in milli, bytes, counts); exact numbers stay in the JSON answers.
+Amounts are in base units: CPU in millicores, bytes, counts. JSON answers hold the exact numbers as well.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def quantity(resource: str, amount: int, *, up: bool = False) -> str:
-    """An amount of a resource. Bytes are cut to one decimal, so that what is free is never overstated.
+def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
+    """Return an amount of a resource as text.
 
-    `up`: they are rounded up instead, so that what has to be freed is never understated.
+    Bytes are rounded down to one decimal, so free amounts are never overstated.
+
+    With `up`, bytes are rounded up instead, so that an amount to be freed is never understated.
     """
     if resource == "cpu":
         return f"{amount}m" if amount else "0"
@@ -25,19 +27,19 @@ def quantity(resource: str, amount: int, *, up: bool = False) -> str:
     return str(amount)
 
 
-@lru_cache(maxsize=1 << 15)  # node names, asked again and again; some clusters have 5,000
-def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """A sort key that puts worker-2 before worker-10."""
+@lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000
+def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a sort key that orders worker-2 before worker-10."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
-def quantities(amounts: dict[str, int]) -> dict[str, str]:
-    """Every amount of a resource list as `quantity` writes it."""
-    return {resource: quantity(resource, amount) for resource, amount in amounts.items()}
+def format_quantities(amounts: dict[str, int]) -> dict[str, str]:
+    """Return the resource list with every amount formatted by `format_quantity`."""
+    return {resource: format_quantity(resource, amount) for resource, amount in amounts.items()}
 
 
-def timestamp(microseconds: int) -> str:
-    """Microseconds since the epoch as RFC 3339 in UTC."""
+def format_timestamp(microseconds: int) -> str:
+    """Return microseconds since 1970 as an RFC 3339 timestamp in UTC."""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
 
 

@@ -1,6 +1,6 @@
-"""The one version of everything that is released together: both wheels read it here when they are built.
+"""The version of the release. Both wheels read it at build time.
 
-What it promises stands in CHANGELOG.md. Places that cannot read it are written by scripts/set-version.sh.
+CHANGELOG.md describes what a version promises. scripts/set-version.sh writes it where it cannot be imported.
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Short texts and remedies for reasons whose parameters say all: what is so on the node, and what would change it.
+"""Short texts and remedies for reasons, filled from the reason's parameters alone.
 
-A reason without its parameters (one that was read from kube-scheduler's words) falls back to its sentence.
+A reason without parameters, such as one parsed from kube-scheduler's message, falls back to its sentence.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ TEXTS: Final[Mapping[str, str]] = {
 }
 
 CAUSES: Final[Mapping[Cause, str]] = {
-    Cause.SAMPLING: "it need not have looked at every node (percentageOfNodesToScore)",
-    Cause.EXTENDERS: "it asks extenders, which were not asked here",
+    Cause.SAMPLING: "it may not have evaluated every node (percentageOfNodesToScore)",
+    Cause.EXTENDERS: "it calls extenders, which the evaluation does not call",
     Cause.STALE_VIEW: "it must have seen another state of the cluster",
-    Cause.UNKNOWN_PLUGIN: "it runs plugins that are not known here",
-    Cause.UNEXPLAINED: "why is not known",
+    Cause.UNKNOWN_PLUGIN: "it runs plugins that this version does not know",
+    Cause.IMAGE_COUNTS: "it may count the nodes that have an image as they were before",
+    Cause.BATCHING: "it may have reused the ranking of an equal pod just before",
+    Cause.UNEXPLAINED: "the cause is unknown",
     Cause.NOT_WATCHED: "the watch was interrupted while the pod was placed",
     Cause.NOT_EVALUATED: "the evaluation ended in an error",
 }
@@ -48,14 +50,14 @@ REMEDIES: Final[Mapping[str, str]] = {
 }
 
 
-def text(reason: Reason) -> str:
-    """What is so on the node."""
-    return _filled(TEXTS, reason) or reasons.sentence(reason)
+def describe_reason(reason: Reason) -> str:
+    """Return a short text for what the reason finds on the node."""
+    return _filled(TEXTS, reason) or reasons.format_reason(reason)
 
 
-def remedy(reason: Reason, node: str) -> str:
-    """What would have to change for the node to pass."""
-    return _filled(REMEDIES, reason, node=node) or f"resolve on {node}: {reasons.sentence(reason)}"
+def describe_remedy(reason: Reason, node: str) -> str:
+    """Return what to change so that the node passes."""
+    return _filled(REMEDIES, reason, node=node) or f"resolve on {node}: {reasons.format_reason(reason)}"
 
 
 def _filled(templates: Mapping[str, str], reason: Reason, **more: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Columns: made narrow, seen as numpy arrays, and those that are not said because they follow from others.
+"""Pack columns into narrow types, view them as numpy arrays, and fill in columns that are derived from others.
 
-Owns: the types that a column may have, `FOLLOWS` and what stands for it. Does not own: how columns are written into a
-frame (`codec`), what they mean (`model`).
+Owns: the types that a column may have, `DERIVED` and the columns that replace it. Does not own: the encoding of columns
+in a frame (`codec`), their meaning (`model`).
 """
 
 from __future__ import annotations
@@ -13,55 +13,58 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Column, Decision, Evaluation, Path, ScoreColumn
+from herodotus_record.model import Column, Decision, DecisionPath, Evaluation, ScoreColumn
 
-TYPECODES: Final = "BbHhiq"  # narrowest first, the ones whose width is the same on every platform
-MOST_POINTS: Final = 1 << 16  # between best and worst total: counting by points is ten times as fast as sorting
-# In the place of a rank, or of normalised points: they are what `complete` makes of them. Told by identity.
-FOLLOWS: Final[Column] = array("B")
+TYPECODES: Final = "BbHhiq"  # narrowest first; only types whose width is the same on every platform
+MAX_COUNTED_POINTS: Final = 1 << 16  # from best to worst total; counting by points is ten times as fast as sorting
+# In place of a rank or of normalized scores that `fill_derived` computes. It is recognized by identity.
+DERIVED: Final[Column] = array("B")
 
-FEW: Final = 32  # entries that are looked at one by one sooner than numpy is asked
+SMALL_COLUMN: Final = 32  # up to this many entries, a Python loop is faster than numpy
 
 
-def column(values: NDArray[Any]) -> Column:
-    """A column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
-    if len(values) <= FEW:
-        return column_of(values.tolist())
+def column_from_numpy(values: NDArray[Any]) -> Column:
+    """Return a column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
+    if len(values) <= SMALL_COLUMN:
+        return column_from_list(values.tolist())
     low, high = int(values.min()), int(values.max())
-    narrow = array(typecode(low, high))
+    narrow = array(narrowest_typecode(low, high))
     narrow.frombytes(values.astype(narrow.typecode, copy=False).tobytes())
     return narrow
 
 
-def column_of(values: list[int]) -> Column:
-    """The same of a few numbers, which are looked at one by one."""
-    return array(typecode(min(values), max(values)), values) if values else array("B")
+def column_from_list(values: list[int]) -> Column:
+    """Return a column of the narrowest type for a few values; faster than numpy up to SMALL_COLUMN of them."""
+    return array(narrowest_typecode(min(values), max(values)), values) if values else array("B")
 
 
 def as_numpy(col: Column) -> NDArray[Any]:
-    """The column as a read-only numpy view, without a copy."""
+    """Return the column as a read-only numpy view, without a copy."""
     view: NDArray[Any] = np.frombuffer(col, col.typecode) if len(col) else np.zeros(0, np.uint8)
     return view
 
 
-def complete(decision: Decision) -> Decision:
-    """The decision with the columns that FOLLOWS stands for; itself where there are none."""
-    if decision.rank is not FOLLOWS and all(s.normalized is not FOLLOWS for s in decision.scores):
+def fill_derived(decision: Decision) -> Decision:
+    """Return the decision with its DERIVED columns filled in; the same object if it has none."""
+    if decision.rank is not DERIVED and all(s.normalized is not DERIVED for s in decision.scores):
         return decision
-    return filled(replace(decision))
+    return fill_derived_in_place(replace(decision))
 
 
-def filled(decision: Decision) -> Decision:
-    """The same of a decision that nobody else has seen yet: it is changed in place, as a copy costs as much again."""
-    if decision.rank is FOLLOWS:
-        object.__setattr__(decision, "rank", _rank(as_numpy(decision.totals), feasible(decision)))
+def fill_derived_in_place(decision: Decision) -> Decision:
+    """Fill in the DERIVED columns of a decision that no other code holds yet, and return it.
+
+    A copy would cost as much again.
+    """
+    if decision.rank is DERIVED:
+        object.__setattr__(decision, "rank", _rank(as_numpy(decision.totals), find_feasible(decision)))
     object.__setattr__(decision, "scores", tuple([_normalized(s) for s in decision.scores]))
     return decision
 
 
-def feasible(decision: Decision) -> NDArray[np.bool_]:
-    """Which slots' nodes were evaluated and passed every filter. After an error none counts as feasible."""
-    if decision.path is Path.ERROR:
+def find_feasible(decision: Decision) -> NDArray[np.bool_]:
+    """Return which slots' nodes were evaluated and passed every filter; after an error no node counts as feasible."""
+    if decision.path is DecisionPath.ERROR:
         return np.zeros(decision.slots, np.bool_)
     passed: NDArray[np.bool_] = as_numpy(decision.evaluation) == Evaluation.EVALUATED
     for f in decision.filters:
@@ -71,32 +74,35 @@ def feasible(decision: Decision) -> NDArray[np.bool_]:
 
 
 def _normalized(score: ScoreColumn) -> ScoreColumn:
-    if score.normalized is not FOLLOWS:
+    if score.normalized is not DERIVED:
         return score
     return ScoreColumn(score.plugin, score.weight, score.skipped, score.raw, score.raw)
 
 
 def _rank(totals: NDArray[Any], among: NDArray[np.bool_]) -> Column:
-    """1 for the best total, equal totals alike; 0 where not feasible. Not scored: all feasible nodes are rank 1."""
+    """Return 1 for the best total, equal ranks for equal totals, 0 for infeasible slots.
+
+    Without totals every feasible node has rank 1.
+    """
     if not len(totals) or not among.any():
-        return column(among)
-    every = among.all()  # mostly; to pick and to put back costs more than the rest
+        return column_from_numpy(among)
+    every = among.all()  # the usual case; selecting and scattering cost more than the ranking
     points = (totals if every else totals[among]).astype(np.int64)
     behind = points.max() - points
-    if behind.max() < MOST_POINTS:
+    if behind.max() < MAX_COUNTED_POINTS:
         counts = np.bincount(behind)
         ranks = (np.cumsum(counts) - counts + 1).take(behind)
     else:
         ranks = np.searchsorted(np.sort(behind), behind) + 1
     if every:
-        return column(ranks)
+        return column_from_numpy(ranks)
     rank = np.zeros(len(among), np.int64)
     rank[among] = ranks
-    return column(rank)
+    return column_from_numpy(rank)
 
 
-def typecode(low: int, high: int) -> str:
-    """The narrowest of TYPECODES that holds whatever is between the two."""
+def narrowest_typecode(low: int, high: int) -> str:
+    """Return the first of TYPECODES that holds all values from `low` to `high`."""
     if low >= 0 and high < 1 << 16:
         return "B" if high < 1 << 8 else "H"
     most = max(high, ~low)

@@ -1,18 +1,17 @@
-"""Decisions that are said by what differs from an earlier one of the same pod template, and reading them.
+"""Encode decisions as deltas to an earlier decision of the same pod template, and decode them.
 
-Pods come in herds: of two decisions of one template a few entries of a few columns differ. Said alone they are a tenth
-of a whole frame on 1,000 nodes, and a thirtieth on 5,000.
+Decisions of one template differ in a few entries of a few columns. Their deltas are a tenth of a whole frame on 1,000
+nodes and a thirtieth on 5,000.
 
-Owns: what a delta is, against which decision one is written, putting it together again. Does not own: frames that stand
-alone (`codec`), which earlier frames a reader is given (the shipper: a batch holds all that its deltas need).
+Owns: the format of a delta, the choice of its base, decoding. Does not own: whole frames (`codec`), providing a reader
+with the bases (the shipper: a batch holds all bases that its deltas need).
 
-The payload of a DELTA is the last eight bytes of another frame's header (its base's length and checksum) and
-MessagePack of the fields that differ. Of `filters` and `scores` those that differ are there by their position, with the
-fields in which they do. A column is whole, or of type "~": the length (u32) of a column of slots, it, and the column of
-their entries.
+The payload of a DELTA is the last eight bytes of its base's header (length and checksum) and MessagePack of the fields
+that differ. `filters` and `scores` hold only the differing parts, by position, with the fields in which they differ. A
+column is whole, or of type "~": a u32 length, a column of slots of that length, and the column of their entries.
 
-Invariant: a base is a whole decision, so a delta needs one other frame. What is put together is what was taken apart,
-with the fields that this version does not know.
+Invariant: a base is a whole decision, so that a delta needs one other frame only. Decoding returns exactly what was
+encoded, including fields that this version does not know.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
-from herodotus_record.codec.columns import FOLLOWS, typecode
-from herodotus_record.model import Column, Decision, FilterColumn, Frame, Path, PodInfo, ScoreColumn
+from herodotus_record.codec.columns import DERIVED, narrowest_typecode
+from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, PodInfo, ScoreColumn
 
-MOST_BASES: Final = 32  # templates that a writer has a base of: 8 MB on 15,000 nodes
-MOST_DELTAS: Final = 128  # against one base: by then they differ in as many rows, and a new one is shorter
-MOST_SHARE: Final = 1 / 2  # of its base's length that a delta may have
+MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
+MAX_DELTAS_PER_BASE: Final = 128  # for one base: later ones differ in so many rows that a new base is shorter
+MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its base
 NAME_BYTES: Final = 8
 
 _DECISION: Final = 1
-_VERSION: Final = 2  # the first that has deltas
+_VERSION: Final = 2  # the first version with deltas
 _NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
@@ -47,8 +46,8 @@ _COLUMNS: Final = ("evaluation", "totals", "rank")
 _PARTS: Final = ("filters", "scores")
 _FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in (Decision, FilterColumn, ScoreColumn)}
 
-# what comes of bytes that somebody else made
-_NOT_AS_SAID: Final = (
+# Errors that decoding bytes of an untrusted sender can raise.
+_DECODING_ERRORS: Final = (
     msgspec.MsgspecError,
     UnicodeDecodeError,
     KeyError,
@@ -56,6 +55,7 @@ _NOT_AS_SAID: Final = (
     TypeError,
     AttributeError,
     ValueError,
+    RecursionError,  # maps nested deeper than msgspec allows
     struct.error,
 )
 
@@ -64,146 +64,153 @@ Part = FilterColumn | ScoreColumn
 
 
 class UnknownBaseError(CodecError):
-    """A delta came without the decision that it differs from."""
+    """A delta arrived without the decision that is its base."""
 
 
 @dataclass
 class _Base:
-    """A decision that was written whole, what deltas call it, and how many there are.
+    """A decision that was written whole, the name by which deltas refer to it, and how many do.
 
-    `last`: the decision that was written last, and how it differs. What both have in common is not compared again.
+    `last` is the decision written last, and `last_changes` its difference from the base. Objects that the next decision
+    shares with `last` are not compared again.
     """
 
     decision: Decision
     name: bytes
     size: int
     last: Decision
-    said: Json
+    last_changes: Json
     deltas: int = 0
 
 
-class Writer:
-    """Decisions of one segment as frames. Forget it where one of them was not kept: the next is written whole."""
+class DeltaWriter:
+    """Encodes the decisions of one segment, as deltas where possible.
 
-    def __init__(self) -> None:
-        self._bases: OrderedDict[Hashable, _Base] = OrderedDict()  # the one that was used last at the end
-
-    def encode(self, decision: Decision) -> bytes:
-        """A frame for those who read what this writer wrote before. CodecError when it contradicts itself."""
-        key = template(decision.pod, decision.scheduler.profile, decision.path)
-        base = self._bases.get(key)
-        changes = _changes(base, decision) if base is not None and base.deltas < MOST_DELTAS else None
-        if base is not None and changes is not None:
-            payload = base.name + _encoder.encode(changes)
-            if len(payload) < base.size * MOST_SHARE:
-                base.deltas += 1
-                base.last, base.said = decision, changes
-                self._bases.move_to_end(key)
-                return codec.framed(DELTA, payload, _VERSION)
-        whole = codec.encode(decision)
-        self._bases[key] = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
-        self._bases.move_to_end(key)
-        if len(self._bases) > MOST_BASES:
-            self._bases.popitem(last=False)
-        return whole
-
-    def forget(self) -> None:
-        """Another segment begins."""
-        self._bases.clear()
-
-
-class Reader:
-    """Frames of one batch or segment in order, put together.
-
-    Decisions that differ from one base share its parts and columns, but for those that differ, as the same objects.
+    Call `forget_bases` if a frame was not kept: later deltas must not refer to it.
     """
 
     def __init__(self) -> None:
-        self._frames: dict[bytes, memoryview] = {}  # decisions that were said whole, by what deltas call them
-        self._wholes: OrderedDict[bytes, _Whole] = OrderedDict()  # of those the ones that deltas named last
+        self._bases: OrderedDict[Hashable, _Base] = OrderedDict()  # least recently used first
+
+    def encode(self, decision: Decision) -> bytes:
+        """Return a frame for readers of the earlier frames; raise CodecError if the decision contradicts itself."""
+        key = build_template_key(decision.pod, decision.scheduler.profile, decision.path)
+        base = self._bases.get(key)
+        changes = _diff(base, decision) if base is not None and base.deltas < MAX_DELTAS_PER_BASE else None
+        if base is not None and changes is not None:
+            payload = base.name + _encoder.encode(changes)
+            if len(payload) < base.size * MAX_SIZE_RATIO:
+                base.deltas += 1
+                base.last, base.last_changes = decision, changes
+                self._bases.move_to_end(key)
+                return codec.build_frame(DELTA, payload, _VERSION)
+        whole = codec.encode(decision)
+        self._bases[key] = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
+        self._bases.move_to_end(key)
+        if len(self._bases) > MAX_BASES:
+            self._bases.popitem(last=False)
+        return whole
+
+    def forget_bases(self) -> None:
+        """Forget all bases: the next decision of each template is written whole, as in a new segment."""
+        self._bases.clear()
+
+
+class DeltaReader:
+    """Decodes the frames of one batch or segment, in order.
+
+    Decisions with the same base share its unchanged parts and columns as the same objects.
+    """
+
+    def __init__(self) -> None:
+        self._frames: dict[bytes, memoryview] = {}  # whole decisions, by the name in deltas
+        self._wholes: OrderedDict[bytes, _Whole] = OrderedDict()  # the decoded ones, least recently used first
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
-        """The frame, and bytes that say it alone. CodecError when it is none; UnknownBaseError."""
+        """Return the decoded frame, and its bytes as a whole frame.
+
+        Raises CodecError if it is not a frame, UnknownBaseError if it is a delta whose base was not read.
+        """
         view = memoryview(frame)
         if view[KIND_AT] != DELTA:
             decoded = codec.decode(view)
             if isinstance(decoded, Decision):
                 self._frames[bytes(view[_NAME_AT])] = view
             return decoded, view
-        codec.version_of(view)
-        payload = codec.checked_payload(view)
-        decision, document = self._base(bytes(payload[:NAME_BYTES])).changed(payload[NAME_BYTES:])
-        return decision, codec.framed(_DECISION, _encoder.encode(document), _VERSION)
+        codec.read_version(view)
+        payload = codec.verify_payload(view)
+        decision, document = self._base(bytes(payload[:NAME_BYTES])).apply(payload[NAME_BYTES:])
+        return decision, codec.build_frame(_DECISION, _encoder.encode(document), _VERSION)
 
-    def remember(self, frame: bytes | memoryview) -> None:
-        """A decision that deltas may name, and that is not asked for itself."""
+    def add_base(self, frame: bytes | memoryview) -> None:
+        """Add a whole decision to which deltas may refer, without decoding it."""
         self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
 
     def _base(self, name: bytes) -> _Whole:
         known = self._wholes.get(name)
         if known is None:
             if name not in self._frames:
-                raise UnknownBaseError("a delta came without the decision that it differs from")
+                raise UnknownBaseError("the base of a delta is missing")
             known = self._wholes[name] = _Whole(self._frames[name])
-            if len(self._wholes) > MOST_BASES:
+            if len(self._wholes) > MAX_BASES:
                 self._wholes.popitem(last=False)
         self._wholes.move_to_end(name)
         return known
 
 
 class _Whole:
-    """A decision that was said whole, taken apart once for all deltas that name it."""
+    """A whole decision, decoded once for all deltas that refer to it."""
 
     def __init__(self, frame: memoryview) -> None:
-        """CodecError where it is none, however it is remembered."""
-        codec.version_of(frame)
-        payload = codec.checked_payload(frame)
+        """Decode the frame; raise CodecError if it is not a whole decision."""
+        codec.read_version(frame)
+        payload = codec.verify_payload(frame)
         try:
             self._document: Json = _decoder.decode(payload)
             parts = [part for kind in _PARTS for part in self._document[kind]]
-            said = [value for of in (self._document, *parts) for value in of.values() if isinstance(value, bytes)]
-            self._columns = {id(value): codec.decode_column(array, value) for value in said}  # by the very bytes
-            self._decision = codec.completed(msgspec.convert(self._document, Decision, dec_hook=self._column))
-        except _NOT_AS_SAID as e:
-            raise CodecError(f"a decision that deltas name: {e}") from e
+            encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
+            self._columns = {id(value): codec.decode_column(array, value) for value in encoded}  # by identity
+            self._decision = codec.validate_and_fill(msgspec.convert(self._document, Decision, dec_hook=self._column))
+        except _DECODING_ERRORS as e:
+            raise CodecError(f"base of a delta: {e}") from e
 
-    def changed(self, changes: memoryview) -> tuple[Decision, Json]:
-        """The decision that differs so, and its document, in which columns that differ are no bytes any more."""
+    def apply(self, changes: memoryview) -> tuple[Decision, Json]:
+        """Return the decision with the changes applied, and its document, in which changed columns are arrays."""
         try:
-            said: Json = _deltas.decode(changes)
+            changed: Json = _deltas.decode(changes)
             shared: Json = {}
             for name in _COLUMNS:
-                if name in said:
-                    said[name] = self._patched(self._document[name], said[name])
+                if name in changed:
+                    changed[name] = self._patched(self._document[name], changed[name])
             for name in _PARTS:
                 parts = shared[name] = list(getattr(self._decision, name))
-                if name in said:
+                if name in changed:
                     documents = list(self._document[name])
-                    for i, changed in said[name].items():
+                    for i, part_changes in changed[name].items():
                         part = documents[i]
-                        more = {f: self._patched(part.get(f), value) for f, value in changed.items()}
+                        more = {f: self._patched(part.get(f), value) for f, value in part_changes.items()}
                         documents[i] = parts[i] = part | more
-                    said[name] = documents
-            document = self._document | said
+                    changed[name] = documents
+            document = self._document | changed
             decision = msgspec.convert(document | shared, Decision, dec_hook=self._column)
-        except _NOT_AS_SAID as e:
-            raise CodecError(f"a delta that does not fit its base: {e}") from e
-        return codec.completed(decision, self._decision), document
+        except _DECODING_ERRORS as e:
+            raise CodecError(f"a delta does not fit its base: {e}") from e
+        return codec.validate_and_fill(decision, self._decision), document
 
     def _column(self, kind: type, value: object) -> Column:
-        if isinstance(value, array):  # put together by `_patched`
+        if isinstance(value, array):  # from `_patched`
             return value
         known = self._columns.get(id(value))
         return codec.decode_column(kind, value) if known is None else known
 
-    def _patched(self, base: Any, said: Any) -> Any:
-        """What a field says after `base`. ValueError, TypeError, IndexError where it cannot be said so."""
-        if not isinstance(said, bytes) or said[:1] != _PATCH:
-            return said
-        (length,) = _LENGTH.unpack_from(said, 1)
+    def _patched(self, base: Any, change: Any) -> Any:
+        """Return a field's value after a change; raise ValueError, TypeError or IndexError if it does not fit."""
+        if not isinstance(change, bytes) or change[:1] != _PATCH:
+            return change
+        (length,) = _LENGTH.unpack_from(change, 1)
         entries_at = 1 + _LENGTH.size + length
-        where = codec.decode_column(array, said[1 + _LENGTH.size : entries_at])
-        entries = codec.decode_column(array, said[entries_at:])
+        where = codec.decode_column(array, change[1 + _LENGTH.size : entries_at])
+        entries = codec.decode_column(array, change[entries_at:])
         if len(where) != len(entries) or (where and min(where) < 0):
             raise ValueError("entries without their slots")
         after = self._column(array, base)[:]
@@ -213,61 +220,61 @@ class _Whole:
         except OverflowError:
             wide = as_numpy(after).astype(np.int64)
             wide[as_numpy(where)] = as_numpy(entries)
-            return codec.column(wide)
+            return codec.column_from_numpy(wide)
         return after
 
 
-def template(pod: PodInfo, profile: str, path: Path) -> Hashable:
-    """Decisions of which pods are worth comparing: of one template, by one profile, in the same way."""
+def build_template_key(pod: PodInfo, profile: str, path: DecisionPath) -> Hashable:
+    """Return the key of decisions that are worth comparing: one pod template, one profile, one path."""
     return pod.digest, profile, path
 
 
-def name_of(frame: bytes | memoryview) -> bytes | None:
-    """What deltas call this frame; None where it is no decision that was said whole."""
+def read_base_name(frame: bytes | memoryview) -> bytes | None:
+    """Return the name by which deltas refer to this frame, or None if it is not a whole decision."""
     return bytes(frame[_NAME_AT]) if frame[KIND_AT] == _DECISION else None
 
 
-def base_of(frame: bytes | memoryview) -> bytes | None:
-    """The name of the frame that this one differs from; None where it is no delta."""
+def find_base_name(frame: bytes | memoryview) -> bytes | None:
+    """Return the name of a delta's base, or None if the frame is not a delta."""
     return bytes(frame[HEADER_BYTES : HEADER_BYTES + NAME_BYTES]) if frame[KIND_AT] == DELTA else None
 
 
 def decode_all(data: bytes) -> Iterator[Frame]:
-    """Every frame in a batch or segment, in order."""
-    reader = Reader()
-    for _, frame in codec.split(data):
+    """Yield every frame in a batch or segment, in order."""
+    reader = DeltaReader()
+    for _, frame in codec.split_frames(data):
         yield reader.read(frame)[0]
 
 
-def restated_all(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:
-    """Frames for a reader of nothing newer than `version`; where it reads deltas, with the bases that those need.
+def downgrade_frames(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:
+    """Return the frames for a reader of no version newer than `version`, with the bases that their deltas need.
 
-    UnknownVersionError where one of them cannot be said so.
+    A reader of a version without deltas gets whole frames. Raises UnknownVersionError if one cannot be expressed.
     """
     if version >= _VERSION:
         first = next((i for i, frame in enumerate(batch) if frame[KIND_AT] == DELTA), len(batch))
-        return [codec.restated(frame, version) for frame in (*batch[:first], *bases, *batch[first:])]
-    reader = Reader()
+        return [codec.downgrade_frame(frame, version) for frame in (*batch[:first], *bases, *batch[first:])]
+    reader = DeltaReader()
     for frame in (*bases, *batch):
-        if name_of(frame) is not None:
-            reader.remember(frame)
-    return [_alone(reader, frame, version) for frame in batch]
+        if read_base_name(frame) is not None:
+            reader.add_base(frame)
+    return [_downgrade(reader, frame, version) for frame in batch]
 
 
-def _alone(reader: Reader, frame: bytes, version: int) -> bytes:
+def _downgrade(reader: DeltaReader, frame: bytes, version: int) -> bytes:
     try:
-        return codec.restated(bytes(reader.read(frame)[1]) if frame[KIND_AT] == DELTA else frame, version)
+        return codec.downgrade_frame(bytes(reader.read(frame)[1]) if frame[KIND_AT] == DELTA else frame, version)
     except UnknownBaseError as e:
-        raise UnknownVersionError(f"cannot be said in version {version}: {e}") from e
+        raise UnknownVersionError(f"cannot be expressed in version {version}: {e}") from e
 
 
-# --- taking apart -------------------------------------------------------------------------------------------------
+# --- encoding ---------------------------------------------------------------------------------------------------
 
 
-def _changes(base: _Base, decision: Decision) -> Json | None:
-    """The fields that differ from the base's; None where the two are not alike enough.
+def _diff(base: _Base, decision: Decision) -> Json | None:
+    """Return the fields that differ from the base's, or None if the two differ too much.
 
-    What is the very object that the last decision had was looked at then, and is said as it was said then.
+    Objects shared with the last decision were compared then, so their difference is reused.
     """
     before, last, now = vars(base.decision), vars(base.last), vars(decision)
     if before["slots"] != now["slots"]:
@@ -278,23 +285,24 @@ def _changes(base: _Base, decision: Decision) -> Json | None:
         if value is known:
             continue
         if value is last[name]:
-            if name in base.said:
-                changes[name] = base.said[name]
+            if name in base.last_changes:
+                changes[name] = base.last_changes[name]
         elif name in _PARTS:
-            parts = _part_changes(known, value, last[name], base.said.get(name, {}))
+            parts = _diff_parts(known, value, last[name], base.last_changes.get(name, {}))
             if parts is None:
                 return None
             if parts:
                 changes[name] = parts
         else:
-            _change(changes, name, known, value)
+            _add_difference(changes, name, known, value)
     codec.validate(decision, base.last)
     return changes
 
 
-def _part_changes(
-    base: Sequence[Part], parts: Sequence[Part], last: Sequence[Part], said: Mapping[int, Json]
+def _diff_parts(
+    base: Sequence[Part], parts: Sequence[Part], last: Sequence[Part], last_changes: Mapping[int, Json]
 ) -> dict[int, Json] | None:
+    """Return the changed fields of `filters` or `scores` by position, or None if the plugins differ."""
     if len(base) != len(parts):
         return None
     changes = {}
@@ -304,30 +312,30 @@ def _part_changes(
         if part.plugin != before.plugin:
             return None
         if part is known:
-            changed = said.get(i)
+            changed = last_changes.get(i)
         else:
             changed = {}
             for name in _FIELDS[type(part)]:
-                _change(changed, name, getattr(before, name), getattr(part, name))
+                _add_difference(changed, name, getattr(before, name), getattr(part, name))
         if changed:
             changes[i] = changed
     return changes
 
 
-def _change(changes: Json, name: str, before: Any, now: Any) -> None:
-    """Note how a field differs, if it does."""
+def _add_difference(changes: Json, name: str, before: Any, now: Any) -> None:
+    """Add the field's difference to `changes`, if there is one."""
     if now is before:
         return
     if not isinstance(now, array):
         if now != before:
             changes[name] = now
-    elif (said := _difference(before, now)) is not None:
-        changes[name] = said
+    elif (difference := _diff_column(before, now)) is not None:
+        changes[name] = difference
 
 
-def _difference(base: Column, col: Column) -> bytes | None:
-    """How a column is said after another; None where it is the same."""
-    if len(col) != len(base) or col is FOLLOWS or base is FOLLOWS:
+def _diff_column(base: Column, col: Column) -> bytes | None:
+    """Return how a column differs from its base, encoded, or None if it does not."""
+    if len(col) != len(base) or col is DERIVED or base is DERIVED:
         return codec.encode_column(col)
     if not col:
         return None
@@ -335,13 +343,13 @@ def _difference(base: Column, col: Column) -> bytes | None:
     (where,) = (now != as_numpy(base)).nonzero()
     if not len(where):
         return None
-    slots, entries = _entries(typecode(0, len(col)), where), _entries(col.typecode, now[where])
+    slots, entries = _encode_entries(narrowest_typecode(0, len(col)), where), _encode_entries(col.typecode, now[where])
     patch = _PATCH + _LENGTH.pack(len(slots)) + slots + entries
     return patch if len(patch) < len(col) * col.itemsize else codec.encode_column(col)
 
 
-def _entries(code: str, values: NDArray[Any]) -> bytes:
-    """As `encode_column`, of a type that is known to hold them."""
+def _encode_entries(code: str, values: NDArray[Any]) -> bytes:
+    """Encode values like `encode_column`, in a type that is known to hold them."""
     return code.encode() + values.astype(np.dtype(code).newbyteorder("<"), copy=False).tobytes()
 
 

@@ -1,10 +1,10 @@
-"""Questions about one node of a decision: what each filter said of it, why, and what would have to change.
+"""Answer questions about one node of a decision: each filter's verdict, the reasons, and what would change it.
 
-Owns: verdicts, rejections, reasons with a node's numbers, remedies, why no filter looked. Does not own: what all nodes
-together mean (`explain`), texts of reasons whose parameters say all (`wording`).
+Owns: verdicts, rejections, reasons with a node's numbers, remedies, why no filter ran. Does not own: results over all
+nodes (`explain`), texts of reasons that need only parameters (`wording`).
 
-Invariant: a remedy answers every reason that is recorded against the node, so that the node is feasible once all of
-them are followed; a filter that stops at its first reason may then find another.
+Invariant: there is a remedy for every recorded reason against the node, so the node is feasible once all of them are
+applied. A filter that stops at its first reason may then find another.
 """
 
 from __future__ import annotations
@@ -13,94 +13,97 @@ from typing import Any
 
 from herodotus_record import reasons, wording
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
-from herodotus_record.units import quantity
+from herodotus_record.units import format_quantity
 
 Json = dict[str, Any]
 
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
 
 
-def verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """What every filter that ran on a slot's node said, in evaluation order; empty where it was not evaluated."""
+def list_verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
+    """Return the verdict of every filter that ran on the slot's node, in order; empty if the node was not evaluated."""
     if decision.evaluation[slot] != Evaluation.EVALUATED:
         return []
-    said = ((f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped)
-    return [(plugin, verdict) for plugin, verdict in said if verdict != NOT_RUN]
+    verdicts = ((f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped)
+    return [(plugin, verdict) for plugin, verdict in verdicts if verdict != NOT_RUN]
 
 
-def rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """The filters that turned the node away, in evaluation order: the first is *the* reason, the others hold too."""
-    return [(plugin, verdict) for plugin, verdict in verdicts(decision, slot) if verdict.against]
+def list_rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
+    """Return the filters that rejected the node, in order; the first one determines the message."""
+    return [(plugin, verdict) for plugin, verdict in list_verdicts(decision, slot) if verdict.rejects_node]
 
 
-def detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
-    """A reason with its numbers on this node: sentence, text, and requested, free and allocatable where they count."""
-    answer: Json = {"code": reason.code, "sentence": reasons.sentence(reason), "params": dict(reason.params)}
-    resource = resource_of(reason)
+def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
+    """Return a reason on this node: sentence, text and, for a resource, the requested, free and allocatable amounts."""
+    answer: Json = {"code": reason.code, "sentence": reasons.format_reason(reason), "params": dict(reason.params)}
+    resource = find_resource(reason)
     if resource:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         answer |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
-        free_text = f"free {quantity(resource, free)} of {quantity(resource, allocatable)}"
-        answer["text"] = f"{asks(resource, requested)}; {free_text if allocatable else 'the node has none'}"
+        free_text = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
+        answer["text"] = f"{format_request(resource, requested)}; {free_text if allocatable else 'the node has none'}"
     else:
-        answer["text"] = text(reason)
+        answer["text"] = describe_reason(reason)
     return answer
 
 
-def what_would_change(decision: Decision, table: NodeTable, slot: int) -> list[str]:
-    """What would have to be different for the node to pass every filter that rejects it, one step a reason."""
-    return [_remedy(decision, table, slot, reason) for reason in obstacles(decision, slot)]
+def suggest_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
+    """Return what would have to change for the node to pass every filter, one step for each reason."""
+    return [_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)]
 
 
-def evaluated(decision: Decision, slot: int) -> bool:
-    """Whether the filters looked at the slot's node."""
+def is_evaluated(decision: Decision, slot: int) -> bool:
+    """Return whether the filters ran on the slot's node."""
     return decision.evaluation[slot] == Evaluation.EVALUATED
 
 
-def why_not_evaluated(decision: Decision, slot: int) -> str:
-    """Why no filter looked at the slot's node, and what would make one look; "" where they did."""
+def explain_not_evaluated(decision: Decision, slot: int) -> str:
+    """Return why no filter ran on the slot's node, and what would make one run; "" if they ran."""
     match Evaluation(decision.evaluation[slot]):
         case Evaluation.NARROWED:
-            return f"{', '.join(decision.narrowed_by) or 'a PreFilter plugin'} had narrowed the pod to other nodes"
+            return f"{', '.join(decision.narrowed_by) or 'a PreFilter plugin'} restricted the pod to other nodes"
         case Evaluation.NOT_SAMPLED:
-            return "enough feasible nodes had been found before (percentageOfNodesToScore: 100 looks at every node)"
+            return "enough feasible nodes were found first (percentageOfNodesToScore: 100 evaluates every node)"
         case Evaluation.NOT_NEEDED:
-            return "the node that preemption had nominated fitted, so no other was looked at"
+            return "the node nominated by preemption fits, so no other was evaluated"
         case Evaluation.NOT_REACHED if decision.pre_filters:
-            return f"{decision.pre_filters[-1].plugin} turned the pod away before nodes were looked at"
+            return f"{decision.pre_filters[-1].plugin} rejected the pod before any node was evaluated"
         case Evaluation.NOT_REACHED:
-            return "the attempt ended in an error before"
+            return "the attempt ended in an error first"
         case Evaluation.UNRECORDED:
-            return "what was said of it is not in the log"
+            return "the log has no verdict on it"
         case _:
             return ""
 
 
-def obstacles(decision: Decision, slot: int) -> list[Reason]:
-    """Every reason of every filter against the node, but for the taint that goes when the node is uncordoned."""
-    found = [reason for _, verdict in rejections(decision, slot) for reason in verdict.reasons]
+def list_obstacles(decision: Decision, slot: int) -> list[Reason]:
+    """Return every reason of every filter against the node.
+
+    The taint of a cordoned node is left out, because it disappears when the node is uncordoned.
+    """
+    found = [reason for _, verdict in list_rejections(decision, slot) for reason in verdict.reasons]
     cordoned = any(reason.code == "unschedulable" for reason in found)
     return [r for r in found if not (cordoned and _taints(r.params) == [_CORDON_TAINT])]
 
 
-def count(n: int, noun: str) -> str:
-    """`1 point`, `2 points`."""
+def pluralize(n: int, noun: str) -> str:
+    """Return a count with its noun: `1 point`, `2 points`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def resource_of(reason: Reason) -> str:
-    """The resource that a reason is about; "" where it is about none."""
+def find_resource(reason: Reason) -> str:
+    """Return the resource that a reason is about, or ""."""
     return "pods" if reason.code == "too-many-pods" else reason.params.get("resource", "")
 
 
-def asks(resource: str, requested: int) -> str:
-    """What the pod asks for."""
-    return f"{resource}: requests {quantity(resource, requested)}"
+def format_request(resource: str, requested: int) -> str:
+    """Return the pod's request for a resource as text."""
+    return f"{resource}: requests {format_quantity(resource, requested)}"
 
 
-def text(reason: Reason) -> str:
-    """A reason without a node's numbers, in our words."""
+def describe_reason(reason: Reason) -> str:
+    """Return a reason as a short text, without a node's numbers."""
     p = reason.params
     match reason.code:
         case "untolerated-taint":
@@ -114,7 +117,7 @@ def text(reason: Reason) -> str:
             return f"host port {p['ports']} is taken"
         case "spread":
             return (
-                f"{p.get('key')}: {count(int(p.get('pods', 0)), 'matching pod')} here with this one,"
+                f"{p.get('key')}: {pluralize(int(p.get('pods', 0)), 'matching pod')} here with this one,"
                 f" {p.get('fewest')} where fewest, at most {p.get('maxSkew')} apart allowed"
             )
         case "spread-label":
@@ -128,29 +131,29 @@ def text(reason: Reason) -> str:
         case "existing-anti-affinity":
             return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
-            return wording.text(reason)
+            return wording.describe_reason(reason)
 
 
 def _taints(p: Any) -> list[str]:
-    """Every taint that is not tolerated, as `kubectl taint` writes them; of old records the first one alone."""
+    """Return every untolerated taint in the form of `kubectl taint`; old records hold only the first one."""
     first = f"{p.get('key', '')}{'=' + p['value'] if p.get('value') else ''}:{p.get('effect', '')}"
     return [first, *filter(None, p.get("others", "").split(", "))]
 
 
 def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
-    node, resource = table.names[slot], resource_of(reason)
+    node, resource = table.names[slot], find_resource(reason)
     if resource == "pods":
         return f"remove a pod from {node}: its limit of {table.allocatable[slot].get(resource, 0)} pods is reached"
     if resource:
         requested = decision.pod.requests.get(resource, 0)
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         if requested <= allocatable:
-            return f"free {quantity(resource, requested - free, up=True)} {resource} on {node}"
+            return f"free {format_quantity(resource, requested - free, up=True)} {resource} on {node}"
         if free > 0:
-            now, whole = quantity(resource, free), quantity(resource, allocatable)
+            now, whole = format_quantity(resource, free), format_quantity(resource, allocatable)
             return f"request at most {now} {resource} (free now; {node} has {whole} in all), or add a larger node"
         if allocatable:
-            return f"add a node with {quantity(resource, requested)} {resource} free"
+            return f"add a node with {format_quantity(resource, requested)} {resource} free"
         return f"add a node that has {resource}"
     match reason.code:
         case "untolerated-taint":
@@ -173,4 +176,4 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             there = f"the {reason.params.get('key')} of {node}"
             return f"move {reason.params.get('pod') or 'the pods that exclude this one'} out of {there}"
         case _:
-            return wording.remedy(reason, node)
+            return wording.describe_remedy(reason, node)

@@ -1,11 +1,11 @@
-"""What a reconstruction and the scheduler's log say together of one attempt.
+"""Merge the reconstruction and the scheduler's log record of one attempt.
 
-Owns: which of the two stands for each part. Does not own: which records belong together (`attempts`), documents.
+Owns: which of the two provides each part. Does not own: matching the two records (`attempts`), documents.
 
-The log is what the scheduler itself said, so whatever it says stands, cell by cell: a node's points, a filter's
-verdict, a count. The rest is the reconstruction's; what neither says stays unknown. Pure: neither record is changed.
+The log states what the scheduler itself did, so its values win, cell by cell: a node's score, a filter's verdict, a
+count. The reconstruction provides the rest, and what neither holds stays unknown. Pure: neither record is changed.
 
-Invariant: the parts that are the log's, and in how many cells it says otherwise than the reconstruction, are told.
+Invariant: the result lists which parts are from the log, and in how many cells the log differs from the reconstruction.
 """
 
 from __future__ import annotations
@@ -16,41 +16,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from herodotus_record.changes import Recorded
-from herodotus_record.document import reconstruction
-from herodotus_record.headlines import headline
+from herodotus_record.changes import RecordedDecision
+from herodotus_record.document import build_reconstruction
+from herodotus_record.headlines import format_headline
 from herodotus_record.model import (
     SUCCESS,
     Column,
     Decision,
+    DecisionPath,
     Evaluation,
     FilterColumn,
     NodeTable,
     Outcome,
-    Path,
     Preemption,
     ScoreColumn,
     Source,
     empty_column,
 )
+from herodotus_record.notes import OF_ONE_RECORD
 
 Json = dict[str, Any]
 
-# Beginnings of marks that hold of one record alone: of the reconstruction, and of the log's.
-SEEN_AT: Final = "reconstructed: the time is when the outcome was seen"
-LOG_ALONE: Final = "read from a log"
-LOG_FILTERS: Final = "what filters said of"
-LOG_NUMBER: Final = "the number of the attempt counts"
-LOG_SCORES: Final = "scores are not in the log"
-LOG_WEIGHTS: Final = "weights of"
-LOG_PREEMPTION: Final = "other nodes where preemption would have helped"
-_ALONE: Final = (SEEN_AT, LOG_ALONE, LOG_FILTERS, LOG_NUMBER, LOG_SCORES, LOG_WEIGHTS, LOG_PREEMPTION)
-_TEXTS: Final = {  # parts in words; what stands behind a dot is a plugin
+_TEXTS: Final = {  # names of the parts; after a dot follows a plugin
     "attempt.startedAt": "when it began",
     "outcome.phases": "how the binding went",
     "outcome.path": "how it was decided",
     "nodes.total": "how many nodes there were",
-    "nodes.evaluated": "how many were looked at",
+    "nodes.evaluated": "how many were evaluated",
     "nodes.feasible": "how many fitted",
     "ranking": "which nodes fitted, and their order",
     "scores": "points of {}",
@@ -59,84 +51,86 @@ _TEXTS: Final = {  # parts in words; what stands behind a dot is a plugin
 
 
 @dataclass(frozen=True)
-class Origins:
-    """Where a decision that was put together comes from. `seen`: the reconstruction, and its table; `logged`: an id.
+class MergeOrigins:
+    """Where the parts of a merged decision are from.
 
-    `parts`: those in which the log has a say, by their path in the answer: whether all of it is the log's, and how many
-    cells (or values) the reconstruction has otherwise.
+    `reconstructed` is the reconstruction with its `table`, `logged` the id of the log's record. `parts` lists the parts
+    to which the log contributes, by their path in the answer: whether the log provides all of it, and in how many cells
+    (or values) the reconstruction differs.
     """
 
-    seen: Decision
+    reconstructed: Decision
     table: NodeTable
     logged: str
     parts: Mapping[str, tuple[bool, int]]
 
     @property
-    def compared(self) -> Json | None:
-        """Whether the outcome follows from the reconstruction."""
-        return reconstruction(self.seen)
+    def reconstruction(self) -> Json | None:
+        """Return whether the outcome follows from the reconstruction, as a document."""
+        return build_reconstruction(self.reconstructed)
 
     @property
-    def evaluation(self) -> str:
-        """The reconstruction by itself, in a sentence."""
-        return headline(self.seen, self.table)
+    def evaluation_headline(self) -> str:
+        """Return the headline of the reconstruction alone."""
+        return format_headline(self.reconstructed, self.table)
 
-    def document(self) -> Json:
-        """As answers have it."""
+    def to_document(self) -> Json:
+        """Return the origins as answers contain them."""
         rebuilt, log = Source.RECONSTRUCTED.value, Source.LOGGED.value
         return {
-            "records": {rebuilt: self.seen.id, log: self.logged},
+            "records": {rebuilt: self.reconstructed.id, log: self.logged},
             "parts": [
                 {
                     "part": part,
                     "text": _text(part),
                     "from": [log] if whole else [log, rebuilt],
-                    "overruled": otherwise,
+                    "overruled": differing,
                 }
-                for part, (whole, otherwise) in self.parts.items()
+                for part, (whole, differing) in self.parts.items()
             ],
             "rest": rebuilt,
-            "evaluation": self.evaluation,
+            "evaluation": self.evaluation_headline,
         }
 
 
 @dataclass(frozen=True)
-class Merged:
-    """One attempt, as two records tell it."""
+class MergedAttempt:
+    """One attempt, merged from two records."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-    origins: Origins
+    origins: MergeOrigins
 
 
-def merged(seen: Recorded, logged: Recorded) -> Merged:
-    """`seen`: the reconstruction, `logged`: the log's record of the same attempt.
+def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAttempt:
+    """Return the attempt merged from the reconstruction `seen` and the log's record `logged`.
 
-    Of a record that was pruned to a summary the cells are not all there: then those of the reconstruction stand as they
-    are, and the log has its say in the rest.
+    A record that was pruned to a summary no longer has all cells. In that case the cells of the reconstruction stay
+    unchanged, and the log provides only the other parts.
     """
     ours, theirs = seen.decision, logged.decision
     cells = _Cells(seen, logged) if not (ours.summary or theirs.summary) else None
     parts: dict[str, tuple[bool, int]] = {"attempt.startedAt": (True, 0)}
-    said = _said(ours, theirs, parts)
+    fields = _values_from_log(ours, theirs, parts)
     if cells is not None:
-        said |= cells.said(parts)
+        fields |= cells.merge_fields(parts)
     if logged.outcomes:
         parts["outcome.phases"] = (True, 0)
     scored = cells is not None and cells.ranks_all
     decision = replace(
         ours,
-        **said,
+        **fields,
         times=replace(ours.times, started_us=theirs.times.started_us),
         scheduler=_scheduler(ours, theirs),
         unknown=tuple(path for path in ours.unknown if path in theirs.unknown),
-        marks=tuple(mark for d in (ours, theirs) for mark in d.marks if not mark.startswith(_ALONE)),
-        reconstruction=None if scored else ours.reconstruction,  # else the ranking is no longer the one it judges
+        notes=tuple(note for d in (ours, theirs) for note in d.notes if note.code not in OF_ONE_RECORD),
+        marks=(*ours.marks, *theirs.marks),
+        reconstruction=None if scored else ours.reconstruction,  # it judged the ranking that is replaced
     )
-    origins = Origins(ours, seen.table, theirs.id, parts)
+    origins = MergeOrigins(ours, seen.table, theirs.id, parts)
     outcomes = tuple(logged.outcomes or seen.outcomes)
-    return Merged(decision, outcomes, seen.table if cells is None else cells.table, origins)
+    return MergedAttempt(decision, outcomes, seen.table if cells is None else cells.table, origins)
 
 
 def _text(part: str) -> str:
@@ -144,32 +138,32 @@ def _text(part: str) -> str:
     return _TEXTS.get(part) or _TEXTS.get(kind, part).format(plugin)
 
 
-def with_uid(logged: Decision, uid: str) -> Decision:
-    """A log's record of a pod whose UID others know."""
+def set_pod_uid(logged: Decision, uid: str) -> Decision:
+    """Return a log's record with the pod's UID, which another record provided."""
     if logged.pod.uid == uid:
         return logged
     unknown = tuple(path for path in logged.unknown if path not in ("pod.uid", "key.podUID"))
     return replace(logged, pod=replace(logged.pod, uid=uid), key=replace(logged.key, pod_uid=uid), unknown=unknown)
 
 
-def _said(ours: Decision, theirs: Decision, parts: dict[str, tuple[bool, int]]) -> Json:
-    """What the log says of the attempt as a whole."""
-    said: Json = {}
+def _values_from_log(ours: Decision, theirs: Decision, parts: dict[str, tuple[bool, int]]) -> Json:
+    """Return the log's values for the attempt as a whole, by field, and add them to `parts`."""
+    fields: Json = {}
     for name, path in (("nodes_total", "nodes"), ("nodes_evaluated", "evaluated"), ("nodes_feasible", "feasible")):
         if f"snapshot.{path}" not in theirs.unknown:
-            said[name] = getattr(theirs, name)
+            fields[name] = getattr(theirs, name)
             part = "nodes.total" if path == "nodes" else f"nodes.{path}"
-            parts[part] = (True, int(said[name] != getattr(ours, name)))
-    if theirs.path is not Path.UNKNOWN:
-        said["path"] = theirs.path
-        parts["outcome.path"] = (True, int(theirs.path is not ours.path and ours.path is not Path.UNKNOWN))
+            parts[part] = (True, int(fields[name] != getattr(ours, name)))
+    if theirs.path is not DecisionPath.UNKNOWN:
+        fields["path"] = theirs.path
+        parts["outcome.path"] = (True, int(theirs.path is not ours.path and ours.path is not DecisionPath.UNKNOWN))
     if theirs.message:
-        said["message"] = theirs.message
+        fields["message"] = theirs.message
         parts["message"] = (True, int(theirs.message != ours.message))
     if theirs.preemption is not None:
-        said["preemption"], otherwise = _preemption(ours.preemption, theirs.preemption)
-        parts["preemption"] = (ours.preemption is None, otherwise)
-    return said
+        fields["preemption"], differing = _preemption(ours.preemption, theirs.preemption)
+        parts["preemption"] = (ours.preemption is None, differing)
+    return fields
 
 
 def _scheduler(ours: Decision, theirs: Decision) -> Any:
@@ -178,7 +172,7 @@ def _scheduler(ours: Decision, theirs: Decision) -> Any:
 
 
 def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption, int]:
-    """The log's candidate, which is the one that was taken, among the reconstruction's."""
+    """Return the reconstruction's candidates with the log's candidate, which is the one that was taken."""
     if ours is None or len(theirs.candidates) != 1:
         return theirs, int(ours is not None and ours.nominated != theirs.nominated)
     (taken,) = theirs.candidates
@@ -190,79 +184,86 @@ def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption
 
 
 class _Cells:
-    """What is said of single nodes, in the reconstruction's slots; one that the log alone names gets a further one."""
+    """The merged values of single nodes, in the reconstruction's slots.
 
-    def __init__(self, seen: Recorded, logged: Recorded) -> None:
+    A node that only the log names gets an additional slot.
+    """
+
+    def __init__(self, seen: RecordedDecision, logged: RecordedDecision) -> None:
         self._ours, self._theirs = seen.decision, logged.decision
         present = (slot for slot, e in enumerate(self._ours.evaluation) if e != Evaluation.ABSENT)
         at = {seen.table.names[slot]: slot for slot in present}
-        told = sorted(_named(self._theirs))
-        new = [name for slot in told if (name := logged.table.names[slot]) not in at]
+        logged_slots = sorted(_logged_slots(self._theirs))
+        new = [name for slot in logged_slots if (name := logged.table.names[slot]) not in at]
         self.slots = self._ours.slots + len(new)
         at |= {name: self._ours.slots + i for i, name in enumerate(new)}
-        self.table = _with(seen.table, self._ours.slots, new)
-        self._at = {slot: at[logged.table.names[slot]] for slot in told}  # the log's slot -> ours
-        only = self._theirs.path is Path.ONLY_FEASIBLE
-        self.ranks_all = bool(self._theirs.scores) or only  # else it may not name every node that fits
+        self.table = _extend_table(seen.table, self._ours.slots, new)
+        self._at = {
+            slot: at[logged.table.names[slot]] for slot in logged_slots
+        }  # the log's slot -> the reconstruction's
+        only = self._theirs.path is DecisionPath.ONLY_FEASIBLE
+        self.ranks_all = bool(self._theirs.scores) or only  # if not, the log may omit feasible nodes
 
-    def said(self, parts: dict[str, tuple[bool, int]]) -> Json:
-        """The fields of the decision; what the log has a say in is added to `parts`."""
+    def merge_fields(self, parts: dict[str, tuple[bool, int]]) -> Json:
+        """Return the merged fields of the decision; parts to which the log contributes are added to `parts`."""
         ours, theirs = self._ours, self._theirs
         theirs_rank = {self._at[slot]: rank for slot, rank in enumerate(theirs.rank) if rank and self.ranks_all}
         filters = [self._filter(f, theirs_rank, parts) for f in ours.filters]
-        evaluation = self._long(ours.evaluation, Evaluation.ABSENT)
+        evaluation = self._extend(ours.evaluation, Evaluation.ABSENT)
         for slot in self._at.values():
             evaluation[slot] = Evaluation.EVALUATED
         against = {
-            slot for f in filters for slot in self._at.values() if len(f.ids) and f.verdicts[f.ids[slot]].against
+            slot for f in filters for slot in self._at.values() if len(f.ids) and f.verdicts[f.ids[slot]].rejects_node
         }
         fitted = [slot for slot, rank in enumerate(ours.rank) if rank]
         if self.ranks_all:
             for slot in set(fitted) - theirs_rank.keys() - against:
-                evaluation[slot] = Evaluation.UNRECORDED  # it fits as it was seen, and was not ranked: why is not said
+                evaluation[slot] = (
+                    Evaluation.UNRECORDED
+                )  # it fits as it was seen, and was not ranked: why is not fields
             rank = self._column(theirs_rank)
             parts["ranking"] = (True, len(theirs_rank.keys() ^ fitted))
         else:
-            rank = self._column(_ranks({slot: ours.rank[slot] for slot in fitted if slot not in against}))
-        said: Json = {"slots": self.slots, "evaluation": evaluation, "rank": rank, "filters": tuple(filters)}
+            rank = self._column(_rerank({slot: ours.rank[slot] for slot in fitted if slot not in against}))
+        fields: Json = {"slots": self.slots, "evaluation": evaluation, "rank": rank, "filters": tuple(filters)}
         if theirs.scores:
-            said["scores"] = self._scores(sorted(theirs_rank), parts)
-            said["totals"] = self._column(self._by_slot(theirs.totals))
+            fields["scores"] = self._scores(sorted(theirs_rank), parts)
+            fields["totals"] = self._column(self._by_slot(theirs.totals))
         else:
-            said["totals"] = self._long(ours.totals, 0)
-            said["scores"] = tuple(
-                replace(s, raw=self._long(s.raw, 0), normalized=self._long(s.normalized, 0)) for s in ours.scores
+            fields["totals"] = self._extend(ours.totals, 0)
+            fields["scores"] = tuple(
+                replace(s, raw=self._extend(s.raw, 0), normalized=self._extend(s.normalized, 0)) for s in ours.scores
             )
-        said["inputs"] = ours.inputs if self.slots == ours.slots else ()
+        fields["inputs"] = ours.inputs if self.slots == ours.slots else ()
         if theirs.chosen is not None:
-            said["chosen"] = self._at[theirs.chosen]
-        return said
+            fields["chosen"] = self._at[theirs.chosen]
+        return fields
 
     def _filter(
         self, ours: FilterColumn, fitting: Mapping[int, int], parts: dict[str, tuple[bool, int]]
     ) -> FilterColumn:
-        """The verdicts that the log has, and a pass wherever it says that the node fitted."""
-        said = dict.fromkeys(fitting, SUCCESS)
+        """Return the column with the log's verdicts, and Success for every node that the log ranks."""
+        verdicts_by_slot = dict.fromkeys(fitting, SUCCESS)
         for column in self._theirs.filters:
             if column.plugin == ours.plugin:
                 verdicts = {self._at[slot]: column.verdicts[column.ids[slot]] for slot in self._at if len(column.ids)}
-                said |= {slot: verdict for slot, verdict in verdicts.items() if verdict.against}
-        ids = self._long(ours.ids, 0) if len(ours.ids) else array("H", bytes(2 * self.slots))
+                verdicts_by_slot |= {slot: verdict for slot, verdict in verdicts.items() if verdict.rejects_node}
+        ids = self._extend(ours.ids, 0) if len(ours.ids) else array("H", bytes(2 * self.slots))
         table = list(ours.verdicts)
-        otherwise = 0
-        for slot, verdict in said.items():
+        differing = 0
+        for slot, verdict in verdicts_by_slot.items():
             if table[ids[slot]] == verdict:
                 continue
-            otherwise += table[ids[slot]].against != verdict.against
+            differing += table[ids[slot]].rejects_node != verdict.rejects_node
             if verdict not in table:
                 table.append(verdict)
             ids[slot] = table.index(verdict)
-        if any(verdict.against for verdict in said.values()) or otherwise:
-            parts[f"filters.{ours.plugin}"] = (False, otherwise)
+        if any(verdict.rejects_node for verdict in verdicts_by_slot.values()) or differing:
+            parts[f"filters.{ours.plugin}"] = (False, differing)
         return replace(ours, verdicts=tuple(table), ids=ids if any(ids) else ours.ids[:0])
 
     def _scores(self, fitting: Sequence[int], parts: dict[str, tuple[bool, int]]) -> tuple[ScoreColumn, ...]:
-        """The log's points, in the reconstruction's order; a plugin that the log does not name was skipped."""
+        """Return the log's scores in the reconstruction's order; a plugin that the log does not name was skipped."""
         theirs = {column.plugin: column for column in self._theirs.scores}
         ours = {column.plugin: column for column in self._ours.scores}
         columns = []
@@ -275,14 +276,14 @@ class _Cells:
             weights = (mine.weight if mine else 0, other.weight, 1)
             weight = next(w for w in weights if w and all(p % w == 0 for p in points.values()))
             column = self._column({slot: points[slot] // weight for slot in fitting})
-            otherwise = sum(mine is None or self._points(mine, slot) != points[slot] for slot in fitting)
-            raw = self._long(mine.raw, 0) if mine and not otherwise else empty_column()
+            differing = sum(mine is None or self._points(mine, slot) != points[slot] for slot in fitting)
+            raw = self._extend(mine.raw, 0) if mine and not differing else empty_column()
             columns.append(ScoreColumn(plugin, weight, False, raw, column))
-            parts[f"scores.{plugin}"] = (True, otherwise)
+            parts[f"scores.{plugin}"] = (True, differing)
         return tuple(columns)
 
     def _points(self, column: ScoreColumn, slot: int) -> int | None:
-        """What the reconstruction has; None where the node did not fit, or nothing was scored."""
+        """Return the reconstruction's weighted score, or None if the node was infeasible or nothing was scored."""
         if column.skipped or not len(column.normalized) or not self._rank(slot):
             return None
         return column.normalized[slot] * column.weight
@@ -291,7 +292,7 @@ class _Cells:
         return self._ours.rank[slot] if slot < len(self._ours.rank) else 0
 
     def _by_slot(self, column: Column) -> dict[int, int]:
-        """A column of the log's, of the nodes that it ranks."""
+        """Return a column of the log's record for the nodes that it ranks."""
         return {self._at[slot]: column[slot] for slot, rank in enumerate(self._theirs.rank) if rank and len(column)}
 
     def _column(self, values: Mapping[int, int]) -> Column:
@@ -300,28 +301,28 @@ class _Cells:
             column[slot] = value
         return column
 
-    def _long(self, column: Column, fill: int) -> Column:
-        """A copy that reaches to the last slot, and holds any value; one that says nothing stays so."""
+    def _extend(self, column: Column, fill: int) -> Column:
+        """Return a copy that reaches to the last slot and can hold any value; an empty column stays empty."""
         if not len(column):
             return empty_column()
         return array("q", [*column, *([fill] * (self.slots - len(column)))])
 
 
-def _named(logged: Decision) -> set[int]:
-    """The slots of the nodes that the log tells of."""
+def _logged_slots(logged: Decision) -> set[int]:
+    """Return the slots of the nodes about which the log has entries."""
     evaluated = {slot for slot, e in enumerate(logged.evaluation) if e == Evaluation.EVALUATED}
     ranked = {slot for slot, rank in enumerate(logged.rank) if rank}
     return evaluated | ranked | ({logged.chosen} if logged.chosen is not None else set())
 
 
-def _ranks(old: Mapping[int, int]) -> dict[int, int]:
-    """The ranks of those that are left, as if the others had never been there."""
+def _rerank(old: Mapping[int, int]) -> dict[int, int]:
+    """Return the ranks of the remaining slots, recomputed without the removed ones."""
     places = sorted(old.values())
     return {slot: bisect_left(places, rank) + 1 for slot, rank in old.items()}
 
 
-def _with(table: NodeTable, slots: int, names: Iterable[str]) -> NodeTable:
-    """The table with nodes of which no more than the name is known, behind the decision's slots."""
+def _extend_table(table: NodeTable, slots: int, names: Iterable[str]) -> NodeTable:
+    """Return the table extended, after the decision's slots, by nodes of which only the name is known."""
     new = list(names)
     if not new:
         return table

@@ -1,0 +1,463 @@
+"""Declare what each field of a record discloses, and mask a record for a reader who may not see everything.
+
+Owns: the declaration of every field of `model` and of every parameter of a reason or note, and masking by these
+declarations. Does not own: which namespaces a reader may see, values of the store. Pure.
+
+Masking never depends on the wording of a text. Names of other pods are separate values, compared by namespace. A text
+that others wrote (a plugin, an extender, the API server, another scheduler, marks of an earlier version) may name any
+pod, so only a reader who sees every namespace gets it. The message of the FailedScheduling event consists of counts and
+sentences. A sentence is shown if it is one of kube-scheduler's constant ones, or follows from a reason of the same
+record that the reader may see. Everything else in the message is replaced.
+
+Invariant: a field or parameter without a declaration is hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeVar
+
+from herodotus_record import notes, reasons
+from herodotus_record.model import (
+    AttemptKey,
+    Candidate,
+    Decision,
+    FilterColumn,
+    FirstRejection,
+    Gap,
+    HighWater,
+    InputColumn,
+    Inputs,
+    NodeRows,
+    Outcome,
+    Owner,
+    PluginVerdict,
+    PodInfo,
+    Preemption,
+    Reason,
+    Reconstruction,
+    RequeueEvent,
+    Retry,
+    SchedulerInfo,
+    ScoreColumn,
+    Summary,
+    Times,
+    Verdict,
+)
+
+HIDDEN: Final = "(hidden)"  # in place of a name: no Kubernetes name can be this
+HIDDEN_TEXT: Final = "(message hidden: it may name pods of other namespaces)"
+
+
+class Discloses(Enum):
+    """What a field or parameter discloses to a reader."""
+
+    NOTHING = auto()  # numbers, times, constants, names of plugins, extenders, schedulers, volumes, resources
+    NODES = auto()  # nodes by name or slot: readers of a decision may see the nodes it evaluated
+    THIS_POD = auto()  # facts of the pod that the decision is about
+    POD = auto()  # another pod, NAMESPACE/NAME; hidden it is "", as if the scheduler had not named it
+    PODS = auto()  # other pods, each NAMESPACE/NAME: a tuple, or a text with commas; hidden ones are still counted
+    MESSAGE = auto()  # a message in kube-scheduler's form: counts and sentences
+    TEXT = auto()  # a text that anyone may have written
+    TERMS = auto()  # words that this version knows (`TERMS`); others are hidden
+    PARTS = auto()  # values that declare their own fields
+    REASON = auto()  # parameters, declared in `PARAMETERS`
+
+
+_N, _NODES, _POD, _PARTS = Discloses.NOTHING, Discloses.NODES, Discloses.THIS_POD, Discloses.PARTS
+
+FIELDS: Final[Mapping[type, Mapping[str, Discloses]]] = {
+    Reason: {"code": Discloses.REASON, "params": Discloses.REASON},
+    Verdict: {"code": _N, "reasons": _PARTS},
+    PluginVerdict: {"plugin": _N, "verdict": _PARTS},
+    Candidate: {"node": _NODES, "victims": Discloses.PODS, "pdb_violations": _N, "refused_by": _N},
+    Preemption: {"nominated": _NODES, "candidates": _PARTS, "evicted": _N},
+    FilterColumn: {"plugin": _N, "skipped": _N, "verdicts": _PARTS, "ids": _NODES},
+    ScoreColumn: {"plugin": _N, "weight": _N, "skipped": _N, "raw": _NODES, "normalized": _NODES},
+    InputColumn: {"name": Discloses.TERMS, "unit": Discloses.TERMS, "digits": _N, "values": _NODES, "lacking": _NODES},
+    Inputs: {"plugin": _N, "source": Discloses.TEXT, "numbers": _PARTS, "measured": _NODES, "stale": _NODES},
+    AttemptKey: {"cluster": _N, "source": _N, "incarnation": _N, "pod_uid": _POD, "attempt": _N},
+    SchedulerInfo: {"profile": _N, "identity": _N, "version": _N},
+    Owner: {"kind": _POD, "name": _POD},
+    PodInfo: {
+        "namespace": _POD,
+        "name": _POD,
+        "uid": _POD,
+        "labels": _POD,
+        "owner": _POD,
+        "priority": _POD,
+        "requests": _POD,
+        "digest": _POD,
+        "nominated_node": _POD,
+    },
+    Times: {"created_us": _N, "queued_us": _N, "started_us": _N, "phases_s": _N, "queues_s": _N},
+    RequeueEvent: {"event": _N, "plugin": _N},
+    Retry: {"queue": _N, "not_before_us": _N, "latest_us": _N},
+    Reconstruction: {"agreement": _N, "cause": _N, "in_flight": _N, "deletions": _N},
+    FirstRejection: {"filter": _N, "verdict": _N, "nodes": _N, "also": _N},
+    Summary: {"pruned_us": _N, "evaluation": _N, "verdicts": _N, "first_rejections": _N, "ties": _N},
+    Decision: {
+        "id": _POD,
+        "key": _PARTS,
+        "sequence": _N,
+        "scheduler": _PARTS,
+        "pod": _PARTS,
+        "times": _PARTS,
+        "generation": _N,
+        "slots": _N,
+        "nodes_total": _N,
+        "nodes_evaluated": _N,
+        "nodes_feasible": _N,
+        "path": _N,
+        "chosen": _NODES,
+        "pre_filters": _PARTS,
+        "narrowed_by": _N,
+        "evaluation": _NODES,
+        "filters": _PARTS,
+        "scores": _PARTS,
+        "totals": _NODES,
+        "rank": _NODES,
+        "seed": _N,
+        "post_filters": _PARTS,
+        "message": Discloses.MESSAGE,
+        "preemption": _PARTS,
+        "marks": Discloses.TEXT,
+        "woken_by": _PARTS,
+        "retry": _PARTS,
+        "inputs": _PARTS,
+        "unknown": _N,
+        "reconstruction": _PARTS,
+        "summary": _PARTS,
+        "notes": _PARTS,
+    },
+    Outcome: {
+        "incarnation": _N,
+        "sequence": _N,
+        "decision_id": _POD,
+        "decision_sequence": _N,
+        "phase": _N,
+        "status": _N,
+        "node": _NODES,
+        "message": Discloses.TEXT,
+        "at_us": _N,
+        "duration_s": _N,
+        "final": _N,
+        "reason": _PARTS,
+    },
+    # Answers show of these frames only the service's counts and node tables.
+    Gap: {"incarnation": _N, "sequence": _N, "first": _N, "last": _N, "reason": Discloses.TEXT, "at_us": _N},
+    HighWater: {"incarnation": _N, "sequence": _N, "of": _N, "reached": _N, "at_us": _N},
+    NodeRows: {
+        "cluster": _N,
+        "incarnation": _N,
+        "base": _N,
+        "generation": _N,
+        "resources": _N,
+        "slot": _NODES,
+        "since": _NODES,
+        "name": _NODES,
+        "uid": _NODES,
+        "allocatable": _NODES,
+        "requested": _NODES,
+    },
+}
+
+# Parameters of reasons (`reasons.CATALOGUE`) and notes (`notes.CATALOGUE`), by name.
+PARAMETERS: Final[Mapping[str, Discloses]] = {
+    # of the pod itself, of nodes and of the cluster
+    **dict.fromkeys(
+        ("key", "value", "effect", "others", "ports", "resource", "wants", "lacks", "features", "feature"), _N
+    ),
+    **dict.fromkeys(("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named"), _N),
+    **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
+    **dict.fromkeys(("plugin", "plugins", "extender", "verb", "kind", "api", "purpose", "field"), _N),
+    "node": _NODES,
+    # of other pods
+    "pod": Discloses.POD,
+    "victim": Discloses.PODS,
+    "nominated": Discloses.PODS,
+    # texts that anyone may have written
+    "message": Discloses.MESSAGE,
+    "text": Discloses.TEXT,
+    "error": Discloses.TEXT,
+}
+
+# Words in the names and units of the measurements that plugins and agents of this version use.
+TERMS: Final = frozenset(
+    [
+        "cpu",
+        "deviation",
+        "factor",
+        "memory",
+        "objective",
+        "price",
+        "received",
+        "reward",
+        "risk",
+        "used",
+        "%",
+        "B",
+        "B/s",
+    ]
+)
+
+Part = TypeVar("Part")
+
+
+class NamespaceVisibility(Protocol):
+    """Which namespaces a reader may see."""
+
+    @property
+    def everything(self) -> bool:
+        """Return whether the reader may see every namespace."""
+
+    def sees(self, namespace: str) -> bool:
+        """Return whether the reader may see the names of pods in a namespace."""
+
+
+class _OwnNamespace:
+    """The visibility that every reader of a pod's decision has: the pod's namespace alone."""
+
+    everything = False
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def sees(self, namespace: str) -> bool:
+        return namespace == self._namespace
+
+
+def mask_decision(decision: Decision, sight: NamespaceVisibility) -> Decision:
+    """Return the decision as the reader may see it; if nothing is hidden, the same object."""
+    if sight.everything:
+        return decision
+    view = _View(sight, decision.pod.namespace)
+    view.allow(_sentences(decision, view))
+    shown: Decision = view.part(decision)
+    return shown
+
+
+def mask_outcome(outcome: Outcome, decision: Decision, sight: NamespaceVisibility) -> Outcome:
+    """Return an outcome of the decision as the reader may see it."""
+    if sight.everything:
+        return outcome
+    shown: Outcome = _View(sight, decision.pod.namespace).part(outcome)
+    return shown
+
+
+def mask_message(message: str) -> str:
+    """Return a message in kube-scheduler's form with everything but counts and constant sentences replaced.
+
+    Use it where the decision is not at hand; `mask_decision` shows more of the message.
+    """
+    return _CONSTANT.only(message)
+
+
+def is_message_public(decision: Decision) -> bool:
+    """Return whether every reader of the decision may see its whole message."""
+    if not decision.message:
+        return True
+    return mask_decision(decision, _OwnNamespace(decision.pod.namespace)).message == decision.message
+
+
+def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) -> frozenset[str]:
+    """Return the namespaces of the decision's pod and of every pod that a field or parameter names."""
+    found = {decision.pod.namespace}
+    for part in (decision, *outcomes):
+        found.update(name.partition("/")[0] for name in _pods(part))
+    return frozenset(found)
+
+
+def _pods(part: Any) -> Iterator[str]:
+    """Yield every other pod that a value names."""
+    if isinstance(part, tuple):
+        for each in part:
+            yield from _pods(each)
+    elif isinstance(part, Reason):
+        for name, value in part.params.items():
+            if PARAMETERS.get(name) in (Discloses.POD, Discloses.PODS):
+                yield from filter(None, value.split(", "))
+    elif is_dataclass(part):
+        declared = FIELDS.get(type(part), {})
+        for field in fields(part):
+            rule = declared.get(field.name)
+            if rule is Discloses.PODS:
+                yield from getattr(part, field.name)
+            elif rule is Discloses.PARTS:
+                yield from _pods(getattr(part, field.name))
+
+
+class _View:
+    """Hides parts of one record from a reader who may not see every namespace."""
+
+    def __init__(self, sight: NamespaceVisibility, namespace: str) -> None:
+        """Take the reader's `sight` and the namespace of the pod that the record is about."""
+        own = sight.sees(namespace)
+        self._sight = sight
+        self._sentences = _CONSTANT
+        self._rules: Mapping[Discloses, Callable[[Any], Any]] = {
+            Discloses.NOTHING: _same,
+            Discloses.NODES: _same,
+            Discloses.THIS_POD: _same if own else _neutral,
+            Discloses.PODS: self._pods,
+            Discloses.POD: self._pod,
+            Discloses.TEXT: _hidden_text if own else _empty,
+            Discloses.MESSAGE: (lambda message: self._sentences.only(message)) if own else _empty,
+            Discloses.PARTS: self.part,
+            Discloses.TERMS: _same,  # see `_parts`
+        }
+
+    def allow(self, sentences: Iterable[str]) -> None:
+        """Let messages show these sentences in addition to the constant ones."""
+        self._sentences = _with_constant(frozenset(sentences))
+
+    def part(self, value: Any) -> Any:
+        """Return a declared value, or a tuple of them, without hidden parts; the same object if nothing is hidden."""
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            return self._parts(value)
+        if isinstance(value, Reason):
+            return self._reason(value)
+        declared, shown = FIELDS.get(type(value), {}), {}
+        for field in fields(value):
+            old = getattr(value, field.name)
+            rule = declared.get(field.name)
+            new = _neutral(old) if rule is None else self._rules[rule](old)
+            if new is not old:
+                shown[field.name] = new
+        return replace(value, **shown) if shown else value
+
+    def _parts(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = tuple(self.part(value) for value in values if not isinstance(value, InputColumn) or _is_known(value))
+        return values if len(found) == len(values) and all(map(_is, found, values)) else found
+
+    def _reason(self, reason: Reason) -> Reason:
+        """Return the reason with masked parameters; a reason with an unknown code becomes a hidden text."""
+        if not _is_catalogued(reason.code):
+            return Reason("text", {"text": HIDDEN_TEXT})
+        shown = {name: self._parameter(name, value) for name, value in reason.params.items()}
+        return reason if shown == reason.params else Reason(reason.code, shown)
+
+    def _parameter(self, name: str, value: str) -> str:
+        rule = PARAMETERS.get(name)
+        return HIDDEN_TEXT if rule is None else str(self._rules[rule](value))
+
+    def _pods(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return ", ".join(map(self._name, value.split(", ")))
+        shown = tuple(map(self._name, value))
+        return value if shown == value else shown
+
+    def _pod(self, value: str) -> str:
+        return value if self._name(value) == value else ""
+
+    def _name(self, pod: str) -> str:
+        namespace, slash, _ = pod.partition("/")
+        return pod if not pod or (slash and self._sight.sees(namespace)) else HIDDEN
+
+
+class _Sentences:
+    """The sentences that a message may show."""
+
+    def __init__(self, more: Iterable[str]) -> None:
+        known = sorted({*_CONSTANT_SENTENCES, *filter(None, more)}, key=len, reverse=True)
+        self._known = re.compile(rf"(?:\d+ )?(?:{'|'.join(map(re.escape, known))})(?=, |\. |\.?$)")
+
+    def only(self, message: str) -> str:
+        """Return the message with everything but these sentences replaced."""
+        shown: list[str] = []
+        at = 0
+        while at < len(message):
+            match = _FRAME.match(message, at) or self._known.match(message, at)
+            if match is None:
+                count = _COUNT.match(message, at)
+                end = _END.search(message, at + 1)
+                shown.append((count[0] if count else "") + HIDDEN_TEXT)
+                at = end.start() if end else len(message)
+            else:
+                shown.append(match[0])
+                at = match.end()
+        return "".join(shown)
+
+
+def _sentences(decision: Decision, view: _View) -> Iterator[str]:
+    """Yield the sentences of the reasons that the view does not mask, and those that follow from other fields."""
+    for reason in _reasons(decision):
+        if view.part(reason) is reason:
+            yield reasons.format_reason(reason)
+    if decision.narrowed_by:
+        yield reasons.format_reason(Reason("narrowed", {"plugins": f"[{' '.join(decision.narrowed_by)}]"}))
+    for resource in decision.pod.requests:
+        yield reasons.format_reason(Reason("insufficient", {"resource": resource}))
+
+
+def _reasons(decision: Decision) -> Iterator[Reason]:
+    for f in decision.filters:
+        for verdict in f.verdicts:
+            yield from verdict.reasons
+    for p in (*decision.pre_filters, *decision.post_filters):
+        yield from p.verdict.reasons
+
+
+@lru_cache(maxsize=256)  # decisions of one pod template share their sentences; compiling takes 1 ms
+def _with_constant(sentences: frozenset[str]) -> _Sentences:
+    return _Sentences(sentences)
+
+
+def _is_known(number: InputColumn) -> bool:
+    return TERMS.issuperset(f"{number.name} {number.unit}".split())
+
+
+def _is_catalogued(code: str) -> bool:
+    return code in reasons.CATALOGUE or code in notes.CATALOGUE
+
+
+def _hidden_text(value: Any) -> Any:
+    if not value:
+        return value
+    return (HIDDEN_TEXT,) if isinstance(value, tuple) else HIDDEN_TEXT
+
+
+def _empty(value: Any) -> Any:
+    """Return an empty text or tuple, like `value`."""
+    return type(value)()
+
+
+def _same(value: Part) -> Part:
+    return value
+
+
+def _neutral(value: Any) -> Any:
+    """Return the value that replaces a hidden value of this type."""
+    match value:
+        case str():
+            return HIDDEN
+        case bool() | int() | float():
+            return type(value)()
+        case Mapping():
+            return {}
+        case array():
+            return array("B")
+        case tuple():
+            return ()
+    return None
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+_CONSTANT_SENTENCES: Final = [
+    *(template for template in reasons.CATALOGUE.values() if "{" not in template),
+    *(f"Insufficient {resource}" for resource in ("cpu", "memory", "ephemeral-storage")),
+]
+_FRAME: Final = re.compile(r"0/\d+ nodes are available:|preemption: |, |\. |\.$| ")
+_COUNT: Final = re.compile(r"\d+ ")
+_END: Final = re.compile(r", |\. |\.$")
+_CONSTANT: Final = _Sentences(())
