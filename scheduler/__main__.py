@@ -1,6 +1,6 @@
 """`python -m scheduler`."""
 
-from scheduler.app import main
+from scheduler.commands.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

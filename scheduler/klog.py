@@ -1,7 +1,7 @@
-"""Logs in kube-scheduler's words and in klog's formats, so that what reads its logs reads ours.
+"""Logs in kube-scheduler's words and klog's formats, so that tools for its logs can read these.
 
-Owns: the line formats, verbosity (`--v`, and changed while running), the options of both. Does not own: what is logged
-where.
+Owns: the line formats, the verbosity (`--v`, which may change while running), the options of both. Does not own: which
+lines are logged.
 
     text   I0307 12:00:00.000123 1 file.py:30] "message" pod="ns/name" score=73
     json   {"ts":1741348800000.123,"caller":"scheduler/file.py:30","msg":"message","v":2,"pod":"ns/name","score":73}
@@ -23,7 +23,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-_MANY: Final = 1024  # of source lines that log: all
+from herodotus_record.escaping import escape_json, escape_lines
+
+_MANY: Final = 1024  # more than there are source lines that log
 
 _verbosity = 0
 _stream: TextIO | None = None  # None until `setup`: standard error
@@ -32,17 +34,17 @@ _stream: TextIO | None = None  # None until `setup`: standard error
 def _text(
     letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
 ) -> str:
-    """klog's text format; values with a newline are indented as klog does."""
+    """Format a line as klog's text; values with a newline and tracebacks are indented as in klog."""
     at = time.time_ns() // 1000
     head = f"{letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {caller[1]}]"
-    said = "".join([f" {key}={_value(value)}" for key, value in pairs.items()])
-    return f"{head} {_quoted(message)}{said}\n{trace}"
+    fields = "".join([f" {key}={_value(value)}" for key, value in pairs.items()])
+    return f"{head} {_quoted(message)}{fields}\n" + "".join(f"\t{line}\n" for line in trace.splitlines())
 
 
 def _json(
     letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
 ) -> str:
-    """One object a line: what is known of every line first, then the pairs. Errors have no `v`, as in klog."""
+    """Format a line as one JSON object: common fields, then the pairs. Errors have no `v`, as in klog."""
     line: dict[str, Any] = {"ts": round(time.time() * 1000, 3), "caller": "/".join(caller), "msg": message}
     if letter != "E":
         line["v"] = verbosity
@@ -53,70 +55,78 @@ def _json(
 
 
 FORMATS: Final[dict[str, Callable[..., str]]] = {"text": _text, "json": _json}  # --logging-format
-_format = FORMATS["text"]
+_ESCAPES: Final[dict[str, Callable[[str], str]]] = {"text": escape_lines, "json": escape_json}
+_format, _escape = FORMATS["text"], _ESCAPES["text"]
 
 
 def add_options(parser: argparse._ActionsContainer) -> None:
-    """`-v` and `--logging-format`."""
+    """Add `--v` and `--logging-format` to a parser."""
     parser.add_argument(
-        "-v", "--v", type=int, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
+        "-v", "--v", type=_level, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
     )
     parser.add_argument(
         "--logging-format", choices=tuple(FORMATS), default="text", help="of the log's lines (default text)"
     )
 
 
+def _level(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a level from 0 to 999")
+    return int(text)
+
+
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
     """Log to `stream` from now on in one of FORMATS, info lines up to `verbosity`."""
-    global _stream, _format
+    global _stream, _format, _escape
     set_verbosity(verbosity)
-    _stream, _format = stream, FORMATS[format]
+    _stream, _format, _escape = stream, FORMATS[format], _ESCAPES[format]
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Info lines up to `verbosity` from now on."""
+    """Log info lines up to `verbosity` from now on."""
     global _verbosity
     _verbosity = verbosity
 
 
 def enabled(verbosity: int) -> bool:
-    """Whether info lines of this verbosity are written: ask before building a costly line."""
+    """Return whether info lines of this verbosity are written; check it before building a costly line."""
     return verbosity <= _verbosity
 
 
 def info(verbosity: int, message: str, **pairs: Any) -> None:
-    """An info line, if the verbosity is that high."""
+    """Write an info line if the verbosity is high enough."""
     if verbosity <= _verbosity and _stream is not None:
         _write("I", verbosity, message, pairs)
 
 
 def warning(message: str, **pairs: Any) -> None:
-    """A warning line."""
+    """Write a warning line."""
     _write("W", 0, message, pairs)
 
 
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
-    """An error line: `err` first, as klog does. The traceback follows at verbosity 4 and up."""
+    """Write an error line, `err` first as in klog, with the traceback at verbosity 4 and up."""
     trace = "".join(traceback.format_exception(err)) if isinstance(err, BaseException) and enabled(4) else ""
     _write("E", 0, message, {"err": str(err), **pairs}, trace)
 
 
 def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:
-    """The line of whoever called our caller, in one piece. A log that cannot be written keeps nothing from going on."""
+    """Write one line, attributed to the caller's caller. Errors of the log's stream are ignored."""
     frame = sys._getframe(2)
     folder, file = _file(frame.f_code.co_filename)
     caller = (folder, f"{file}:{frame.f_lineno}")
     try:
         line = _format(letter, verbosity, caller, message, pairs, trace)
-    except (TypeError, ValueError):  # a value that JSON has no words for
+    except (TypeError, ValueError):  # a value that JSON cannot represent
         line = _format(letter, verbosity, caller, message, {key: str(value) for key, value in pairs.items()}, trace)
+    line = _escape(line)
     with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
         (_stream or sys.stderr).write(line)
 
 
 @lru_cache(_MANY)
 def _file(path: str) -> tuple[str, str]:
-    """A source file's folder and name."""
+    """Return the folder and the name of a source file."""
     return Path(path).parent.name, Path(path).name
 
 

@@ -1,7 +1,6 @@
-"""Prometheus, asked in the background: a plugin reads the newest answer and never waits for one.
+"""Queries Prometheus in the background: a plugin reads the newest answer and never waits for one.
 
-Owns: one query's rhythm, time-out, and what is known of its last failure. Does not own: what is asked, what values
-mean.
+Owns: the interval and time-out of one query, and its last failure. Does not own: the query, the meaning of its values.
 
 Invariant: `latest` returns at once.
 """
@@ -10,30 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import httpx
 import msgspec
 
 from scheduler import klog
+from scheduler.engine.framework.metric_query import MetricAnswer
 
 MAX_ANSWER_BYTES: Final = 64 << 20  # some 300,000 series
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Values by one label. `at_s`: when they came, monotonic; None before the first answer.
-
-    `of_s`: when Prometheus evaluated the query, in seconds since 1970; None where it had no series. `error`: why the
-    last try had no answer.
-    """
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    at_s: float | None = None
-    of_s: float | None = None
-    error: str = ""
 
 
 class _Result(msgspec.Struct):
@@ -52,7 +37,7 @@ class _Envelope(msgspec.Struct):
 
 
 class BackgroundQuery:
-    """An instant query, asked again and again in a thread of its own from the first `latest` on."""
+    """An instant query, repeated in a separate thread from the first call of `latest` on."""
 
     def __init__(
         self,
@@ -64,41 +49,41 @@ class BackgroundQuery:
         timeout_s: float,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`label`: by which values are told apart; of several series with one value of it the largest counts."""
+        """`label`: the key of the values; of several series with the same label value the largest counts."""
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._query = query
         self._label = label
         self._every_s = every_s
         self._http = httpx.Client(timeout=timeout_s, transport=transport)
-        self._answer = Answer(error="no answer yet")
+        self._answer = MetricAnswer(error="no answer yet")
         self._thread: threading.Thread | None = None
 
-    def latest(self) -> Answer:
-        """The newest answer, however old."""
+    def latest(self) -> MetricAnswer:
+        """Return the newest answer, regardless of its age."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
             self._thread.start()
         return self._answer
 
-    def ask(self) -> None:
-        """Once, and wait for it. The values of before stay where there is no answer."""
+    def query_once(self) -> None:
+        """Query once and wait. After a failure the earlier values stay."""
         try:
             values, of_s = self._values()
         except (httpx.HTTPError, msgspec.MsgspecError, ValueError) as e:
-            said = " ".join(str(e).split()) or type(e).__name__
-            if not self._answer.error or self._answer.at_s is None:
-                klog.warning("Prometheus does not answer", url=self._url, err=said)
-            self._answer = replace(self._answer, error=said)
+            failure = " ".join(str(e).split()) or type(e).__name__
+            if not self._answer.error or self._answer.received_s is None:
+                klog.warning("Prometheus does not answer", url=self._url, err=failure)
+            self._answer = replace(self._answer, error=failure)
         else:
-            self._answer = Answer(values, time.monotonic(), of_s)
+            self._answer = MetricAnswer(values, time.monotonic(), of_s)
 
     def _run(self) -> None:
         while True:
-            self.ask()
+            self.query_once()
             time.sleep(self._every_s)
 
     def _values(self) -> tuple[dict[str, float], float | None]:
-        """Values by label, and when the query was evaluated."""
+        """Return the values by label, and the Unix time at which the query was evaluated."""
         with self._http.stream("GET", self._url, params={"query": self._query}) as response:
             body = b""
             for piece in response.iter_bytes():

@@ -1,6 +1,7 @@
-"""`pluginConfig:` of a profile: each plugin's arguments, decoded into its own type, and what is wrong with them.
+"""Decoding and validation of each plugin's arguments in a profile's `pluginConfig`.
 
-Invariant: what the registry does not know is left alone, as kube-scheduler does with plugins out of its tree.
+Invariant: arguments of plugins that the registry does not contain are ignored, as kube-scheduler does with out-of-tree
+plugins.
 """
 
 from __future__ import annotations
@@ -9,24 +10,23 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from scheduler.config.document import field_first
 from scheduler.config.errors import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
-from scheduler.framework.plugin import Args, BasePlugin, NoArgs
-from scheduler.objects.problems import Problem
+from scheduler.engine.framework.plugin import Args, BasePlugin, NoArgs
+from scheduler.engine.objects.problems import Problem, format_decode_error
 
-Registry = Mapping[str, type[BasePlugin]]  # plugins by the name that a configuration has for them
+Registry = Mapping[str, type[BasePlugin]]  # plugins by the names that a configuration uses
 
 
-def arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
-    """Each configured plugin's arguments. ConfigError when they do not decode, or are refused."""
+def decode_arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
+    """Return the arguments by plugin. Raise ConfigError if they do not decode or are invalid."""
     decoded = dict(_decoded(profile, path, registry))
-    ConfigError.raise_any(argument_problems(profile, path, registry))
+    ConfigError.raise_any(find_argument_problems(profile, path, registry))
     return {profile.plugin_config[j].name: args for j, args in decoded.items()}
 
 
-def argument_problems(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[Problem]:
-    """What is wrong with arguments that decode. ConfigError when some do not."""
+def find_argument_problems(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[Problem]:
+    """Yield the problems of arguments that decode. Raise ConfigError if some do not."""
     for j, args in _decoded(profile, path, registry):
         yield from (problem.below(f"{path}.pluginConfig[{j}].args") for problem in args.problems())
 
@@ -54,4 +54,6 @@ def _decode(entry: PluginConfig, path: str, plugin: type[BasePlugin]) -> Args:
     try:
         return msgspec.convert(written, args_type)
     except msgspec.ValidationError as e:
-        raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {field_first(str(e))}") from e
+        raise ConfigError(
+            f"decoding .{path}: decoding args for plugin {entry.name}: {format_decode_error(str(e))}"
+        ) from e

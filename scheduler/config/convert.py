@@ -1,27 +1,27 @@
-"""`convert-config`: a configuration file of any version, as v1."""
+"""The `convert-config` command: a configuration file of any supported version, converted to v1."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from scheduler.config.document import parse, text_of
+from scheduler.config.document import parse_document, read_text
 from scheduler.config.errors import ConfigError
-from scheduler.config.legacy import to_yaml, translated
-from scheduler.config.load import Warn, checked_version, read
+from scheduler.config.legacy import to_yaml, translate
+from scheduler.config.load import Warn, check_version, parse_config
 from scheduler.config.types import API_VERSION
 
 
-def converted(path: Path, warn: Warn) -> str:
-    """The text of the same configuration in v1; a file that is v1 already, as it stands. ConfigError names the file."""
-    text = text_of(path)
+def convert_file(path: Path, warn: Warn) -> str:
+    """Return the configuration as v1 text; a v1 file is returned unchanged. Raise ConfigError, which names the file."""
+    text = read_text(path)
     try:
-        document = checked_version(parse(text), accept_legacy=True)
+        document = check_version(parse_document(text), accept_legacy=True)
         if document["apiVersion"] != API_VERSION:
-            document, notes = translated(document)
+            document, notes = translate(document)
             for note in notes:
                 warn(note)
             text = to_yaml(document)
-        read(text)
+        parse_config(text)
     except ConfigError as e:
         raise ConfigError(f"{path}: {e}") from e
     return text

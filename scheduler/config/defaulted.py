@@ -1,4 +1,4 @@
-"""A configuration with every default filled in, as kube-scheduler writes it (`validate` prints it)."""
+"""A configuration with every default filled in, in kube-scheduler's output format (`validate` prints it)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from scheduler.config.arguments import Registry, arguments
-from scheduler.config.profiles import by_own_names, merged_multi_point
+from scheduler.config.arguments import Registry, decode_arguments
+from scheduler.config.profiles import merge_multi_point, resolve_plugin_names
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.framework.plugin import NoArgs
+from scheduler.engine.framework.plugin import NoArgs
 
 Json = dict[str, Any]
 
 
-def defaulted(config: Configuration, registry: Registry) -> Json:
-    """The whole document. ConfigError where a profile's arguments cannot be decoded."""
+def fill_defaults(config: Configuration, registry: Registry) -> Json:
+    """Return the whole document with defaults. Raise ConfigError if a profile's arguments do not decode."""
     document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
     document["profiles"] = [_profile(config.profiles[i], i, registry) for i in range(len(config.profiles))]
     document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
@@ -25,13 +25,13 @@ def defaulted(config: Configuration, registry: Registry) -> Json:
 
 
 def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
-    multi_point = merged_multi_point(profile.plugins.multi_point)
+    multi_point = merge_multi_point(profile.plugins.multi_point)
     enabled = {ref.name for ref in multi_point} | {
         ref.name for point in _points(profile.plugins).values() for ref in point.enabled
     }
-    # by the names that they give themselves, which their arguments have, be they enabled as module:Class or not
+    # keyed by the plugins' own names, which pluginConfig uses even if a plugin is enabled as module:Class
     known = {plugin.name: plugin.args_type for plugin in (registry[name] for name in enabled & registry.keys())}
-    args = arguments(by_own_names(profile, registry), f"profiles[{index}]", registry)
+    args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry)
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
@@ -61,13 +61,13 @@ def _plugin_set(plugins: PluginSet) -> Json:
 
 
 def _written(name: str, args: Any) -> Json:
-    """Arguments as written: with their kind, without what is unset."""
+    """Return arguments with their kind and without unset fields."""
     written: Json = _without_empty(msgspec.to_builtins(args))
     return {**written, "apiVersion": API_VERSION, "kind": f"{name}Args"}
 
 
 def _without_empty(value: Any) -> Any:
-    """Without nulls, empty strings and empty lists, as Go's `omitempty` leaves them out."""
+    """Remove nulls, empty strings and empty lists, as Go's `omitempty` does."""
     if isinstance(value, dict):
         return {k: _without_empty(v) for k, v in value.items() if v not in (None, "", (), [], {})}
     if isinstance(value, list | tuple):

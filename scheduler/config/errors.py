@@ -1,14 +1,14 @@
-"""What a configuration is refused with."""
+"""The error of an invalid configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.objects.problems import Problem, aggregate
+from scheduler.engine.objects.problems import Problem, aggregate
 
 
 class ConfigError(ValueError):
-    """One line that names the field, or the file and line, and what is wrong."""
+    """A one-line error that names the field, or the file and line, and the reason."""
 
     @classmethod
     def raise_any(cls, problems: Iterable[Problem]) -> None:

@@ -1,4 +1,4 @@
-"""`extenders:` of a configuration: their fields and what kube-scheduler refuses. `scheduler.extenders` asks them."""
+"""The `extenders` of a configuration: fields and validation. `scheduler.extenders` calls the extenders."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler.objects import durations
-from scheduler.objects.names import wrong_with_key
-from scheduler.objects.problems import Problem, invalid
-from scheduler.objects.requests import is_extended
+from scheduler.engine.objects import durations
+from scheduler.engine.objects.names import validate_label_key
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.objects.requests import is_extended
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """Base of all: unknown keys are errors; written without what is not set."""
+class ExtenderConfigStruct(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """Base class of the extender fields: unknown keys are errors; unset fields are not written."""
 
 
-class ManagedResource(Struct, frozen=True):
-    """A resource that makes a pod the extender's business."""
+class ManagedResource(ExtenderConfigStruct, frozen=True):
+    """A resource that the extender manages; only pods that request one are sent to it."""
 
     name: str
     ignored_by_scheduler: bool = False
 
 
-class TlsConfig(Struct, frozen=True):
-    """How to trust the extender, and to be trusted by it."""
+class TlsConfig(ExtenderConfigStruct, frozen=True):
+    """The TLS settings of the connection: trusted authorities and the client certificate."""
 
     insecure: bool = False
     server_name: str = ""
@@ -36,8 +38,8 @@ class TlsConfig(Struct, frozen=True):
     ca_data: str = ""
 
 
-class Extender(Struct, frozen=True):
-    """One HTTP extender."""
+class ExtenderConfig(ExtenderConfigStruct, frozen=True):
+    """The configuration of one HTTP extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -53,8 +55,8 @@ class Extender(Struct, frozen=True):
     ignorable: bool = False
 
 
-def extender_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
-    """What kube-scheduler refuses, in its words."""
+def find_extender_problems(extenders: tuple[ExtenderConfig, ...]) -> Iterator[Problem]:
+    """Yield the problems of extenders in kube-scheduler's words."""
     binders, managed = 0, set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
@@ -62,7 +64,7 @@ def extender_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         binders += bool(extender.bind_verb)
         try:
-            durations.seconds(extender.http_timeout)
+            durations.parse_seconds(extender.http_timeout)
         except ValueError as e:
             yield invalid(f"{path}.httpTimeout", extender.http_timeout, str(e))
         for j, resource in enumerate(extender.managed_resources):
@@ -78,8 +80,8 @@ def extender_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
-    wrong = wrong_with_key(name)
+    wrong = validate_label_key(name)
     yield from (invalid(path, name, each) for each in wrong)
     # quotas count the resource under `requests.NAME`, which must be a name too
-    if not wrong and (not is_extended(name) or wrong_with_key(f"requests.{name}")):
+    if not wrong and (not is_extended(name) or validate_label_key(f"requests.{name}")):
         yield invalid(path, name, "is an invalid extended resource name")

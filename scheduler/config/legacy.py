@@ -1,10 +1,10 @@
-"""From a beta version of KubeSchedulerConfiguration to v1, such that v1 gives the same profiles.
+"""Translation of beta versions of KubeSchedulerConfiguration to v1 with the same profiles.
 
-Owns: the translation, and saying what it could not carry over. Does not own: the facts about each version
-(`legacy_versions`), what v1 means. What has no equivalent is refused by its field's path; what makes no difference is
-left out, with a note.
+Owns: the translation and the notes on what it leaves out. Does not own: the facts about each version
+(`legacy_versions`), the meaning of v1. A setting without equivalent is an error with its field's path; a setting
+without effect is left out with a note.
 
-Invariant: the translated document is a plain v1 document. Reading a beta file is reading what `convert-config` writes.
+Invariant: the result is a plain v1 document, the same that `convert-config` writes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,28 @@ import yaml
 
 from scheduler.config.document import Document, convert
 from scheduler.config.errors import ConfigError
-from scheduler.config.legacy_plugins import multi_point_plugins, point_plugins, scorer
-from scheduler.config.legacy_versions import AVOID, GONE, LEGACY, LIMITS, REMOVED_IN_V1BETA2, SCORERS, V1BETA1, Version
+from scheduler.config.legacy_plugins import find_scorer, translate_multi_point_plugins, translate_point_plugins
+from scheduler.config.legacy_versions import (
+    IN_TREE_LIMITS,
+    LEGACY,
+    PREFER_AVOID_PODS,
+    REMOVED_IN_V1BETA2,
+    SCORERS,
+    UNREPLACED_PLUGINS,
+    V1BETA1,
+    LegacyVersion,
+)
 from scheduler.config.types import API_VERSION, Configuration, PluginConfig, ProfileConfig
-from scheduler.objects.problems import Problem, invalid
+from scheduler.engine.objects.problems import Problem, invalid
 
-_LOCKS = ("endpointsleases", "configmapsleases")  # two locks at once, the second of which is today's only one
+_LOCKS = (
+    "endpointsleases",
+    "configmapsleases",
+)  # two locks at once; `leases`, the second, is the only one that remains
 
 
-def translated(document: Document) -> tuple[Document, list[str]]:
-    """(The v1 document, notes on what was left out.) ConfigError when there is no such document."""
+def translate(document: Document) -> tuple[Document, list[str]]:
+    """Return the v1 document and notes on what was left out. Raise ConfigError if there is no equivalent document."""
     version = LEGACY[str(document["apiVersion"])]
     notes: list[str] = []
     _refuse_later_fields(document, version)
@@ -47,8 +59,8 @@ def translated(document: Document) -> tuple[Document, list[str]]:
     return new, notes
 
 
-def deprecation(document: Document) -> str:
-    """The warning that a file of this version gets, once."""
+def format_deprecation(document: Document) -> str:
+    """Return the deprecation warning for a file of this version."""
     old = str(document["apiVersion"])
     return (
         f"{old} is deprecated: kube-scheduler removed it in {LEGACY[old].removed_in};"
@@ -57,11 +69,11 @@ def deprecation(document: Document) -> str:
 
 
 def to_yaml(document: Document) -> str:
-    """The document as text, in the order it has."""
+    """Return the document as YAML text, with its keys in order."""
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _refuse_later_fields(document: Document, version: Version) -> None:
+def _refuse_later_fields(document: Document, version: LegacyVersion) -> None:
     for field in version.later_fields:
         group, _, rest = field.partition(".")
         if not rest:
@@ -79,10 +91,15 @@ def _has(value: object, keys: list[str]) -> bool:
 
 
 def _profile(
-    written: Document, profile: ProfileConfig, path: str, version: Version, notes: list[str], problems: list[Problem]
+    written: Document,
+    profile: ProfileConfig,
+    path: str,
+    version: LegacyVersion,
+    notes: list[str],
+    problems: list[Problem],
 ) -> Document:
     problems += _removed(profile, path, version)
-    make = multi_point_plugins if "multiPoint" in version.defaults else point_plugins
+    make = translate_multi_point_plugins if "multiPoint" in version.defaults else translate_point_plugins
     plugins = make(profile.plugins, f"{path}.plugins", version, notes, problems)
     configs = list(_plugin_configs(profile, path, version, notes))
     answer = {key: value for key, value in written.items() if key not in ("plugins", "pluginConfig")}
@@ -92,8 +109,8 @@ def _profile(
     return answer
 
 
-def _removed(profile: ProfileConfig, path: str, version: Version) -> Iterable[Problem]:
-    """Plugins that are enabled or configured, and that kube-scheduler had removed by this version or ever since."""
+def _removed(profile: ProfileConfig, path: str, version: LegacyVersion) -> Iterable[Problem]:
+    """Yield the problems of enabled or configured plugins that kube-scheduler has removed."""
     places = [
         (f"{path}.plugins.{field.encode_name}.enabled[{k}]", ref.name)
         for field in msgspec.structs.fields(profile.plugins)
@@ -103,25 +120,25 @@ def _removed(profile: ProfileConfig, path: str, version: Version) -> Iterable[Pr
     for place, name in places:
         if name in REMOVED_IN_V1BETA2 and version is not V1BETA1:
             yield invalid(place, name, _was_invalid(version))
-        elif name in GONE:
-            yield invalid(place, name, f"has no equivalent in v1: {GONE[name]}")
+        elif name in UNREPLACED_PLUGINS:
+            yield invalid(place, name, f"has no equivalent in v1: {UNREPLACED_PLUGINS[name]}")
     for place, name in configured:
         if name in REMOVED_IN_V1BETA2 and version is not V1BETA1:
             yield invalid(place, name, _was_invalid(version))
 
 
-def _was_invalid(version: Version) -> str:
+def _was_invalid(version: LegacyVersion) -> str:
     group = API_VERSION.partition("/")[0]
     return f'was invalid in version "{group}/v1beta2" (KubeSchedulerConfiguration is version "{group}/{version.name}")'
 
 
-def _plugin_configs(profile: ProfileConfig, path: str, version: Version, notes: list[str]) -> Iterable[Document]:
-    """The arguments of plugins that v1 has; a scorer's become NodeResourcesFit's strategy."""
-    active = scorer(profile.plugins, version)
+def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, notes: list[str]) -> Iterable[Document]:
+    """Yield the arguments of plugins that v1 has; a scorer's become NodeResourcesFit's strategy."""
+    active = find_scorer(profile.plugins, version)
     strategy = _strategy(profile, active) if active else None
     for j, entry in enumerate(profile.plugin_config):
         where = f"{path}.pluginConfig[{j}]"
-        if entry.name in (*SCORERS, AVOID, *LIMITS, *GONE):
+        if entry.name in (*SCORERS, PREFER_AVOID_PODS, *IN_TREE_LIMITS, *UNREPLACED_PLUGINS):
             if entry.name != active:
                 notes.append(f"{where}: left out, {entry.name} is not used")
             continue
@@ -134,7 +151,7 @@ def _plugin_configs(profile: ProfileConfig, path: str, version: Version, notes: 
 
 
 def _strategy(profile: ProfileConfig, active: str) -> Document:
-    """The scoring strategy that a scorer of v1beta1 and its arguments stand for."""
+    """Return the scoring strategy that is equivalent to a v1beta1 scorer and its arguments."""
     args = next((entry.args or {} for entry in profile.plugin_config if entry.name == active), {})
     strategy: Document = {"type": SCORERS[active]}
     if args.get("resources"):
@@ -144,8 +161,8 @@ def _strategy(profile: ProfileConfig, active: str) -> Document:
     return strategy
 
 
-def _arguments(entry: PluginConfig, where: str, version: Version) -> dict[str, Any]:
-    """Arguments as v1 reads them, with the version's own defaults where v1's differ."""
+def _arguments(entry: PluginConfig, where: str, version: LegacyVersion) -> dict[str, Any]:
+    """Return arguments for v1, with the version's own defaults where v1's differ."""
     args = dict(entry.args or {})
     if args.get("apiVersion") in LEGACY:
         args["apiVersion"] = API_VERSION

@@ -1,7 +1,7 @@
-"""A profile's plugin sets, from a beta version's to v1's.
+"""Translation of a profile's plugin sets from a beta version to v1.
 
-v1beta1 and v1beta2 enable plugins point by point, in an order that no MultiPoint list gives: v1 disables MultiPoint and
-names every plugin at its points. v1beta3 has v1's form; only what v1 enables besides is disabled.
+v1beta1 and v1beta2 enable plugins at each extension point, in an order that no MultiPoint list gives: v1 disables
+MultiPoint and lists every plugin at its points. v1beta3 has v1's form; only what v1 enables in addition is disabled.
 """
 
 from __future__ import annotations
@@ -9,18 +9,28 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.config.document import Document
-from scheduler.config.legacy_versions import AVOID, GAINED, LIMITS, SCORERS, V1BETA1, Version, Weighted
-from scheduler.config.profiles import merged
+from scheduler.config.legacy_versions import (
+    ADDED_POINTS,
+    IN_TREE_LIMITS,
+    PREFER_AVOID_PODS,
+    SCORERS,
+    V1BETA1,
+    LegacyVersion,
+    Weighted,
+)
+from scheduler.config.profiles import merge_plugin_set
 from scheduler.config.types import PluginRef, Plugins, PluginSet
-from scheduler.objects.problems import Problem, invalid
-from scheduler.plugins import DEFAULT
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins import DEFAULT
 
 _EVERY = "*"
 _COUNTS_ALL = "NodeVolumeLimits"
 
 
-def point_plugins(plugins: Plugins, path: str, version: Version, notes: list[str], problems: list[Problem]) -> Document:
-    """The plugin sets of v1beta1 or v1beta2 as v1's, every plugin at its points."""
+def translate_point_plugins(
+    plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
+) -> Document:
+    """Return the v1 plugin sets of a v1beta1 or v1beta2 profile, with every plugin listed at its points."""
     sets = _sets(plugins)
     points: dict[str, list[PluginRef]] = {}
     for point, own in sets.items():
@@ -30,7 +40,7 @@ def point_plugins(plugins: Plugins, path: str, version: Version, notes: list[str
             problems += _scorer_problems(own, enabled, where)
         _note_disabled(own, where, notes)
         points[point] = _renamed(enabled, own, where, notes)
-    for point, served, names in GAINED:
+    for point, served, names in ADDED_POINTS:
         disabled = _names(sets[point].disabled)
         at_served, present = _names(points[served]), _names(points[point])
         added = at_served & set(names) - present - disabled
@@ -40,17 +50,17 @@ def point_plugins(plugins: Plugins, path: str, version: Version, notes: list[str
     return v1 | {point: {"enabled": _written(refs)} for point, refs in points.items() if refs}
 
 
-def multi_point_plugins(
-    plugins: Plugins, path: str, version: Version, notes: list[str], problems: list[Problem]
+def translate_multi_point_plugins(
+    plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
 ) -> Document:
-    """The plugin sets of v1beta3 as v1's: without what v1 enables by default and v1beta3 does not."""
+    """Return the v1 plugin sets of a v1beta3 profile, without the plugins that only v1 enables by default."""
     v1: Document = {}
     for point, own in _sets(plugins).items():
         where = f"{path}.{point}"
         _note_disabled(own, where, notes)
         present = _names(own.enabled) | ({_COUNTS_ALL} if _counted(plugins, own, point, version) else set())
         enabled = _without_limits(own.enabled, present, where, notes)
-        disabled = [ref for ref in own.disabled if ref.name not in LIMITS]
+        disabled = [ref for ref in own.disabled if ref.name not in IN_TREE_LIMITS]
         if point == "multiPoint" and _EVERY not in _names(own.disabled):
             known = _names(disabled) | {name for name, _ in version.defaults["multiPoint"]}
             disabled += [PluginRef(name=name) for name, _ in DEFAULT if name not in known]
@@ -60,24 +70,24 @@ def multi_point_plugins(
     return v1
 
 
-def scorer(plugins: Plugins, version: Version) -> str | None:
-    """Which scorer of v1beta1 is enabled; None where there is none, as in the later versions."""
+def find_scorer(plugins: Plugins, version: LegacyVersion) -> str | None:
+    """Return the enabled v1beta1 scorer, or None if there is none, as in the later versions."""
     if "score" not in version.defaults:
         return None
     enabled = (ref.name for ref in _merged(plugins.score, "score", version))
     return next((name for name in enabled if name in SCORERS), None)
 
 
-def _merged(own: PluginSet, point: str, version: Version) -> list[PluginRef]:
+def _merged(own: PluginSet, point: str, version: LegacyVersion) -> list[PluginRef]:
     defaults = _refs(version.defaults.get(point, ()))
     if version.replaces_in_place:
-        return list(merged(defaults, own))
+        return list(merge_plugin_set(defaults, own))
     disabled = _names(own.disabled)
     return [ref for ref in defaults if not disabled & {_EVERY, ref.name}] + list(own.enabled)
 
 
 def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> list[Problem]:
-    """NodeResourcesFit scores by one strategy: two scorers cannot become one."""
+    """Return a problem if several scorers are enabled: NodeResourcesFit has one scoring strategy."""
     rivals = list(dict.fromkeys(ref.name for ref in enabled if ref.name in (*SCORERS, "NodeResourcesFit")))
     if len(rivals) < 2:
         return []
@@ -89,10 +99,10 @@ def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> li
 
 
 def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[str]) -> list[PluginRef]:
-    """Under v1's names, without what v1 has no more."""
-    if AVOID in _names(own.enabled):
-        notes.append(f"{where}: {AVOID} left out, the annotation that it read is no more")
-    kept = [ref for ref in enabled if ref.name != AVOID]
+    """Return the plugins under v1's names, without those that v1 lacks."""
+    if PREFER_AVOID_PODS in _names(own.enabled):
+        notes.append(f"{where}: {PREFER_AVOID_PODS} left out, the annotation that it read is no more")
+    kept = [ref for ref in enabled if ref.name != PREFER_AVOID_PODS]
     kept = [msgspec.structs.replace(r, name="NodeResourcesFit") if r.name in SCORERS else r for r in kept]
     return _without_limits(kept, _names(kept), where, notes)
 
@@ -100,10 +110,10 @@ def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[s
 def _without_limits(
     enabled: list[PluginRef] | tuple[PluginRef, ...], present: set[str], where: str, notes: list[str]
 ) -> list[PluginRef]:
-    """The limits of in-tree drivers become NodeVolumeLimits, unless it is `present` anyway."""
+    """Replace the limits of in-tree drivers by NodeVolumeLimits, unless that is already `present`."""
     kept: list[PluginRef] = []
     for ref in enabled:
-        if ref.name not in LIMITS:
+        if ref.name not in IN_TREE_LIMITS:
             kept.append(ref)
         elif _COUNTS_ALL in present | _names(kept):
             notes.append(f"{where}: {ref.name} left out, {_COUNTS_ALL} counts its volumes")
@@ -113,9 +123,9 @@ def _without_limits(
     return kept
 
 
-def _counted(plugins: Plugins, own: PluginSet, point: str, version: Version) -> bool:
-    """Whether v1beta3's MultiPoint brings NodeVolumeLimits to the point."""
-    everywhere = _names(merged(_refs(version.defaults["multiPoint"]), plugins.multi_point))
+def _counted(plugins: Plugins, own: PluginSet, point: str, version: LegacyVersion) -> bool:
+    """Return whether v1beta3's MultiPoint enables NodeVolumeLimits at the point."""
+    everywhere = _names(merge_plugin_set(_refs(version.defaults["multiPoint"]), plugins.multi_point))
     here = set() if point == "multiPoint" else _names(own.disabled)
     return _COUNTS_ALL in everywhere and not here & {_EVERY, _COUNTS_ALL}
 
@@ -124,7 +134,7 @@ def _note_disabled(own: PluginSet, where: str, notes: list[str]) -> None:
     disabled = [ref.name for ref in own.disabled]
     if _COUNTS_ALL not in disabled and _EVERY not in disabled:
         words = f"is disabled, but {_COUNTS_ALL}, which counts its volumes too, is not"
-        notes += [f"{where}: {name} {words}" for name in disabled if name in LIMITS]
+        notes += [f"{where}: {name} {words}" for name in disabled if name in IN_TREE_LIMITS]
 
 
 def _sets(plugins: Plugins) -> dict[str, PluginSet]:

@@ -1,6 +1,6 @@
-"""What kube-scheduler's beta configuration versions enable by default, and which of their plugins are gone.
+"""The plugins that each beta version of KubeSchedulerConfiguration enables by default, and those removed since.
 
-Owns: facts, as tables. Does not own: what is made of them (`legacy`). Each version stands as in the last release that
+Owns: facts, as tables. Does not own: the translation (`legacy`). Each version is described as of the last release that
 served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28. Source: pkg/scheduler/apis/config/VERSION
 (default_plugins.go, defaults.go) and validation of those releases.
 """
@@ -15,7 +15,7 @@ GROUP: Final = "kubescheduler.config.k8s.io"
 
 # The limits of single in-tree drivers. NodeVolumeLimits counts their volumes since these are migrated to CSI, so the
 # tables below leave them out.
-LIMITS: Final = ("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits")
+IN_TREE_LIMITS: Final = ("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits")
 
 # v1beta1's scorers, and the strategy of NodeResourcesFit that each became.
 SCORERS: Final = {
@@ -25,37 +25,37 @@ SCORERS: Final = {
 }
 
 # Its score came from an annotation of nodes that Kubernetes no longer has.
-AVOID: Final = "NodePreferAvoidPods"
+PREFER_AVOID_PODS: Final = "NodePreferAvoidPods"
 
-# Plugins that nothing else does the work of, and what upstream advises instead.
-GONE: Final = {
+# Plugins without a replacement, and upstream's advice.
+UNREPLACED_PLUGINS: Final = {
     "NodeLabel": "use NodeAffinity's addedAffinity instead",
     "ServiceAffinity": "use InterPodAffinity instead",
     "SelectorSpread": "PodTopologySpread spreads by services and controllers without configuration",
 }
 
-REMOVED_IN_V1BETA2: Final = (*SCORERS, AVOID, "NodeLabel", "ServiceAffinity")
+REMOVED_IN_V1BETA2: Final = (*SCORERS, PREFER_AVOID_PODS, "NodeLabel", "ServiceAffinity")
 
-# Points that a plugin has gained since v1beta2, each with the point that it serves: (gained, served, plugins).
-GAINED: Final = (
+# Points added to plugins since v1beta2, each with the point that it serves: (added, served, plugins).
+ADDED_POINTS: Final = (
     ("preEnqueue", "postFilter", ("DefaultPreemption",)),
     ("preFilter", "filter", ("NodeVolumeLimits", "VolumeZone")),
     ("preScore", "score", ("NodeResourcesFit", "NodeResourcesBalancedAllocation")),
 )
 
-Weighted = tuple[tuple[str, int], ...]  # plugins and their weights; 0 where the weight is not said
+Weighted = tuple[tuple[str, int], ...]  # plugins and their weights; 0 if unspecified
 
 
 @dataclass(frozen=True)
-class Version:
-    """A beta version. Its defaults stand either at each point or at `multiPoint`."""
+class LegacyVersion:
+    """A beta version. Its defaults are listed either at each point or at `multiPoint`."""
 
     name: str
     removed_in: str  # the first release of kube-scheduler that refuses it
     defaults: Mapping[str, Weighted]
-    replaces_in_place: bool  # whether enabling a default plugin changes its weight where it stands
-    later_fields: tuple[str, ...] = ()  # of v1, by path; `profiles.` stands for each profile
-    dropped_fields: tuple[str, ...] = field(default=())  # which v1 has no more
+    replaces_in_place: bool  # whether enabling a default plugin keeps its position
+    later_fields: tuple[str, ...] = ()  # fields that v1 added, by path; `profiles.` means each profile
+    dropped_fields: tuple[str, ...] = field(default=())  # fields that v1 removed
 
 
 def _unweighted(*names: str) -> Weighted:
@@ -86,7 +86,7 @@ _AT_POINTS: Final[Mapping[str, Weighted]] = {
 
 _ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
-V1BETA1: Final = Version(
+V1BETA1: Final = LegacyVersion(
     name="v1beta1",
     removed_in="v1.23",
     defaults={
@@ -97,7 +97,7 @@ V1BETA1: Final = Version(
             ("InterPodAffinity", 1),
             ("NodeResourcesLeastAllocated", 1),
             ("NodeAffinity", 1),
-            (AVOID, 10000),
+            (PREFER_AVOID_PODS, 10000),
             ("PodTopologySpread", 2),
             ("TaintToleration", 1),
         ),
@@ -112,7 +112,7 @@ V1BETA1: Final = Version(
     dropped_fields=_ADDRESSES,
 )
 
-V1BETA2: Final = Version(
+V1BETA2: Final = LegacyVersion(
     name="v1beta2",
     removed_in="v1.28",
     defaults={
@@ -132,7 +132,7 @@ V1BETA2: Final = Version(
     dropped_fields=_ADDRESSES,
 )
 
-V1BETA3: Final = Version(
+V1BETA3: Final = LegacyVersion(
     name="v1beta3",
     removed_in="v1.29",
     defaults={
@@ -155,4 +155,4 @@ V1BETA3: Final = Version(
     later_fields=("delayCacheUntilActive", "profiles.percentageOfNodesToScore"),
 )
 
-LEGACY: Final[Mapping[str, Version]] = {f"{GROUP}/{each.name}": each for each in (V1BETA1, V1BETA2, V1BETA3)}
+LEGACY: Final[Mapping[str, LegacyVersion]] = {f"{GROUP}/{each.name}": each for each in (V1BETA1, V1BETA2, V1BETA3)}

@@ -1,4 +1,4 @@
-"""From a file to a Configuration, or to one line that says what is wrong with it."""
+"""From a file or text to a validated Configuration, or to a one-line error."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from pathlib import Path
 import msgspec
 
 from scheduler.config.arguments import Registry
-from scheduler.config.document import Document, convert, parse, text_of
+from scheduler.config.document import Document, convert, parse_document, read_text
 from scheduler.config.errors import ConfigError
-from scheduler.config.legacy import deprecation, translated
+from scheduler.config.legacy import format_deprecation, translate
 from scheduler.config.legacy_versions import LEGACY
 from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, PluginConfig
-from scheduler.config.validation import config_problems
-from scheduler.objects import durations
-from scheduler.plugins import IN_TREE
+from scheduler.config.validation import find_config_problems
+from scheduler.engine.objects import durations
+from scheduler.engine.plugins import IN_TREE
 
 _DURATIONS = ("leaseDuration", "renewDeadline", "retryPeriod")
 
-Warn = Callable[[str], None]  # told of each thing that a file of an older version gets a warning for
+Warn = Callable[[str], None]  # receives each warning about a file of an older version
 
 
 def load(
     path: Path, *, default_name: str = DEFAULT_NAME, legacy: Warn | None = None, registry: Registry = IN_TREE
 ) -> Configuration:
-    """The configuration in a file. ConfigError (one line, naming the file) when there is none to be had."""
-    text = text_of(path)
+    """Return the configuration in a file. Raise ConfigError (one line, which names the file) if it is invalid."""
+    text = read_text(path)
     try:
-        return read(text, default_name=default_name, legacy=legacy, registry=registry)
+        return parse_config(text, default_name=default_name, legacy=legacy, registry=registry)
     except ConfigError as e:
         raise ConfigError(f"{path}: {e}") from e
 
 
-def read(
+def parse_config(
     text: str, *, default_name: str = DEFAULT_NAME, legacy: Warn | None = None, registry: Registry = IN_TREE
 ) -> Configuration:
-    """The configuration in a text. ConfigError when it is malformed or says what it may not.
+    """Return the configuration in a text. Raise ConfigError if it is malformed or invalid.
 
-    `legacy`: read kube-scheduler's beta versions too. `registry`: the plugins whose arguments are checked.
+    `legacy`: receives warnings, and enables kube-scheduler's beta versions. `registry`: the plugins whose arguments are
+    validated.
     """
-    document = checked_version(parse(text), accept_legacy=legacy is not None)
+    document = check_version(parse_document(text), accept_legacy=legacy is not None)
     if legacy is not None and document["apiVersion"] in LEGACY:
-        legacy(deprecation(document))
-        document, notes = translated(document)
+        legacy(format_deprecation(document))
+        document, notes = translate(document)
         for note in notes:
             legacy(note)
-    config = convert(_defaulted(document, default_name), Configuration)
-    ConfigError.raise_any(config_problems(config, registry))
-    return _ignoring_managed(config)
+    config = convert(_fill_defaults(document, default_name), Configuration)
+    ConfigError.raise_any(find_config_problems(config, registry))
+    return _ignore_managed_resources(config)
 
 
-def checked_version(document: Document, *, accept_legacy: bool) -> Document:
-    """The document, or ConfigError when it is of another kind, or of a version that is not to be read."""
+def check_version(document: Document, *, accept_legacy: bool) -> Document:
+    """Return the document. Raise ConfigError if its kind or version is not supported."""
     version, kind = document.get("apiVersion"), document.get("kind")
     legacy = isinstance(version, str) and version in LEGACY
     if kind == KIND and (version == API_VERSION or (accept_legacy and legacy)):
@@ -69,8 +70,9 @@ def checked_version(document: Document, *, accept_legacy: bool) -> Document:
     raise ConfigError(f"expected apiVersion {API_VERSION} and kind {KIND}, found {version} {kind}{hint}")
 
 
-def _defaulted(document: Document, default_name: str) -> Document:
-    """The document with a single nameless profile named, and without what Go takes for unset: zero and empty."""
+def _fill_defaults(document: Document, default_name: str) -> Document:
+    """Return the document with a name for a single unnamed profile and without zero and empty values, which Go takes as
+    unset."""
     document = dict(document)
     for group in ("leaderElection", "clientConnection"):
         if isinstance(written := document.get(group), dict):
@@ -88,13 +90,13 @@ def _defaulted(document: Document, default_name: str) -> Document:
 def _unset(key: str, value: object) -> bool:
     if key in _DURATIONS and isinstance(value, str):
         with suppress(ValueError):
-            return durations.nanoseconds(value) == 0
+            return durations.parse_nanoseconds(value) == 0
         return False
     return value == "" or (key in ("qps", "burst") and value == 0)
 
 
-def _ignoring_managed(config: Configuration) -> Configuration:
-    """Resources that an extender counts itself replace NodeResourcesFit's ignored ones in every profile."""
+def _ignore_managed_resources(config: Configuration) -> Configuration:
+    """Return the configuration in which NodeResourcesFit ignores the resources that an extender counts."""
     ignored = [r.name for e in config.extenders for r in e.managed_resources if r.ignored_by_scheduler]
     if not ignored:
         return config

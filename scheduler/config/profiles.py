@@ -1,4 +1,4 @@
-"""From a profile's plugin sets to plugin objects in order: kube-scheduler's merge rules.
+"""Construction of profiles: plugin sets merged and expanded to plugin objects in kube-scheduler's order.
 
 Source: pkg/scheduler/apis/config/v1/default_plugins.go (mergePluginSet) and framework/runtime/framework.go
 (expandMultiPointPlugins, NewFramework) v1.36.
@@ -11,24 +11,25 @@ from typing import Any
 
 import msgspec
 
-from scheduler.config.arguments import Registry, arguments
+from scheduler.config.arguments import Registry, decode_arguments
 from scheduler.config.errors import ConfigError
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.framework.interface import EXTENSION_POINTS
-from scheduler.framework.per_node import as_filter, as_score
-from scheduler.framework.plugin import Handle
-from scheduler.framework.profile import Profile
-from scheduler.plugins import DEFAULT
+from scheduler.engine.framework.failing import replace_failing
+from scheduler.engine.framework.interface import EXTENSION_POINTS
+from scheduler.engine.framework.per_node import adapt_filter, adapt_score
+from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.plugins import DEFAULT
 
 _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAULT)
 
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
-    """The profile at `index` with its plugins constructed. ConfigError when it cannot be built."""
-    profile = by_own_names(config.profiles[index], registry)
+    """Return the profile at `index` with its plugins constructed. Raise ConfigError if it cannot be built."""
+    profile = resolve_plugin_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
-    multi_point = merged_multi_point(profile.plugins.multi_point)
-    args = arguments(profile, path, registry)
+    multi_point = merge_multi_point(profile.plugins.multi_point)
+    args = decode_arguments(profile, path, registry)
     objects: dict[str, Any] = {}
 
     def plugin(name: str, point: str) -> Any:
@@ -38,21 +39,30 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
                 raise ConfigError(f'{path}: {_interface(point)} "{name}" does not exist')
             try:
                 objects[name] = factory(args.get(name, factory.args_type()), handle)
-            except Exception as e:  # whatever somebody's plugin does when it is made
+            except Exception as e:  # an out-of-tree plugin's constructor may raise anything
                 raise ConfigError(f'{path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
         return objects[name]
 
     points: dict[str, tuple[Any, ...]] = {}
+    enabled: dict[str, frozenset[str]] = {}
     for point, protocol in EXTENSION_POINTS.items():
         explicit: PluginSet = getattr(profile.plugins, _snake(point))
         for ref in explicit.enabled:
             if not isinstance(plugin(ref.name, point), protocol) and point not in registry[ref.name].idle_at:
                 raise ConfigError(f'{path}: plugin "{ref.name}" does not extend {_interface(point)} plugin')
-        available = [r.name for r in multi_point if isinstance(plugin(r.name, "multiPoint"), protocol)]
-        named = (plugin(name, point) for name in _expand(path, point, explicit, available))
-        points[_snake(point)] = tuple(each for each in named if isinstance(each, protocol))
-    points["filter"] = tuple(as_filter(plugin) for plugin in points["filter"])
-    points["score"] = tuple(as_score(plugin) for plugin in points["score"])
+        available = [
+            r.name
+            for r in multi_point
+            if isinstance(plugin(r.name, "multiPoint"), protocol) or point in registry[r.name].idle_at
+        ]
+        names = _expand(path, point, explicit, available)
+        enabled[point] = frozenset(names)
+        named = (plugin(name, point) for name in names)
+        points[_snake(point)] = tuple(
+            replace_failing(point, each, enabled) for each in named if isinstance(each, protocol)
+        )
+    points["filter"] = tuple(adapt_filter(plugin) for plugin in points["filter"])
+    points["score"] = tuple(adapt_score(plugin) for plugin in points["score"])
     _check_cardinality(path, profile, points)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
@@ -65,8 +75,8 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
     )
 
 
-def by_own_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
-    """The profile with `module:Class` replaced by what the plugin calls itself, which is what records say."""
+def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
+    """Return the profile with each `module:Class` replaced by the plugin's own name, which records use."""
 
     def named(ref: Any) -> Any:
         return msgspec.structs.replace(ref, name=registry[ref.name].name) if ":" in ref.name else ref
@@ -82,24 +92,24 @@ def by_own_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
     return msgspec.structs.replace(profile, plugins=Plugins(**points), plugin_config=all_named(profile.plugin_config))
 
 
-def merged_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
-    """The default MultiPoint list with the user's changes."""
-    return merged(_DEFAULTS, user)
+def merge_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
+    """Return the default MultiPoint list with the user's changes."""
+    return merge_plugin_set(_DEFAULTS, user)
 
 
-def merged(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[PluginRef, ...]:
-    """A default list with the user's changes: replaced in place, removed, appended."""
+def merge_plugin_set(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[PluginRef, ...]:
+    """Return a default list with the user's changes: plugins replaced in place, removed and appended."""
     disabled = {ref.name for ref in user.disabled}
     last = {ref.name: i for i, ref in enumerate(user.enabled)}
     kept = [ref for ref in defaults if "*" not in disabled and ref.name not in disabled]
     replaced = [user.enabled[last[ref.name]] if ref.name in last else ref for ref in kept]
     used = {last[ref.name] for ref in kept if ref.name in last}
-    # one that is enabled twice is left over here, and found to be a duplicate later
+    # a plugin that is enabled twice stays here and is reported as a duplicate later
     return (*replaced, *(ref for i, ref in enumerate(user.enabled) if i not in used))
 
 
 def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) -> list[str]:
-    """The order at one point: overrides of MultiPoint, the rest of MultiPoint, then what is only named here."""
+    """Return the order at one point: overrides of MultiPoint, the rest of it, then plugins enabled only here."""
     disabled = {ref.name for ref in explicit.disabled}
     multi = [] if "*" in disabled else [name for name in available if name not in disabled]
     named = [ref.name for ref in explicit.enabled]
@@ -114,7 +124,7 @@ def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) ->
 def _weights(
     path: str, plugins: Plugins, multi_point: tuple[PluginRef, ...], scorers: tuple[Any, ...]
 ) -> dict[str, int]:
-    """A weight given at `score` wins over MultiPoint's; 0 means 1."""
+    """Return the weights. A weight at `score` takes precedence over MultiPoint's; 0 means 1."""
     weights: dict[str, int] = {}
     for ref in (*plugins.score.enabled, *multi_point):
         weights.setdefault(ref.name, ref.weight or 1)
@@ -140,5 +150,5 @@ def _snake(camel: str) -> str:
 
 
 def _interface(point: str) -> str:
-    """The Go interface's name, as kube-scheduler's errors have it."""
+    """Return the Go interface's name, which kube-scheduler's errors contain."""
     return point[0].upper() + point[1:] + ("Plugin" if point != "multiPoint" else "")

@@ -1,6 +1,6 @@
 """The fields of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with kube-scheduler's defaults.
 
-Ours differ in three places, on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
+Three defaults differ on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
 `percentageOfNodesToScore: 0` means every node.
 """
 
@@ -10,20 +10,20 @@ from typing import Any
 
 import msgspec
 
-from scheduler.config.extenders import Extender
-from scheduler.objects.types import Int32, Int64
+from scheduler.config.extenders import ExtenderConfig
+from scheduler.engine.objects.types import Int32, Int64
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_NAME = "herodotus-scheduler"
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of all: unknown keys are errors."""
+class ConfigStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base class of configuration types: unknown keys are errors."""
 
 
-class LeaderElection(Struct, frozen=True):
-    """The Lease that only one replica holds. Durations as Go writes them (15s, 1m30s)."""
+class LeaderElectionConfiguration(ConfigStruct, frozen=True):
+    """The Lease that only one replica holds. Durations are in Go's notation (15s, 1m30s)."""
 
     leader_elect: bool = True
     lease_duration: str = "15s"
@@ -34,31 +34,31 @@ class LeaderElection(Struct, frozen=True):
     resource_namespace: str = "kube-system"
 
 
-class ClientConnection(Struct, frozen=True):
-    """How to reach the API server; command line flags win."""
+class ClientConnection(ConfigStruct, frozen=True):
+    """The connection to the API server; command line flags take precedence."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
-    content_type: str = "application/vnd.kubernetes.protobuf"  # kube-scheduler's default; ours speaks JSON
+    content_type: str = "application/vnd.kubernetes.protobuf"  # kube-scheduler's default; Herodotus uses JSON
     qps: int | float = 50
     burst: Int32 = 100
 
 
-class PluginRef(Struct, frozen=True):
+class PluginRef(ConfigStruct, frozen=True):
     """An enabled or disabled plugin; `weight` matters for score plugins."""
 
     name: str
     weight: Int32 = 0
 
 
-class PluginSet(Struct, frozen=True):
-    """What a profile enables and disables at one extension point."""
+class PluginSet(ConfigStruct, frozen=True):
+    """The plugins that a profile enables and disables at one extension point."""
 
     enabled: tuple[PluginRef, ...] = ()
     disabled: tuple[PluginRef, ...] = ()
 
 
-class Plugins(Struct, frozen=True):
+class Plugins(ConfigStruct, frozen=True):
     """A profile's plugin sets by extension point."""
 
     pre_enqueue: PluginSet = PluginSet()
@@ -76,15 +76,15 @@ class Plugins(Struct, frozen=True):
     multi_point: PluginSet = PluginSet()
 
 
-class PluginConfig(Struct, frozen=True):
-    """Arguments of one plugin, undecoded: each plugin knows its own."""
+class PluginConfig(ConfigStruct, frozen=True):
+    """The arguments of one plugin, not yet decoded: each plugin has its own type."""
 
     name: str
     args: dict[str, Any] | None = None
 
 
-class ProfileConfig(Struct, frozen=True):
-    """One scheduler name and its plugins."""
+class ProfileConfig(ConfigStruct, frozen=True):
+    """A scheduler name and its plugins."""
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None
@@ -92,13 +92,13 @@ class ProfileConfig(Struct, frozen=True):
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
-class Configuration(Struct, frozen=True):
-    """The whole file."""
+class Configuration(ConfigStruct, frozen=True):
+    """A KubeSchedulerConfiguration document."""
 
     api_version: str = API_VERSION
     kind: str = KIND
     parallelism: Int32 = 16
-    leader_election: LeaderElection = LeaderElection()
+    leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
@@ -106,5 +106,5 @@ class Configuration(Struct, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[ProfileConfig, ...] = (ProfileConfig(scheduler_name=DEFAULT_NAME),)
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False

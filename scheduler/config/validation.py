@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses of a configuration that decodes, in its order and its words.
+"""Validation of a configuration that decodes, in kube-scheduler's order and words.
 
 Does not own: the rules of a plugin's arguments (each plugin has its own) and of how plugin sets merge (`profiles`).
 Source: pkg/scheduler/apis/config/validation and k8s.io/component-base/config/validation v1.36.
@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.config.arguments import Registry, argument_problems
-from scheduler.config.extenders import extender_problems
-from scheduler.config.types import API_VERSION, Configuration, LeaderElection, PluginSet, ProfileConfig
-from scheduler.objects import durations
-from scheduler.objects.problems import Problem, duplicate, invalid, required
+from scheduler.config.arguments import Registry, find_argument_problems
+from scheduler.config.extenders import find_extender_problems
+from scheduler.config.types import API_VERSION, Configuration, LeaderElectionConfiguration, PluginSet, ProfileConfig
+from scheduler.engine.objects import durations
+from scheduler.engine.objects.problems import Problem, duplicate, invalid, required
 
 REMOVED = (
     "AzureDiskLimits",
@@ -27,8 +27,8 @@ REMOVED = (
 _SAME = "must be the same for all profiles"
 
 
-def config_problems(config: Configuration, registry: Registry) -> Iterator[Problem]:
-    """Everything at once. ConfigError when a plugin's arguments do not decode."""
+def find_config_problems(config: Configuration, registry: Registry) -> Iterator[Problem]:
+    """Yield every problem of the configuration. Raise ConfigError if a plugin's arguments do not decode."""
     if config.client_connection.burst < 0:
         yield invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
     if config.leader_election.leader_elect:
@@ -42,7 +42,7 @@ def config_problems(config: Configuration, registry: Registry) -> Iterator[Probl
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
         yield invalid("podMaxBackoffSeconds", config.pod_max_backoff_seconds, detail)
-    yield from extender_problems(config.extenders)
+    yield from find_extender_problems(config.extenders)
 
 
 def _percentage(path: str, value: int | None) -> Iterator[Problem]:
@@ -50,7 +50,7 @@ def _percentage(path: str, value: int | None) -> Iterator[Problem]:
         yield invalid(path, value, "not in valid range [0-100]")
 
 
-def _election_problems(election: LeaderElection) -> Iterator[Problem]:
+def _election_problems(election: LeaderElectionConfiguration) -> Iterator[Problem]:
     written = {
         "leaseDuration": election.lease_duration,
         "renewDeadline": election.renew_deadline,
@@ -59,15 +59,15 @@ def _election_problems(election: LeaderElection) -> Iterator[Problem]:
     ns: dict[str, int] = {}
     for path, text in written.items():
         try:
-            ns[path] = durations.nanoseconds(text)
+            ns[path] = durations.parse_nanoseconds(text)
         except ValueError as e:
             yield invalid(path, text, str(e))
             continue
         if ns[path] <= 0:
-            yield invalid(path, durations.canonical(text), "must be greater than zero")
+            yield invalid(path, durations.normalize(text), "must be greater than zero")
     if len(ns) == len(written) and ns["leaseDuration"] <= ns["renewDeadline"]:
-        # the value shown is the other one, as kube-scheduler shows it
-        shown = durations.canonical(election.renew_deadline)
+        # kube-scheduler prints the other value here
+        shown = durations.normalize(election.renew_deadline)
         yield invalid("leaseDuration", shown, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
         yield invalid("resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
@@ -82,7 +82,7 @@ def _profiles_problems(profiles: tuple[ProfileConfig, ...], registry: Registry) 
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _removed_problems(profile, path)
         yield from _repeated_problems(profile, path)
-        yield from argument_problems(profile, path, registry)
+        yield from find_argument_problems(profile, path, registry)
         if profile.scheduler_name in seen:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         seen.setdefault(profile.scheduler_name, i)
@@ -92,7 +92,7 @@ def _profiles_problems(profiles: tuple[ProfileConfig, ...], registry: Registry) 
 def _removed_problems(profile: ProfileConfig, path: str) -> Iterator[Problem]:
     detail = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     for field in msgspec.structs.fields(profile.plugins):
-        if field.name != "multi_point":  # kube-scheduler looks at the others only
+        if field.name != "multi_point":  # kube-scheduler checks only the others
             for k, ref in enumerate(getattr(profile.plugins, field.name).enabled):
                 if ref.name in REMOVED:
                     yield invalid(f"{path}.plugins.{field.encode_name}.enabled[{k}]", ref.name, detail)
@@ -109,7 +109,7 @@ def _repeated_problems(profile: ProfileConfig, path: str) -> Iterator[Problem]:
 
 
 def _queue_sort_problems(profiles: tuple[ProfileConfig, ...]) -> Iterator[Problem]:
-    """One queue for all profiles, so one order of it."""
+    """Yield the problems of queueSort: all profiles share one queue, so its order must be the same."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         path = "profiles[0].plugins.queueSort.Enabled"
@@ -129,7 +129,7 @@ def _args_of(profile: ProfileConfig, name: str | None) -> dict[str, Any] | None:
 
 
 def _internal(plugins: PluginSet) -> dict[str, Any]:
-    """A plugin set as Go writes its internal type, which has no names for JSON."""
+    """Return a plugin set as Go prints its internal type, which has no JSON names."""
 
     def refs(group: tuple[Any, ...]) -> list[dict[str, Any]] | None:
         return [{"Name": ref.name, "Weight": ref.weight} for ref in group] or None

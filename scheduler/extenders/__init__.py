@@ -1,1 +1,1 @@
-"""HTTP extenders: other processes that are asked. `wire` is what is said, `client` says it."""
+"""HTTP extenders: the messages (`wire`), the connections (`transport`) and the client that a cycle uses (`client`)."""

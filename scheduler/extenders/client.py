@@ -1,10 +1,10 @@
-"""An HTTP extender as a scheduling cycle sees it: asks, and checks the answers.
+"""The client of an HTTP extender: builds requests and validates answers.
 
-Owns: which request says what, and what makes an answer invalid. Does not own: the conversation's form (`wire`), HTTP
-(`transport`), what an answer means for the attempt (`framework.extenders`).
+Owns: the content of each request, and the rules for a valid answer. Does not own: the message format (`wire`), HTTP
+(`transport`), the effect of an answer on the attempt (`framework.extenders`).
 
-Source: pkg/scheduler/extender.go v1.36. Ours differs on purpose in one thing: nodes that an answer adds are an error
-also where whole nodes are exchanged (docs/parity.md).
+Source: pkg/scheduler/extender.go v1.36. It differs on purpose in one thing: nodes that an answer adds are an error even
+if whole nodes are exchanged (docs/parity.md).
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.config.extenders import Extender as ExtenderConfig
+from scheduler.config.extenders import ExtenderConfig as ExtenderConfig
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.framework.extender import (
+    ExtenderError,
+    ExtenderVictims,
+    FilteredNodes,
+    HostPriorities,
+    PreemptionCandidate,
+)
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Object
 from scheduler.extenders import wire
-from scheduler.extenders.transport import Transport, without_password
-from scheduler.formulas.inputs import Inputs, Number
-from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Object
+from scheduler.extenders.transport import ExtenderTransport, redact_password
 
 _ACCEPT: Final = f"{wire.EXPLAINED}, {wire.JSON};q=0.9, */*;q=0.8"
 
@@ -32,21 +38,21 @@ T = TypeVar("T")
 
 
 def build_extenders(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
-    """The extenders of a configuration, named by their URLs; of two with one URL, the later one gets a number."""
+    """Return the extenders of a configuration, named by URL; a repeated URL gets a number."""
     extenders: list[HttpExtender] = []
     seen: Counter[str] = Counter()
     for i, config in enumerate(configs):
-        url = without_password(config.url_prefix) or f"extenders[{i}]"
+        url = redact_password(config.url_prefix) or f"extenders[{i}]"
         seen[url] += 1
         name = url if seen[url] == 1 else f"{url} ({seen[url]})"
-        extenders.append(HttpExtender(config, name, Transport(config)))
+        extenders.append(HttpExtender(config, name, ExtenderTransport(config)))
     return extenders
 
 
 class HttpExtender:
-    """`framework.extender.Extender` over HTTP."""
+    """The `framework.extender.Extender` protocol over HTTP."""
 
-    def __init__(self, config: ExtenderConfig, name: str, transport: Transport) -> None:
+    def __init__(self, config: ExtenderConfig, name: str, transport: ExtenderTransport) -> None:
         self.name = name
         self.weight = config.weight
         self.ignorable = config.ignorable
@@ -55,23 +61,24 @@ class HttpExtender:
         self.binds = bool(config.bind_verb)
         self.preempts = bool(config.preempt_verb)
         self._config = config
-        self._url = without_password(config.url_prefix)
+        self._url = redact_password(config.url_prefix)
         self._managed = {resource.name for resource in config.managed_resources}
         self._transport = transport
 
     def close(self) -> None:
-        """No further questions."""
+        """Close the connections; later requests fail."""
         self._transport.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Whether a container asks for a resource that the extender manages; every pod where it manages none."""
+        """Return whether a container requests a resource that the extender manages; True for every pod if it manages
+        none."""
         if not self._managed:
             return True
         amounts = (c.resources for c in pod.containers if c.resources is not None)
         return any(self._managed & {*(a.requests or ()), *(a.limits or ())} for a in amounts)
 
-    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
-        """An answer without nodes leaves none."""
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
+        """Send the nodes to the filter verb and return those that remain. An answer without nodes leaves none."""
         answer, inputs = self._explained(self._config.filter_verb, self._args(pod, nodes), wire.ExtenderFilterResult)
         if answer.error:
             raise ExtenderError(answer.error)
@@ -88,25 +95,26 @@ class HttpExtender:
                     " which is not found in the input node list"
                 )
         unresolvable = answer.failed_and_unresolvable_nodes or {}
-        return Filtered(frozenset(names), answer.failed_nodes or {}, unresolvable, inputs)
+        return FilteredNodes(frozenset(names), answer.failed_nodes or {}, unresolvable, inputs)
 
-    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Prioritized:
-        """A node that is named twice gets both."""
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
+        """Send the nodes to the prioritize verb and return their scores. Scores of a repeated node are added."""
         answer, inputs = self._explained(self._config.prioritize_verb, self._args(pod, nodes), list[wire.HostPriority])
         points: Counter[str] = Counter()
         for entry in answer:
             points[entry.host] += entry.score
-        return Prioritized(points, inputs)
+        return HostPriorities(points, inputs)
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        """The extender binds the pod itself."""
+        """Send the binding to the extender, which binds the pod itself."""
         args = wire.ExtenderBindingArgs(pod_name=pod.name, pod_namespace=pod.namespace, pod_uid=pod.uid, node=node)
         answer = self._ask(self._config.bind_verb, args, wire.ExtenderBindingResult)
         if answer.error:
             raise ExtenderError(answer.error)
 
-    def preempt(self, pod: PodInfo, candidates: Sequence[Victims]) -> Mapping[str, Sacrifice]:
-        """The answer names victims by UID, whatever was asked."""
+    def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
+        """Send the candidates to the preempt verb and return the victims by node. Answers name victims by UID in either
+        mode."""
         by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
         if self._config.node_cache_capable:
             args = wire.ExtenderPreemptionArgs(
@@ -118,9 +126,9 @@ class HttpExtender:
             )
         answer = self._ask(self._config.preempt_verb, args, wire.ExtenderPreemptionResult)
         return {
-            node: Sacrifice(tuple(p.uid for p in victims.pods or ()), victims.num_pdb_violations)
+            node: ExtenderVictims(tuple(p.uid for p in victims.pods or ()), victims.num_pdb_violations)
             if victims is not None
-            else Sacrifice((), 0)
+            else ExtenderVictims((), 0)
             for node, victims in (answer.node_name_to_meta_victims or {}).items()
         }
 
@@ -132,12 +140,12 @@ class HttpExtender:
     def _ask(self, verb: str, args: object, kind: type[T]) -> T:
         return self._read(verb, kind, self._transport.post(verb, wire.encode(args)).content)
 
-    def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[Inputs, ...]]:
-        """The answer, and by which numbers, where the extender can say."""
+    def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[NodeInputs, ...]]:
+        """Return the answer and, if the extender can explain it, the inputs that it follows from."""
         body = self._transport.post(verb, wire.encode(args), _ACCEPT)
         if body.media_type != wire.EXPLAINED:
             return self._read(verb, kind, body.content), ()
-        explained = self._read(verb, wire.Explained, body.content)
+        explained = self._read(verb, wire.ExplainedAnswer, body.content)
         return self._read(verb, kind, bytes(explained.answer)), tuple(map(_inputs, explained.inputs or ()))
 
     def _read(self, verb: str, kind: type[T], body: bytes) -> T:
@@ -153,19 +161,19 @@ def _whole(obj: Object) -> msgspec.Raw:
     return msgspec.Raw(obj.manifest)
 
 
-def _victims(candidate: Victims) -> wire.Victims:
+def _victims(candidate: PreemptionCandidate) -> wire.Victims:
     return wire.Victims(pods=[_whole(p.pod) for p in candidate.pods], num_pdb_violations=candidate.pdb_violations)
 
 
-def _meta_victims(candidate: Victims) -> wire.MetaVictims:
+def _meta_victims(candidate: PreemptionCandidate) -> wire.MetaVictims:
     pods = [wire.MetaPod(uid=p.uid) for p in candidate.pods]
     return wire.MetaVictims(pods=pods, num_pdb_violations=candidate.pdb_violations)
 
 
-def _inputs(told: wire.Inputs) -> Inputs:
-    numbers = tuple(Number(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
+def _inputs(told: wire.ExplainedInputs) -> NodeInputs:
+    numbers = tuple(InputColumn(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
     measured_s = None if told.measured is None else _floats(told.measured)
-    return Inputs(told.source, numbers, measured_s, None if told.stale is None else np.array(told.stale, np.bool_))
+    return NodeInputs(told.source, numbers, measured_s, None if told.stale is None else np.array(told.stale, np.bool_))
 
 
 def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:

@@ -1,10 +1,10 @@
-"""One extender's connections: POST a body to a verb, get the answer's body, or an ExtenderError in Go's words.
+"""The HTTP connections to one extender; failures become ExtenderErrors with the messages of Go's net/http.
 
-Owns: TLS, the time-out of a whole exchange, the limit of an answer, the words of failures. Does not own: what is said
-(`wire`), what it means (`client`). The only importer of httpx here.
+Owns: TLS, the timeout of a whole exchange, the size limit of an answer, the wording of failures. Does not own: messages
+(`wire`), their meaning (`client`). This is the only module here that imports httpx.
 
-Source: pkg/scheduler/extender.go v1.36 makeTransport and send; the words are those of Go's net/http, by which operators
-search. Upstream limits no answer; ours may be twice the request and `SPARE_BYTES`.
+Source: pkg/scheduler/extender.go v1.36 makeTransport and send; operators search for the messages of Go's net/http.
+Upstream does not limit an answer; here it may be twice the request plus `SPARE_BYTES`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from scheduler.config.extenders import Extender, TlsConfig
-from scheduler.framework.extender import ExtenderError
-from scheduler.objects.durations import seconds
+from scheduler.config.extenders import ExtenderConfig, TlsConfig
+from scheduler.engine.framework.extender import ExtenderError
+from scheduler.engine.objects.durations import parse_seconds
 
 DEFAULT_TIMEOUT_S: Final = 5.0  # kube-scheduler's
 SPARE_BYTES: Final = 16 << 20  # an answer is part of the request and messages: 1 kB for each of 15,000 nodes
@@ -37,28 +37,28 @@ _LATE_BODY: Final = "context deadline exceeded (Client.Timeout or context cancel
 _NO_PROXY: Final = ("all://localhost", "all://127.0.0.1", "all://[::1]")  # as Go
 
 
-class TlsError(ValueError):
-    """The extender's tlsConfig cannot be used."""
+class ExtenderTlsError(ValueError):
+    """An extender's tlsConfig that cannot be used."""
 
 
-def without_password(url: str) -> str:
-    """The URL as records, logs and messages may show it, as Go shows it."""
+def redact_password(url: str) -> str:
+    """Return the URL without its password, as Go prints it in records, logs and messages."""
     return re.sub(r"^(\w+://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
-class Body(NamedTuple):
-    """An answer, and which media type it says that it is."""
+class ExtenderResponse(NamedTuple):
+    """The body of an answer and its declared media type."""
 
     content: bytes
     media_type: str
 
 
-class Transport:
-    """Connections to one extender. Thread-safe."""
+class ExtenderTransport:
+    """A pool of connections to one extender. Thread-safe."""
 
-    def __init__(self, config: Extender, *, spare_bytes: int = SPARE_BYTES) -> None:
-        """TlsError where a certificate or key cannot be loaded."""
-        timeout_s = seconds(config.http_timeout)
+    def __init__(self, config: ExtenderConfig, *, spare_bytes: int = SPARE_BYTES) -> None:
+        """Raise ExtenderTlsError if a certificate or key cannot be loaded."""
+        timeout_s = parse_seconds(config.http_timeout)
         self._timeout_s = timeout_s if timeout_s > 0 else DEFAULT_TIMEOUT_S
         self._url = config.url_prefix.rstrip("/")
         self._spare_bytes = spare_bytes
@@ -71,13 +71,16 @@ class Transport:
             follow_redirects=True,
             mounts=dict.fromkeys(_NO_PROXY),
         )
-        # the library's time-outs hold for single reads; who waits for a thread can hold one for the whole exchange
+        # httpx's timeouts apply to single reads; waiting for a thread limits the whole exchange
         self._threads = ThreadPoolExecutor(CONCURRENT, thread_name_prefix="extender")
 
-    def post(self, verb: str, body: bytes, accept: str = "*/*") -> Body:
-        """The answer. ExtenderError for anything but 200, or when the time is over. `accept`: media types."""
+    def post(self, verb: str, body: bytes, accept: str = "*/*") -> ExtenderResponse:
+        """Post a body and return the answer. Raise ExtenderError for any status but 200 and after the timeout.
+
+        `accept`: the accepted media types.
+        """
         url = f"{self._url}/{verb}"
-        shown = without_password(url)
+        shown = redact_password(url)
         deadline = time.monotonic() + self._timeout_s
         exchange = self._threads.submit(self._exchange, verb, url, shown, body, accept, deadline)
         try:
@@ -87,30 +90,30 @@ class Transport:
             raise ExtenderError(f'Post "{shown}": {_LATE}') from None
 
     def close(self) -> None:
-        """Close every connection; exchanges under way fail."""
+        """Close every connection; exchanges in progress fail."""
         self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _exchange(self, verb: str, url: str, shown: str, body: bytes, accept: str, deadline: float) -> Body:
+    def _exchange(self, verb: str, url: str, shown: str, body: bytes, accept: str, deadline: float) -> ExtenderResponse:
         limit = 2 * len(body) + self._spare_bytes
         headers = {"Content-Type": "application/json", "Accept": accept}
         with (
-            _worded(shown),
+            _translate_errors(shown),
             self._client.stream("POST", url, content=body, headers=headers, extensions=self._extensions) as response,
         ):
             if response.status_code != httpx.codes.OK:
                 raise ExtenderError(f"failed {verb} with extender at URL {shown}, code {response.status_code}")
             answer = bytearray()
-            for piece in _pieces(response):
+            for piece in _read_chunks(response):
                 answer += piece
                 if len(answer) > limit:
                     raise ExtenderError(f"answer of extender at URL {shown} is over the limit of {limit} bytes")
                 if time.monotonic() > deadline:
                     raise ExtenderError(_LATE_BODY)
-            return Body(bytes(answer), response.headers.get("Content-Type", "").partition(";")[0].strip())
+            return ExtenderResponse(bytes(answer), response.headers.get("Content-Type", "").partition(";")[0].strip())
 
 
-def _pieces(response: httpx.Response) -> Iterator[bytes]:
+def _read_chunks(response: httpx.Response) -> Iterator[bytes]:
     try:
         yield from response.iter_bytes()
     except httpx.TimeoutException as e:
@@ -120,20 +123,20 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
 
 
 @contextmanager
-def _worded(url: str) -> Iterator[None]:
-    """httpx's failures in the words of Go's net/http."""
+def _translate_errors(url: str) -> Iterator[None]:
+    """Raise httpx's failures as ExtenderErrors with the messages of Go's net/http."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        raise ExtenderError(f'Post "{url}": {_words(e, url)}') from e
+        raise ExtenderError(f'Post "{url}": {_format_like_go(e, url)}') from e
     except RuntimeError as e:  # the client was closed meanwhile
         raise ExtenderError(f'Post "{url}": {e}') from e
 
 
-def _words(e: Exception, url: str) -> str:
+def _format_like_go(e: Exception, url: str) -> str:
     if isinstance(e, httpx.TimeoutException):
         return _LATE
-    cause = _root(e)
+    cause = _find_root_cause(e)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"tls: failed to verify certificate: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
@@ -149,21 +152,21 @@ def _words(e: Exception, url: str) -> str:
     return str(e) or type(e).__name__
 
 
-def _root(e: BaseException) -> BaseException:
-    """What the library wrapped."""
+def _find_root_cause(e: BaseException) -> BaseException:
+    """Return the innermost exception that the library wrapped."""
     while (inner := e.__cause__ or e.__context__) is not None:
         e = inner
     return e
 
 
-def _tls(config: Extender) -> ssl.SSLContext:
-    """How to trust the extender. `enableHTTPS` without a CA trusts anyone, as upstream."""
+def _tls(config: ExtenderConfig) -> ssl.SSLContext:
+    """Return the TLS settings. `enableHTTPS` without a CA accepts any certificate, as upstream."""
     if config.tls_config is None and not config.enable_https:
         return _system_roots()
     tls = config.tls_config or TlsConfig()
     has_ca = bool(tls.ca_file or tls.ca_data)
     if tls.insecure and has_ca:
-        raise TlsError("specifying a root certificates file with the insecure flag is not allowed")
+        raise ExtenderTlsError("specifying a root certificates file with the insecure flag is not allowed")
     try:
         context = ssl.create_default_context(
             cafile=None if tls.ca_data else tls.ca_file or None,
@@ -173,7 +176,7 @@ def _tls(config: Extender) -> ssl.SSLContext:
             with _as_file(tls.cert_file, tls.cert_data) as cert, _as_file(tls.key_file, tls.key_data) as key:
                 context.load_cert_chain(cert, key or None)
     except (OSError, ValueError) as e:  # ssl.SSLError is an OSError; ValueError: not base64, not text
-        raise TlsError(f"unable to load certificates: {e}") from e
+        raise ExtenderTlsError(f"unable to load certificates: {e}") from e
     if tls.insecure or (config.enable_https and not has_ca):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -186,7 +189,8 @@ def _system_roots() -> ssl.SSLContext:
 
 @contextmanager
 def _as_file(path: str, data: str) -> Iterator[str]:
-    """A certificate or key as a file, which is all that ssl reads; data win over a path, as upstream."""
+    """Provide a certificate or key as a file, since ssl reads only files. Data takes precedence over a path, as
+    upstream."""
     if not data:
         yield path
         return

@@ -1,14 +1,13 @@
-"""What a scheduler and an HTTP extender say to each other: k8s.io/kube-scheduler/extender/v1, v1.36.
+"""The messages between a scheduler and an HTTP extender: k8s.io/kube-scheduler/extender/v1, v1.36.
 
-Owns: the types, and their JSON both ways. Does not own: HTTP, who may say what when (`client`). Imports nothing else of
-the scheduler, so that an extender can be written with it.
+Owns: the types, and their JSON encoding and decoding. Does not own: HTTP, the sequence of messages (`client`). It
+imports nothing else of the scheduler, so that an extender can use it.
 
 Keys are written as Go writes them, in PascalCase and in the fields' order, null where nothing is set; they are read in
-any case, as Go reads them. Whole Pod and Node objects are `Raw`: the API server's own JSON, passed on as it came.
+any case, as Go reads them. Whole Pod and Node objects are `Raw`: the API server's own JSON, passed on unchanged.
 
-kube-scheduler's messages have no place for the numbers that an answer follows from. Who wants them asks for the media
-type EXPLAINED (`Accept`), and gets `Explained` from an extender that knows it; everybody else gets what kube-scheduler
-gets.
+kube-scheduler's messages have no place for the inputs of an answer. A client that wants them accepts the media type
+EXPLAINED, and an extender that supports it answers with `ExplainedAnswer`; other clients get kube-scheduler's messages.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ class WireError(ValueError):
     """Bytes that are not the JSON of the type expected."""
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """Base of all: PascalCase on the wire."""
+class WireStruct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+    """Base class of messages: PascalCase in JSON."""
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
-    """v1.NodeList, whose own keys are in lower case."""
+    """A NodeList of v1, whose own keys are in lower case."""
 
     metadata: dict[str, Any] = {}
     items: list[msgspec.Raw] | None = None
 
 
-class ExtenderArgs(Struct, frozen=True):
-    """Request to filter or to prioritize. `node_names` where the extender has the nodes in its cache, else `nodes`."""
+class ExtenderArgs(WireStruct, frozen=True):
+    """The request to filter or prioritize. `node_names` if the extender caches nodes, else `nodes`."""
 
     pod: msgspec.Raw
     nodes: NodeList | None = None
     node_names: list[str] | None = None
 
 
-class ExtenderFilterResult(Struct, frozen=True):
-    """Answer to filter: the nodes that are left, and messages for those that are not, by name.
+class ExtenderFilterResult(WireStruct, frozen=True):
+    """The answer to filter: the remaining nodes, and messages for the others by name.
 
     A node in both maps counts as unresolvable: preempting pods there would not help.
     """
@@ -63,15 +62,15 @@ class ExtenderFilterResult(Struct, frozen=True):
     error: str = ""
 
 
-class HostPriority(Struct, frozen=True):
-    """One node's points, `MIN_PRIORITY` to `MAX_PRIORITY`. The answer to prioritize is an array of these."""
+class HostPriority(WireStruct, frozen=True):
+    """The score of one node, `MIN_PRIORITY` to `MAX_PRIORITY`. The answer to prioritize is an array of these."""
 
     host: str = ""
     score: int = 0
 
 
-class ExtenderBindingArgs(Struct, frozen=True):
-    """Request to bind."""
+class ExtenderBindingArgs(WireStruct, frozen=True):
+    """The request to bind a pod."""
 
     pod_name: str = ""
     pod_namespace: str = ""
@@ -79,48 +78,48 @@ class ExtenderBindingArgs(Struct, frozen=True):
     node: str = ""
 
 
-class ExtenderBindingResult(Struct, frozen=True):
-    """Answer to bind."""
+class ExtenderBindingResult(WireStruct, frozen=True):
+    """The answer to a binding request."""
 
     error: str = ""
 
 
-class Victims(Struct, frozen=True):
-    """Whole pods that would have to go from a node."""
+class Victims(WireStruct, frozen=True):
+    """The whole pods that preemption would remove from a node."""
 
     pods: list[msgspec.Raw] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class MetaPod(Struct, frozen=True):
-    """A pod's identity."""
+class MetaPod(WireStruct, frozen=True):
+    """The identity of a pod."""
 
     uid: str = msgspec.field(name="UID", default="")
 
 
-class MetaVictims(Struct, frozen=True):
-    """Pods that would have to go from a node, by identity."""
+class MetaVictims(WireStruct, frozen=True):
+    """The identities of the pods that preemption would remove from a node."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class ExtenderPreemptionArgs(Struct, frozen=True):
-    """Request to preempt. The second map where the extender has the nodes in its cache, else the first."""
+class ExtenderPreemptionArgs(WireStruct, frozen=True):
+    """The request to preempt. The second map if the extender caches nodes, else the first."""
 
     pod: msgspec.Raw
     node_name_to_victims: dict[str, Victims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class ExtenderPreemptionResult(Struct, frozen=True):
-    """Answer to preempt: the nodes on which the extender agrees, with the pods that then have to go."""
+class ExtenderPreemptionResult(WireStruct, frozen=True):
+    """The answer to preempt: the nodes that the extender accepts, with their victims."""
 
     node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
 
 
-class InputNumber(Struct, frozen=True):
-    """One number of each node that was asked about, in that order; null: there is none."""
+class InputNumber(WireStruct, frozen=True):
+    """One number for each node of the request, in its order; null if there is none."""
 
     name: str = ""
     unit: str = ""
@@ -128,10 +127,10 @@ class InputNumber(Struct, frozen=True):
     values: list[float | None] | None = None
 
 
-class Inputs(Struct, frozen=True):
-    """The numbers that came from one source, in words.
+class ExplainedInputs(WireStruct, frozen=True):
+    """The numbers from one source, which is named in words.
 
-    `measured`: when, in seconds since 1970, null where that is not known. `stale`: whether it was too old, and ignored.
+    `measured`: the times in seconds since 1970, null where unknown. `stale`: whether a value was too old and ignored.
     """
 
     source: str = ""
@@ -140,20 +139,21 @@ class Inputs(Struct, frozen=True):
     stale: list[bool] | None = None
 
 
-class Explained(Struct, frozen=True):
-    """An answer to filter or to prioritize, and what it follows from."""
+class ExplainedAnswer(WireStruct, frozen=True):
+    """The answer to filter or prioritize, and the inputs that it follows from."""
 
     answer: msgspec.Raw
-    inputs: list[Inputs] | None = None
+    inputs: list[ExplainedInputs] | None = None
 
 
 def encode(message: object) -> bytes:
-    """A message as JSON."""
+    """Return a message as JSON."""
     return msgspec.json.encode(message)
 
 
 def decode(kind: type[T], body: bytes) -> T:
-    """A message of this type, its keys in any case; unknown keys are ignored. WireError when it is none."""
+    """Return a message of this type. Keys may be in any case and unknown keys are ignored. Raise WireError for other
+    JSON."""
     try:
         decoded: T = _read(kind, msgspec.Raw(body))
         return decoded
@@ -191,7 +191,7 @@ _PLAIN: Final = (list[str], list[bool], list[float | None])  # no keys inside: r
 
 @cache
 def _members(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
-    """Each member's attribute and type, by its key in lower case."""
+    """Return each member's attribute and type, by its key in lower case."""
     types = get_type_hints(kind)
     return {
         key.casefold(): (name, types[name])

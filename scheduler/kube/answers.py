@@ -16,7 +16,7 @@ _END: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """One answer. `headers`: names in lower case. `last`: the connection cannot be used again."""
 
     status: int
@@ -26,11 +26,11 @@ class Answer:
     last: bool
 
 
-class NoAnswerError(OSError):
+class NoResponseError(OSError):
     """What came is no answer, or ended too early."""
 
 
-class Reader:
+class ResponseParser:
     """Takes in what comes on one connection, and gives out whole answers."""
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Reader:
         """Whether nothing of an answer has come yet."""
         return not self._buffer
 
-    def feed(self, piece: bytes) -> Answer | None:
-        """The answer, when it is whole with this piece. NoAnswerError where it is none."""
+    def feed(self, piece: bytes) -> HttpResponse | None:
+        """The answer, when it is whole with this piece. NoResponseError where it is none."""
         self._buffer += piece
         while self._head is None:
             end = self._buffer.find(_END)
             if end < 0:
                 if len(self._buffer) > MAX_HEAD_BYTES:
-                    raise NoAnswerError("the answer's head has no end")
+                    raise NoResponseError("the answer's head has no end")
                 return None
             status, reason, headers = _head(bytes(self._buffer[:end]))
             if status < 200:  # on the way to the answer
@@ -57,14 +57,14 @@ class Reader:
                 continue
             self._head = status, reason, headers, end + len(_END)
         if len(self._buffer) > MAX_BODY_BYTES:
-            raise NoAnswerError("the answer is too long")
+            raise NoResponseError("the answer is too long")
         body = self._body(self._head[2], self._head[3])
         return None if body is None else self._whole(body)
 
-    def ended(self) -> Answer:
-        """The answer that the connection's end makes whole. NoAnswerError where it does not."""
+    def ended(self) -> HttpResponse:
+        """The answer that the connection's end makes whole. NoResponseError where it does not."""
         if self._head is None or "content-length" in self._head[2] or _chunked(self._head[2]):
-            raise NoAnswerError("the server closed the connection without an answer")
+            raise NoResponseError("the server closed the connection without an answer")
         return self._whole(bytes(self._buffer[self._head[3] :]), last=True)
 
     def _body(self, headers: dict[str, str], start: int) -> bytes | None:
@@ -76,12 +76,12 @@ class Reader:
         end = start + _number(length, 10)
         return bytes(self._buffer[start:end]) if len(self._buffer) >= end else None
 
-    def _whole(self, body: bytes, *, last: bool = False) -> Answer:
+    def _whole(self, body: bytes, *, last: bool = False) -> HttpResponse:
         assert self._head is not None
         status, reason, headers, _ = self._head
         self._buffer.clear()  # nothing was asked beyond it
         self._head = None
-        return Answer(status, reason, headers, body, last or headers.get("connection", "").lower() == "close")
+        return HttpResponse(status, reason, headers, body, last or headers.get("connection", "").lower() == "close")
 
 
 def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
@@ -89,7 +89,7 @@ def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
     version, _, rest = first.partition(" ")
     status, _, reason = rest.partition(" ")
     if not version.startswith("HTTP/1.") or len(status) != 3 or not (status.isascii() and status.isdecimal()):
-        raise NoAnswerError(f"not an HTTP answer: {first[:80]!r}")
+        raise NoResponseError(f"not an HTTP answer: {first[:80]!r}")
     pairs = (line.partition(":") for line in lines)
     return int(status), reason, {name.lower(): value.strip() for name, _, value in pairs}
 
@@ -121,5 +121,5 @@ def _number(text: str, base: int) -> int:
     except ValueError:
         number = -1
     if number < 0:
-        raise NoAnswerError(f"not a length: {text[:80]!r}")
+        raise NoResponseError(f"not a length: {text[:80]!r}")
     return number

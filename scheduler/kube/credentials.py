@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-class CredentialsError(Exception):
+class KubeconfigError(Exception):
     """No way to reach an API server, in one line."""
 
 
@@ -43,7 +43,7 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
     """The credentials that the flags, `KUBECONFIG`, the cluster around us or ~/.kube/config give, in that order."""
     if master and not kubeconfig and not context:
         if not _is_url(master):
-            raise CredentialsError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
+            raise KubeconfigError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
         return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
     # a quarter of a second of processor time, which the shipper and `evaluate` can do without
     with _parts_alone("kubernetes"):
@@ -58,13 +58,13 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
         else:
             load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as e:
-        raise CredentialsError(_one_line(e, kubeconfig, context)) from e
+        raise KubeconfigError(_one_line(e, kubeconfig, context)) from e
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as e:  # whatever is in the file
         where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-        raise CredentialsError(f"{where} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
+        raise KubeconfigError(f"{where} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
     url = str(master or config.host).rstrip("/")
     if not _is_url(url):
-        raise CredentialsError(f"the kubeconfig's server {url!r} is not a URL such as https://127.0.0.1:6443")
+        raise KubeconfigError(f"the kubeconfig's server {url!r} is not a URL such as https://127.0.0.1:6443")
     return Credentials(url, _tls(config) if _https(url) else None, lambda: _headers(config))
 
 
@@ -123,7 +123,7 @@ def _tls(config: Configuration) -> ssl.SSLContext:
         if config.cert_file:
             tls.load_cert_chain(config.cert_file, config.key_file)
     except (OSError, ssl.SSLError) as e:
-        raise CredentialsError(f"cannot load the certificates of the kubeconfig: {e}") from e
+        raise KubeconfigError(f"cannot load the certificates of the kubeconfig: {e}") from e
     if not config.verify_ssl:
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     return tls

@@ -19,9 +19,9 @@ from itertools import islice
 from typing import Final
 
 from scheduler import klog
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Json
 from scheduler.kube.writes import micro_time, new_event
-from scheduler.objects.pod import PodInfo
 
 LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait

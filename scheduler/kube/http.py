@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 import msgspec
 
-from scheduler.kube.answers import Answer
+from scheduler.kube.answers import HttpResponse
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.wire import NotSentError, Wire
 
@@ -100,23 +100,22 @@ class ApiServer:
         done: Done,
         content_type: str = "application/json",
         timeout_s: float = TIMEOUT_S,
-        may_leave: Callable[[], bool] = lambda: True,
+        precondition: Callable[[], bool] = lambda: True,
     ) -> None:
         """The same without waiting: `done` is told in another thread, None where it was done, and must not wait.
 
-        What the server puts off (429, 503) is not repeated. `may_leave` is asked when the request leaves; one that
-        never did ends with the reason NotSent.
+        The server, too, gives the request up after `timeout_s`. What it puts off (429, 503) is not repeated.
+        `precondition` is asked when the request leaves; one that never did ends with the reason NotSent.
         """
         if self._wire is None:
             try:
-                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s, may_leave)
+                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s, precondition)
             except RuntimeError:
                 done(_closed_error())
             return
-        if timeout_s < TIMEOUT_S:
-            path = f"{path}?timeout={timeout_s:g}s"
+        path = f"{path}?timeout={timeout_s:g}s"
         data = self._encoded(method, path, body, content_type)
-        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)), may_leave)
+        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)), precondition)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -131,7 +130,7 @@ class ApiServer:
                     raise _error(response)
                 yield response.iter_raw()
         except httpx.HTTPError as e:
-            raise ApiError(0, "NoAnswer", _said(e)) from e
+            raise ApiError(0, "NoAnswer", _error_text(e)) from e
 
     def close(self) -> None:
         """Close every connection; requests under way fail, and later ones are not answered."""
@@ -172,10 +171,10 @@ class ApiServer:
         done: Done,
         content_type: str,
         timeout_s: float,
-        may_leave: Callable[[], bool],
+        precondition: Callable[[], bool],
     ) -> None:
-        params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
-        if not may_leave():
+        params = {"timeout": f"{timeout_s:g}s"}
+        if not precondition():
             done(ApiError(0, NOT_SENT, "it may not be sent any more"))
             return
         try:
@@ -208,7 +207,7 @@ class ApiServer:
                     method, path, content=content, params=params, headers=headers, timeout=timeout
                 )
             except httpx.HTTPError as e:
-                raise ApiError(0, "NoAnswer", _said(e)) from e
+                raise ApiError(0, "NoAnswer", _error_text(e)) from e
             if response.status_code < 400:
                 return response.content
             error = _error(response)
@@ -229,7 +228,7 @@ def _streaming(read_timeout_s: float) -> httpx.Timeout:
     return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=read_timeout_s)
 
 
-def _said(e: httpx.HTTPError) -> str:
+def _error_text(e: httpx.HTTPError) -> str:
     return str(e) or type(e).__name__
 
 
@@ -244,7 +243,7 @@ def _by_proxy(url: str) -> bool:
     return ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname or "")
 
 
-def _error_of(answer: Answer | OSError) -> ApiError | None:
+def _error_of(answer: HttpResponse | OSError) -> ApiError | None:
     if isinstance(answer, NotSentError):
         return ApiError(0, NOT_SENT, str(answer))
     if isinstance(answer, OSError):

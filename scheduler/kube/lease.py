@@ -42,7 +42,7 @@ class LeaseSettings:
     retry_period_s: float
 
 
-class LeaderElection:
+class LeaderElector:
     """Acquires the Lease, then renews it in a thread of its own until it is lost or given back."""
 
     def __init__(
@@ -80,8 +80,12 @@ class LeaderElection:
 
     @property
     def leading(self) -> bool:
-        """Whether the Lease is ours, as far as we know."""
-        return self._thread is not None and not self.lost.is_set()
+        """Whether the Lease is certainly ours: renewed within the deadline.
+
+        By the clock too: a process that was stopped for a while runs on before `_watch` does.
+        """
+        in_time = self._clock() - self._renewed <= self._settings.renew_deadline_s
+        return self._thread is not None and in_time and not self.lost.is_set()
 
     def unrenewed_s(self) -> float | None:
         """How long ago the Lease was last renewed; None where it is not ours."""
@@ -149,7 +153,7 @@ class LeaderElection:
                 return True
             spec = lease.get("spec") or {}
             ours = spec.get("holderIdentity") == self._identity
-            if not ours and self.leading:
+            if not ours and self._thread is not None and not self.lost.is_set():
                 self._lose(f"{spec.get('holderIdentity') or 'nobody'} holds it")
                 return False
             if not ours and (self._stop.is_set() or (spec.get("holderIdentity") and not self._expired(spec))):

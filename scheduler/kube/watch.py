@@ -4,8 +4,8 @@ Owns: relisting, resuming, bookmarks, 410 Gone, pauses. Does not own: the state 
 
 Invariant: between two requests of a reflector lies a pause, except behind a watch that lasted and ended in good order.
 
-A reflector calls its sink with `Listed` (everything there is, whenever it had to list), then with `Changed` for every
-event after that. The sink must only enqueue: it runs in the reflector's thread. Source of the protocol:
+A reflector calls its sink with a `ListResult` whenever it had to list, then with a `WatchEvent` for every later event.
+The sink must only enqueue: it runs in the reflector's thread. Source of the protocol:
 k8s.io/client-go/tools/cache/reflector.go.
 """
 
@@ -22,8 +22,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from scheduler import klog
+from scheduler.engine.objects.types import Metadata, Object, Struct
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.objects.types import Metadata, Object, Struct
 
 # Objects a list request: some 25 MB. client-go's 500 cost the API server three times as much processor time with 50,000
 # pods, as it goes over all that are left for each page.
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=Object)
 
 
 @dataclass(frozen=True)
-class Listed(Generic[T]):
+class ListResult(Generic[T]):
     """Everything there is of a kind. `absent`: the server does not have the kind at all."""
 
     kind: str
@@ -47,7 +47,7 @@ class Listed(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Changed(Generic[T]):
+class WatchEvent(Generic[T]):
     """One object was added, modified or deleted (its last state)."""
 
     kind: str
@@ -55,7 +55,7 @@ class Changed(Generic[T]):
     object: T
 
 
-Sink = Callable[[Listed[Any] | Changed[Any]], None]
+Sink = Callable[[ListResult[Any] | WatchEvent[Any]], None]
 
 
 class _ListMeta(Struct, frozen=True):
@@ -83,7 +83,7 @@ class _Status(Struct, frozen=True):
     message: str = ""
 
 
-class GoneError(Exception):
+class ResourceExpiredError(Exception):
     """The resource version to resume from is too old: list again."""
 
 
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
             except AbsentError:
                 self._tell_absent()
                 self._stop.wait(ABSENT_S)
-            except GoneError:
+            except ResourceExpiredError:
                 klog.info(2, "Watch is too old, listing again", kind=self._kind)
                 self._version = ""
                 self._wait(0.0)
@@ -187,7 +187,7 @@ class Reflector(Generic[T]):
                     break
         except ApiError as e:
             if e.code == 410:
-                raise GoneError from e
+                raise ResourceExpiredError from e
             if e.code == 404 and self._may_be_absent:
                 raise AbsentError from e
             raise
@@ -195,7 +195,7 @@ class Reflector(Generic[T]):
             if collecting:
                 gc.enable()
         self._may_be_absent = False
-        self._sink(Listed(self._kind, found))
+        self._sink(ListResult(self._kind, found))
         self._version = page.metadata.resource_version
 
     def _tell_absent(self) -> None:
@@ -203,7 +203,7 @@ class Reflector(Generic[T]):
         if not self._said_absent:
             self._said_absent = True
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
-            self._sink(Listed(self._kind, [], absent=True))
+            self._sink(ListResult(self._kind, [], absent=True))
 
     def _watch(self) -> bool:
         """Every event from here on, to the sink, until the watch ends. False when the next one must wait."""
@@ -222,7 +222,7 @@ class Reflector(Generic[T]):
             return self._lasted(began)
         except ApiError as e:
             if e.code == 410:
-                raise GoneError from e
+                raise ResourceExpiredError from e
             if e.code != 0 or began is None or self._stop.is_set():
                 raise
             klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
@@ -255,10 +255,10 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=_Status)
             if status.code == 410:
-                raise GoneError
+                raise ResourceExpiredError
             raise ApiError(status.code, status.reason, status.message)
         obj = self._decode(event.object)
-        self._sink(Changed(self._kind, event.type, obj))
+        self._sink(WatchEvent(self._kind, event.type, obj))
         return obj.metadata.resource_version
 
     def _decode(self, raw: msgspec.Raw) -> T:

@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from scheduler import klog
-from scheduler.kube.answers import Answer, Reader
+from scheduler.kube.answers import HttpResponse, ResponseParser
 
 CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
 OPENING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond
@@ -33,7 +33,7 @@ WAITING_S: Final = 10.0  # for a connection: a server to which none can be made 
 LOOK_EVERY_S: Final = 0.1  # at time-outs
 READ_BYTES: Final = 64 << 10
 
-Done = Callable[[Answer | OSError], None]
+Done = Callable[[HttpResponse | OSError], None]
 
 
 class NotSentError(OSError):
@@ -41,12 +41,12 @@ class NotSentError(OSError):
 
 
 @dataclass(slots=True)
-class Request:
+class PipelinedRequest:
     """`data`: head and body. `done`: told in the wire's thread, must not wait. Times are monotonic."""
 
     data: bytes
     done: Done
-    may_leave: Callable[[], bool]
+    precondition: Callable[[], bool]
     timeout_s: float
     leaves_by: float
     ends_by: float = 0.0
@@ -62,7 +62,7 @@ class Wire:
         self._tls = tls
         self._host = parts.hostname
         self._port = parts.port or (80 if tls is None else 443)
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[PipelinedRequest] = deque()
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._selector = selectors.DefaultSelector()
@@ -73,9 +73,9 @@ class Wire:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def send(self, data: bytes, timeout_s: float, done: Done, may_leave: Callable[[], bool]) -> None:
-        """Send it when a connection is free, without waiting for that. `may_leave`: asked at that moment."""
-        self._waiting.append(Request(data, done, may_leave, timeout_s, time.monotonic() + WAITING_S))
+    def send(self, data: bytes, timeout_s: float, done: Done, precondition: Callable[[], bool]) -> None:
+        """Send it when a connection is free, without waiting for that. `precondition`: asked at that moment."""
+        self._waiting.append(PipelinedRequest(data, done, precondition, timeout_s, time.monotonic() + WAITING_S))
         if self._closed:
             self._refuse_waiting()
         elif self._thread is None:
@@ -160,7 +160,7 @@ class Wire:
         """Waiting requests to free connections; new connections where there are not enough."""
         while self._waiting and self._idle:
             request = self._waiting.popleft()
-            if not request.may_leave():
+            if not request.precondition():
                 _tell(request, NotSentError("it may not be sent any more"))
                 continue
             connection = self._idle.pop()
@@ -215,12 +215,12 @@ class _Connection:
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, made_by: float) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        self.request: Request | None = None
+        self.request: PipelinedRequest | None = None
         self.making = True
         self.made_by = made_by
         self.wants = selectors.EVENT_WRITE
         self._unsent = memoryview(b"")
-        self._reader = Reader()
+        self._reader = ResponseParser()
         self.socket: socket.socket = socket.socket(family, kind, protocol)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -238,7 +238,7 @@ class _Connection:
         self._unsent = memoryview(data)
         self._write()
 
-    def go_on(self) -> Answer | None:
+    def go_on(self) -> HttpResponse | None:
         """What can be done now; the answer when it is whole."""
         if self.making:
             self._make()
@@ -274,7 +274,7 @@ class _Connection:
             pass
         self.wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
 
-    def _read(self) -> Answer | None:
+    def _read(self) -> HttpResponse | None:
         while True:
             try:
                 piece = self.socket.recv(READ_BYTES)
@@ -287,7 +287,7 @@ class _Connection:
                 return answer
 
 
-def _tell(request: Request, answer: Answer | OSError) -> None:
+def _tell(request: PipelinedRequest, answer: HttpResponse | OSError) -> None:
     try:
         request.done(answer)
     except Exception as e:  # the thread serves everybody else too

@@ -8,79 +8,71 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.kube.http import MERGE_PATCH, NOT_SENT, TIMEOUT_S, ApiError, ApiServer, Done, Json
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.objects.types import Object, Pod
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.engine.objects.types import NodeMetadata, Object, Pod
+from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Done, Json
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
-READ_BACK_S: Final = 15.0  # how long a binding without an answer is asked about; half of what a graceful end may take
-READ_BACK_PAUSE_S: Final = 0.1  # the first pause between two questions; each is twice the one before
+DECISION: Final = "herodotus.dev/decision"  # annotation of a bound pod: the id of the decision that bound it
 _CUT_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
-def bind(api: ApiServer, pod: PodInfo, node: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Bind the pod. ApiError when it is not bound.
+class _AnnotatedPod(Pod, frozen=True):
+    metadata: NodeMetadata = NodeMetadata()
 
-    The UID keeps a pod that was recreated under the same name from being bound by mistake. Where no answer came, the
-    pod is read back, patiently: the request may have been carried out, or be under way until the server ends it too,
-    and whoever takes it for failed gives the pod's room to the next one.
+
+class PodBinding(NamedTuple):
+    """What a pod says of its binding. `decision_id`: from the annotation; "" where the pod has none.
+
+    `unbindable`: why an unbound pod can never be bound again; "" where it can.
     """
-    ends = time.monotonic() + timeout_s
-    try:
-        api.post(f"{_path(pod)}/binding", _binding(pod, node), timeout_s)
-    except ApiError as e:
-        settle_binding(api, pod, node, e, ends)
+
+    node: str
+    decision_id: str
+    unbindable: str
 
 
 def send_binding(
-    api: ApiServer, pod: PodInfo, node: str, timeout_s: float, done: Done, may_leave: Callable[[], bool]
+    api: ApiServer,
+    pod: PodInfo,
+    node: str,
+    decision_id: str,
+    timeout_s: float,
+    done: Done,
+    precondition: Callable[[], bool],
 ) -> None:
-    """Bind without waiting. `done` is told in another thread: None, or an error for `settle_binding`."""
-    path = f"{_path(pod)}/binding"
-    api.send("POST", path, _binding(pod, node), done, timeout_s=timeout_s, may_leave=may_leave)
+    """Bind without waiting. `done` gets None or an ApiError, in another thread.
 
-
-def settle_binding(api: ApiServer, pod: PodInfo, node: str, error: ApiError, ends: float) -> None:
-    """Find out whether a binding that ended so is one all the same. Raises the error when the pod is not bound.
-
-    `ends`: when the server gives the request up at the latest, monotonic.
+    The UID keeps a pod that was recreated under the same name from being bound by mistake. The API server copies the
+    annotation to the pod in the write that sets its node, so that the pod proves later whose binding it was.
     """
-    if (0 < error.code < 500 and error.code != 409) or error.reason == NOT_SENT:
-        raise error
-    path = _path(pod)
-    now = _read_back(api, path)
-    if error.code == 0 and now.metadata.uid == pod.uid and not now.spec.node_name:
-        time.sleep(max(0.0, ends - time.monotonic()))
-        now = _read_back(api, path)
-    if (now.metadata.uid, now.spec.node_name) != (pod.uid, node):
-        raise error
+    path = f"{_path(pod)}/binding"
+    api.send("POST", path, _binding(pod, node, decision_id), done, timeout_s=timeout_s, precondition=precondition)
 
 
-def _binding(pod: PodInfo, node: str) -> Json:
+def read_binding(api: ApiServer, namespace: str, name: str, uid: str) -> PodBinding:
+    """Return where a pod is bound now, and by which decision. Raises ApiError if it cannot be read."""
+    now = msgspec.json.decode(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), type=_AnnotatedPod)
+    if now.metadata.uid != uid:
+        replaced = "and another one has its name: whether it was bound before is unknown"
+        return PodBinding("", "", f'pod "{namespace}/{name}" was deleted, {replaced}')
+    deleted = f'pod "{namespace}/{name}" is being deleted' if now.metadata.deletion_timestamp else ""
+    return PodBinding(now.spec.node_name, (now.metadata.annotations or {}).get(DECISION, ""), deleted)
+
+
+def _binding(pod: PodInfo, node: str, decision_id: str) -> Json:
+    metadata: Json = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "metadata": metadata | {"annotations": {DECISION: decision_id}},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-
-
-def _read_back(api: ApiServer, path: str) -> Pod:
-    deadline = time.monotonic() + READ_BACK_S
-    pause = READ_BACK_PAUSE_S
-    while True:
-        try:
-            return msgspec.json.decode(api.get(path), type=Pod)
-        except ApiError as e:
-            if (0 < e.code < 500 and e.code != 429) or time.monotonic() + pause > deadline:
-                raise
-        time.sleep(pause)
-        pause *= 2
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:

@@ -6,19 +6,22 @@ Owns: the HTTP client, when it is made anew. Does not own: flags and files (`end
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import httpx
 
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 
 LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
 
 
-class Connection:
+class ServiceConnection:
     """Requests to one service. For one thread."""
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, endpoint: ServiceEndpoint, timeout_s: float, transport: httpx.BaseTransport | None = None
+    ) -> None:
         """`transport`: instead of the network."""
         self._endpoint, self._timeout_s, self._transport = endpoint, timeout_s, transport
         self._client: httpx.Client | None = None
@@ -28,6 +31,16 @@ class Connection:
     def send(self, method: str, url: str, *, headers: dict[str, str], **options: Any) -> httpx.Response:
         """The answer. OSError when a token or certificate cannot be read, httpx.HTTPError when there is none."""
         return self._connected().request(method, url, headers=headers | self._endpoint.headers(), **options)
+
+    def get(self, url: str, params: Sequence[tuple[str, str]]) -> bytes:
+        """Return the body of a GET. Raises OSError where the service is not reached, or refuses."""
+        try:
+            response = self.send("GET", url, headers={}, params=list(params))
+        except httpx.HTTPError as e:
+            raise ConnectionError(str(e) or type(e).__name__) from e
+        if response.is_error:
+            raise ConnectionError(f"{response.status_code}: {response.text[:200]}")
+        return response.content
 
     def close(self) -> None:
         """Give it back."""

@@ -21,7 +21,7 @@ class EndpointError(Exception):
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class ServiceEndpoint:
     """The decisions service. The files are those of the flags of the same name; None: not given."""
 
     url: str
@@ -78,12 +78,12 @@ def add_options(group: argparse._ActionsContainer) -> None:
         group.add_argument(_flag(name), type=Path, metavar="FILE", help=what)
 
 
-def of(arguments: argparse.Namespace) -> Endpoint | None:
+def endpoint_from_arguments(arguments: argparse.Namespace) -> ServiceEndpoint | None:
     """The service that the arguments name. EndpointError when they do not go together."""
     if not arguments.endpoint:
         return None
-    names = [f.name for f in fields(Endpoint) if f.name != "url"]
-    found = Endpoint(arguments.endpoint, **{name: getattr(arguments, f"endpoint_{name}") for name in names})
+    names = [f.name for f in fields(ServiceEndpoint) if f.name != "url"]
+    found = ServiceEndpoint(arguments.endpoint, **{name: getattr(arguments, f"endpoint_{name}") for name in names})
     found.check()
     return found
 

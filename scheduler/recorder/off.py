@@ -9,10 +9,11 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
-from herodotus_record.model import Code, Decision, Key, SchedulerInfo, Source
+from herodotus_record.model import AttemptKey, Code, Decision, Reason, SchedulerInfo, Source
 from scheduler import klog
-from scheduler.recorder import build
-from scheduler.recorder.build import Attempt
+from scheduler.engine.records import build
+from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.ids import uuid7
 from scheduler.recorder.recorder import Recorder
 
 _NONE: Final = array("B")
@@ -32,11 +33,21 @@ class NoRecorder(Recorder):
         """Nothing."""
         return 0
 
-    def decision(self, attempt: Attempt) -> Decision:
+    @property
+    def spool_fault(self) -> str:
+        """Nothing."""
+        return ""
+
+    @property
+    def spool_repairs(self) -> int:
+        """None."""
+        return 0
+
+    def decision(self, attempt: AttemptData) -> Decision:
         """What later phases ask of a decision: whose it is."""
         return Decision(
-            id="",
-            key=Key("", Source.SCHEDULER, "", attempt.pod.uid, attempt.number),
+            id=uuid7(),
+            key=AttemptKey("", Source.SCHEDULER, "", attempt.pod.uid, attempt.number),
             sequence=0,
             scheduler=SchedulerInfo(attempt.profile, "", self._version),
             pod=build.pod_info(attempt.pod),
@@ -61,7 +72,15 @@ class NoRecorder(Recorder):
         )
 
     def outcome(
-        self, decision: Decision, phase: str, status: Code, node: str, message: str, duration_s: float, *, final: bool
+        self,
+        decision: Decision,
+        phase: str,
+        status: Code,
+        node: str,
+        message: str | Reason,
+        duration_s: float,
+        *,
+        final: bool,
     ) -> None:
         """Nothing."""
 

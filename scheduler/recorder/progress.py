@@ -21,6 +21,7 @@ class Progress:
 
     delivered: int = 0  # frames that the service acknowledged
     refused: int = 0  # frames that it refuses for good
+    lost: int = 0  # records that were damaged or deleted in the spool
     caught_up_s: float = 0.0  # Unix time when nothing was left to deliver; 0: never yet
     error: str = ""  # what keeps it from delivering now
 

@@ -26,8 +26,8 @@ import httpx
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from scheduler import klog
-from scheduler.recorder.connection import Connection
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.connection import ServiceConnection
+from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
 
@@ -54,29 +54,35 @@ class NotDeliveredError(Exception):
 class Shipper:
     """Delivers everything in a spool directory, again and again."""
 
-    def __init__(self, directory: Path, endpoint: Endpoint, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, directory: Path, endpoint: ServiceEndpoint, transport: httpx.BaseTransport | None = None
+    ) -> None:
         """`transport`: instead of the network."""
         self.progress = Progress()
         self._directory = directory
-        self._connection = Connection(endpoint, TIMEOUT_S, transport)
+        self._connection = ServiceConnection(endpoint, TIMEOUT_S, transport)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
         self._reads = (
             codec.NEWEST_EVER
         )  # of frames' versions, by the service: until it says so, it is sent what there is
         self._told_at = -TELL_EVERY_S
         self._spools: dict[str, IncarnationSpool] = {}
+        self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
 
     def pass_over(self) -> bool:
         """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
         any_sent = False
         self._spools = {found.name: self._spools.get(found.name, found) for found in incarnations(self._directory)}
         for spool in [*self._spools.values()]:
+            if spool.reached is None:
+                spool.reached = self._reached.get(spool.name)
             alive = spool.alive()  # asked before reading: what a live writer still writes is read in the next pass
             while self._deliver_next(spool):
                 any_sent = True
                 if alive and spool.at_the_end and spool.waiting_bytes() < WORTH_BYTES:
                     break  # what was written meanwhile goes with the next pass: small batches cost the service more
-            if not alive:
+            self._reached[spool.name] = spool.reached
+            if not alive and not spool.alive():  # a directory that was deleted may be there again
                 spool.delete()
                 del self._spools[spool.name]
         return any_sent
@@ -117,16 +123,15 @@ class Shipper:
         self._connection.close()
 
     def _deliver_next(self, spool: IncarnationSpool) -> bool:
-        try:
-            batch = spool.next_batch()
-        except codec.CodecError as e:
-            klog.error(
-                e, "Spool segment is damaged, giving up its rest", incarnation=spool.name, bytes=spool.skip_damage()
-            )
-            return True
+        batch = spool.next_batch()
         if batch is None:
             return False
         self._deliver(spool, batch, 0, len(batch.frames))
+        if batch.lost:
+            klog.error(
+                "damaged or deleted", "Records were lost in the spool", incarnation=spool.name, records=batch.lost
+            )
+            self._tell(lost=self.progress.lost + batch.lost)
         return True
 
     def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
@@ -164,7 +169,7 @@ class Shipper:
         return code, message
 
     def _send(self, bases: Sequence[bytes], frames: Sequence[bytes]) -> tuple[int, str]:
-        body = b"".join(deltas.restated_all(bases, frames, self._reads))
+        body = b"".join(deltas.downgrade_frames(bases, frames, self._reads))
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
             response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)
@@ -172,7 +177,7 @@ class Shipper:
             raise NotDeliveredError(f"cannot show who we are: {e}") from e
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
-        reads = codec.newest_of(response.headers.get("Accept", ""))
+        reads = codec.parse_accept(response.headers.get("Accept", ""))
         if reads is not None and reads != self._reads:
             self._reads = reads
             if reads < codec.VERSION:
@@ -206,7 +211,7 @@ class Shipper:
             self.progress.write(self._directory)
 
 
-def main(directory: Path, endpoint: Endpoint) -> int:
+def main(directory: Path, endpoint: ServiceEndpoint) -> int:
     """Ship until standard input ends. 1 when something is left: also to a shipper that does not let go of it."""
     if not directory.is_dir():
         klog.error("no such directory", "There is no spool to deliver", spool=str(directory))

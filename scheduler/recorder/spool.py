@@ -1,14 +1,26 @@
 """Frames on disk, in order, until the decisions service has them.
 
-Owns: segments, their rotation, the size limit. Does not own: what is in a frame, who ships it (`shipper`).
+Owns: segments, their size, the size limit, writing a damaged or deleted segment again. Does not own: what is in a
+frame, delivery (`shipper`).
 
     DIR/INCARNATION/00000001.seg ...    frames, one after the other; a segment with decisions starts with the node table
+    DIR/INCARNATION/00000001.damaged    the shipper found that segment damaged while it was still being written
     DIR/INCARNATION/writer.lock         held (flock) while the incarnation lives
-    DIR/INCARNATION/ack                 how far the shipper's deliveries were acknowledged
+    DIR/INCARNATION/ack                 how far the shipper's deliveries were acknowledged: segment and offset
+    DIR/INCARNATION/delivered           the last sequence that was delivered
+    DIR/INCARNATION/reserve             disk space for gap records, released when the disk is full
     DIR/shipper.lock                    held by the one shipper of this directory
 
 `append` is one write(2): what it returned from survives the death of the process. It survives power loss only once the
 kernel has written it out; a sequence that never arrives is then found missing by the decisions service.
+
+The open segment is also kept in memory (`_content`). When its file is no longer what was written (deleted, truncated,
+replaced, or reported damaged by the shipper), the content becomes the next segment and the old file is deleted. So
+damage to the open segment loses nothing while the process lives. Damage to earlier segments is the reader's concern
+(`spool_reader`).
+
+A segment ends at a size in proportion to its node table and to the space that there is. It also ends when a frame does
+not fit, or when the next node table would not: a delivered segment can be deleted only once it has ended.
 
 Invariant: a frame is in the spool whole, or not at all: what a full disk cuts off is removed again.
 """
@@ -16,22 +28,38 @@ Invariant: a frame is in the spool whole, or not at all: what a full disk cuts o
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import Final
 
-SEGMENT_BYTES: Final = 16 << 20  # a shipped segment is deleted whole; this is what lags behind
+from scheduler import klog
+
+SEGMENT_BYTES: Final = (4 << 20, 16 << 20)  # the bounds of a segment's size; it is held in memory, and lost at most
+TABLES_IN_SEGMENT: Final = 8  # a segment is this many times its node table and first decision: they add an eighth
+SEGMENTS_IN_SPOOL: Final = 8  # in a small spool; the delivered part of the open segment is not free yet
 DEFAULT_LIMIT_BYTES: Final = 1 << 30  # 10,000 decisions on 5,000 nodes while the service is away
-_COUNT_EVERY: Final = 64  # appends between looks at what the shipper has deleted
+LEAST_LIMIT_BYTES: Final = 64 << 10  # eight segments with the node table of a small cluster and a few decisions
+RESERVE_BYTES: Final = 4096  # a block of most filesystems: some twenty gap records
+REPAIR_SHOWN_S: Final = 600.0  # how long a health check names a repair
+LOOK_EVERY: Final = 64  # appends between looks at the files; what is written in between is in memory too
 
 
 ACK: Final = "ack"
+DELIVERED: Final = "delivered"
+DAMAGED: Final = ".damaged"
 
 
 def position(segment: int, offset: int) -> bytes:
-    """What is in ACK: always as long, so that it is written over in place."""
+    """Return the content of ACK. Its length is constant, so it can be overwritten in place."""
     return f"{segment:020d} {offset:020d}\n".encode()
+
+
+def delivered(sequence: int) -> bytes:
+    """Return the content of DELIVERED. Its length is constant, so it can be overwritten in place."""
+    return f"{sequence:020d}\n".encode()
 
 
 class SpoolFullError(OSError):
@@ -45,26 +73,28 @@ class Spool:
         """Create the incarnation's directory. OSError when that cannot be."""
         self.directory = directory
         self.limit_bytes = limit_bytes
+        self.repairs = 0  # segments that were written again
         self._own = directory / incarnation
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # locked before it has its name: a shipper deletes what nobody has locked
-        unnamed = directory / f".{incarnation}"
-        unnamed.mkdir(mode=0o700)
-        self._lock = os.open(unnamed / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with contextlib.suppress(OSError):  # takes its room now; on a full disk the shipper tries again
-            (unnamed / ACK).write_bytes(position(1, 0))
-        unnamed.rename(self._own)
-        self._number = 0
+        self._fault = ""  # why the open segment cannot be written again
+        self._repaired_s = float("-inf")
+        self._closed = False
+        self._lock = -1
         self._file = -1
+        self._path = ""
+        self._identity = (0, 0)  # device and inode of the open segment
+        self._number = 0
         self._size = 0
+        self._content: list[bytes] = []  # of the open segment
+        self._first = 0  # bytes of its node table and first decision
+        self._target = 0  # the size at which it ends
+        self._has_table = False
         self._total = 0
+        self._disk_free = 0  # at the last look
+        self._free = 0  # bytes that may still be written
+        self._reserve = 0
         self._appends = 0
-
-    @property
-    def empty(self) -> bool:
-        """Whether this incarnation has no segment yet."""
-        return self._number == 0
+        self._create_directory(first_segment=1, delivered_sequence=delivered(0))
+        self._look()
 
     @property
     def total_bytes(self) -> int:
@@ -73,66 +103,278 @@ class Spool:
 
     @property
     def wants_rotation(self) -> bool:
-        """Whether the next frame should start a new segment."""
-        return self._file < 0 or self._size >= SEGMENT_BYTES
+        """Whether the next decision should start a new segment, with the complete node table."""
+        return not self._has_table or self._size >= self._target
+
+    @property
+    def fault(self) -> str:
+        """What is, or within the last minutes was, wrong with the spool's files; "" when nothing."""
+        if self._fault:
+            return f"the spool cannot be written: {self._fault}"
+        ago_s = time.monotonic() - self._repaired_s
+        if ago_s >= REPAIR_SHOWN_S:
+            return ""
+        return f"a segment was deleted or damaged and written again {ago_s:.0f} s ago ({self.repairs} in all)"
 
     def rotate(self, first: bytes) -> None:
-        """Start a new segment with these frames. SpoolFullError when there is no room."""
-        self._check_room(len(first))
-        path = self._own / f"{self._number + 1:08d}.seg"
-        try:
-            file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as e:
-            raise SpoolFullError(e.errno, f"cannot create {path.name}: {e.strerror}") from e
-        old, size = self._file, self._size
-        self._file, self._size = file, 0
-        try:
-            self._write(first)
-        except SpoolFullError:  # go on with the old segment: a disk that stays full must not fill up with empty ones
-            self._file, self._size = old, size
-            os.close(file)
-            path.unlink()
-            raise
-        self._number += 1
-        if old >= 0:
-            os.close(old)
+        """Start a new segment with these frames, which begin with the complete node table.
 
-    def append(self, frames: bytes) -> None:
-        """Write frames to the end. SpoolFullError when there is no room; nothing is written then."""
-        self._check_room(len(frames))
-        self._write(frames)
+        SpoolFullError when there is no room; the next decision then has to bring the table again.
+        """
+        self._prepare(len(first))
+        if self._file < 0 or self._size:
+            self._begin_segment()
+        self._write(first)
+        self._has_table, self._first = True, len(first)
+        self._target = self._segment_bytes(len(first))
+        if self._free < len(first):
+            self._end_full_segment()
+
+    def append(self, frames: bytes, *, urgent: bool = False) -> None:
+        """Write frames to the end. SpoolFullError when there is no room; nothing is written then.
+
+        `urgent`: the reserve may be used, for records of what was lost.
+        """
+        self._appends += 1
+        if self._free < len(frames) + self._first or self._file < 0 or self._appends % LOOK_EVERY == 0:
+            self._append_with_care(frames, urgent=urgent)
+        else:
+            self._write(frames, urgent=urgent)
+
+    def _append_with_care(self, frames: bytes, *, urgent: bool) -> None:
+        """The same after a look at the files, and where room is short."""
+        self._prepare(len(frames), urgent=urgent)
+        if self._file < 0:
+            self._begin_segment()
+        self._write(frames, urgent=urgent)
+        if self._has_table and self._free < self._first:  # the next node table must fit beside this segment
+            self._end_full_segment()
+
+    def has_room(self, size: int) -> bool:
+        """Whether `size` more bytes fit, by a fresh look at the directory and the disk."""
+        self._look()
+        return self._free >= size
+
+    def check(self) -> None:
+        """Write the open segment again if its file was deleted or damaged. Restore the reserve if there is room."""
+        if self._closed:
+            return
+        with contextlib.suppress(SpoolFullError):  # kept in `_fault`; the next record tries again
+            self._repair()
+            self._fill_reserve()
 
     def close(self) -> None:
         """Let go of the files; the shipper may delete the directory once everything is delivered."""
+        self.check()
+        self._closed = True
+        self._content = []
+        for file in (self._file, self._lock):
+            if file >= 0:
+                os.close(file)
+        self._file = self._lock = -1
+
+    # --- the open segment ---------------------------------------------------------------------------------------
+
+    def _prepare(self, more: int, *, urgent: bool = False) -> None:
+        """Make sure that the open segment is on disk as it was written, and that `more` bytes fit."""
+        if self._closed:
+            raise SpoolFullError(errno.EBADF, "the spool is closed")
+        self._repair()
+        self._look()
+        if self._free + (self._reserve if urgent else 0) < more:
+            self._end_full_segment()
+            held, most = self._total, self.limit_bytes
+            raise SpoolFullError(errno.ENOSPC, f"the spool holds {held} bytes of at most {most}")
+
+    def _begin_segment(self) -> None:
+        """Create the next segment, empty: only then is the one before it complete, and deleted when delivered."""
+        path = self._own / f"{self._number + 1:08d}.seg"
+        file = _create(path)
         if self._file >= 0:
             os.close(self._file)
-            self._file = -1
+        self._number += 1
+        self._open(file, path)
+        self._content = []
+        self._has_table = False
+        self._target = self._segment_bytes(0)
+
+    def _open(self, file: int, path: Path) -> None:
+        stat = os.fstat(file)
+        self._file, self._path, self._identity = file, str(path), (stat.st_dev, stat.st_ino)
+        self._size = 0
+
+    def _end_full_segment(self) -> None:
+        """There is no room: what was delivered of the open segment becomes free once that is complete.
+
+        One without a node table is kept, or each outcome in a full spool would begin a segment.
+        """
+        if self._has_table:
+            with contextlib.suppress(SpoolFullError):
+                self._begin_segment()
+
+    def _write(self, frames: bytes, *, urgent: bool = False) -> None:
+        try:
+            _write_whole(self._file, frames, self._size)
+        except SpoolFullError:
+            if not (urgent and self._release_reserve()):
+                self._end_full_segment()
+                raise
+            _write_whole(self._file, frames, self._size)
+        self._content.append(frames)
+        self._size += len(frames)
+        self._total += len(frames)
+        self._free -= len(frames)
+
+    # --- repair -------------------------------------------------------------------------------------------------
+
+    def _repair(self) -> None:
+        """Write the open segment again if its file is not what was written. SpoolFullError when that fails."""
+        damage = self._damage()
+        if not damage:
+            return
+        try:
+            self._write_again()
+        except OSError as e:
+            self._fault = f"{damage}, and {e.strerror or e}"
+            raise SpoolFullError(e.errno, self._fault) from e
+        self.repairs += 1
+        self._repaired_s = time.monotonic()
+        self._fault = ""
+        klog.error(damage, "The spool was damaged from outside, wrote its open segment again", directory=str(self._own))
+
+    def _damage(self) -> str:
+        """Return how the open segment's file differs from what was written; "" when it does not, as far as is seen."""
+        if not self._path:
+            return "" if self._own.exists() else f"{self._own} was deleted"
+        try:
+            stat = os.stat(self._path)
+        except OSError as e:
+            return f"{self._path}: {e.strerror}"
+        if (stat.st_dev, stat.st_ino) != self._identity:
+            return f"{self._path} was replaced"
+        if stat.st_size != self._size:
+            return f"{self._path} has {stat.st_size} bytes, {self._size} were written"
+        if os.path.exists(f"{self._path[:-4]}{DAMAGED}"):
+            return f"{self._path} fails its checksums"
+        return ""
+
+    def _write_again(self) -> None:
+        """Make the open segment's content the next segment. Readers see it whole, and after the old file is gone."""
+        if not self._own.exists():
+            self._create_directory(first_segment=self._number + 1, delivered_sequence=b"")
+        if not self._path:
+            return
+        old = Path(self._path)
+        path = self._own / f"{self._number + 1:08d}.seg"
+        unnamed = path.with_suffix(".new")
+        content = b"".join(self._content)
+        unnamed.unlink(missing_ok=True)
+        file = _create(unnamed)
+        try:
+            try:
+                _write_whole(file, content, 0)
+            except SpoolFullError:
+                old.unlink(missing_ok=True)  # its blocks are the room
+                os.ftruncate(self._file, 0)
+                _write_whole(file, content, 0)
+            old.unlink(missing_ok=True)
+            old.with_suffix(DAMAGED).unlink(missing_ok=True)
+            unnamed.rename(path)
+        except OSError:
+            os.close(file)
+            unnamed.unlink(missing_ok=True)
+            raise
+        os.close(self._file)
+        self._number += 1
+        self._open(file, path)
+        self._size, self._content = len(content), [content]
+
+    def _create_directory(self, first_segment: int, delivered_sequence: bytes) -> None:
+        """Create the incarnation's directory. It gets its name last: a shipper deletes one that nobody has locked."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unnamed = self.directory / f".{self._own.name}"
+        unnamed.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(unnamed / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):  # they take their room now; on a full disk the shipper tries again
+                (unnamed / ACK).write_bytes(position(first_segment, 0))
+                (unnamed / DELIVERED).write_bytes(delivered_sequence)
+            unnamed.rename(self._own)
+        except OSError:
+            os.close(lock)
+            raise
         if self._lock >= 0:
             os.close(self._lock)
-            self._lock = -1
+        self._lock = lock
+        with contextlib.suppress(SpoolFullError):
+            self._fill_reserve()
 
-    def _write(self, frames: bytes) -> None:
+    # --- room ---------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Count what the directory holds and what the disk has left."""
+        self._total = sum(_size(f) for f in self.directory.glob("*/*.seg"))
+        self._reserve = min(RESERVE_BYTES, self.limit_bytes // 16)
         try:
-            written = os.write(self._file, frames)
-        except OSError as e:
-            raise SpoolFullError(e.errno, e.strerror) from e
-        if written < len(frames):
-            os.ftruncate(self._file, self._size)
-            raise SpoolFullError(28, "No space left on device")
-        self._size += written
-        self._total += written
+            disk = os.statvfs(self.directory)
+            self._disk_free = disk.f_bavail * disk.f_frsize
+        except OSError:  # deleted: creating it again tells
+            self._disk_free = self.limit_bytes
+        self._free = min(self.limit_bytes - self._total - self._reserve, self._disk_free)
 
-    def _check_room(self, more: int) -> None:
-        self._appends += 1
-        if self._appends % _COUNT_EVERY == 1 or self._total + more > self.limit_bytes:
-            self._total = sum(_size(f) for f in self.directory.glob("*/*.seg"))
-        if self._total + more > self.limit_bytes:
-            raise SpoolFullError(28, f"the spool holds {self._total} bytes of at most {self.limit_bytes}")
+    def _segment_bytes(self, first: int) -> int:
+        """Return the size at which a segment ends that starts with `first` bytes of node table and decision."""
+        least, most = SEGMENT_BYTES
+        usual = min(max(TABLES_IN_SEGMENT * first, least), most)
+        capacity = min(self.limit_bytes, self._total + self._disk_free)
+        return min(usual, max(capacity // SEGMENTS_IN_SPOOL, 2 * first))
+
+    def _fill_reserve(self) -> None:
+        """Allocate the reserve's blocks if they are not."""
+        path = self._own / "reserve"
+        if _size(path) == RESERVE_BYTES:
+            return
+        self._look()
+        if self._disk_free < 2 * RESERVE_BYTES:
+            return
+        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            _write_whole(file, bytes(RESERVE_BYTES), 0)
+        finally:
+            os.close(file)
+
+    def _release_reserve(self) -> bool:
+        """Give the reserve's blocks back to the disk; whether there were any."""
+        path = self._own / "reserve"
+        held = _size(path) > 0
+        with contextlib.suppress(OSError):
+            os.truncate(path, 0)
+        return held
 
 
-def _size(segment: Path) -> int:
-    """Its size; 0 where the shipper has just deleted it."""
+def _create(path: Path) -> int:
+    """Open a new file for appending. SpoolFullError when it cannot be created."""
     try:
-        return segment.stat().st_size
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as e:
+        raise SpoolFullError(e.errno, f"cannot create {path.name}: {e.strerror}") from e
+
+
+def _write_whole(file: int, data: bytes, size: int) -> None:
+    """Append `data` to a file of `size` bytes, or leave the file as it was. SpoolFullError when there is no room."""
+    try:
+        written = os.write(file, data)
+    except OSError as e:
+        raise SpoolFullError(e.errno, e.strerror) from e
+    if written < len(data):
+        os.ftruncate(file, size)
+        raise SpoolFullError(errno.ENOSPC, "No space left on device")
+
+
+def _size(file: Path) -> int:
+    """Return a file's size; 0 where there is none, as the shipper has just deleted it."""
+    try:
+        return file.stat().st_size
     except FileNotFoundError:
         return 0

@@ -1,6 +1,13 @@
 """The reading end of the spool: what was not delivered yet, in order, of every incarnation.
 
-Owns: the position up to which deliveries were acknowledged, deleting what was delivered. Does not own: HTTP.
+Owns: the position up to which deliveries were acknowledged, deleting what was delivered, finding damage and telling
+what it cost. Does not own: HTTP.
+
+Every frame's checksum is verified, and every sequence follows the one before. Damage in the segment that a living
+scheduler still writes is reported to it (`DAMAGED`), and it writes the segment again. In any other segment the damaged
+bytes are passed over to the next whole frame; frames that cannot be read without a damaged one (differences from a
+damaged decision, and decisions that need damaged node rows) are passed over too. Wherever sequences are missing, a gap
+record is put in their place. Its own sequence is the first of them, so that reading again gives the same record.
 
 Invariant: a position only moves forward after an acknowledgement; what it passed is never read again.
 """
@@ -11,29 +18,57 @@ import contextlib
 import fcntl
 import os
 import shutil
+import struct
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
-from herodotus_record.model import NodeRows, NodeTable
+from herodotus_record.model import Gap, NodeRows, NodeTable
 from scheduler import klog
-from scheduler.recorder.spool import ACK, position
+from scheduler.recorder.frame_head import FrameHead, read_head
+from scheduler.recorder.spool import ACK, DAMAGED, DELIVERED, delivered, position
 
 BATCH_FRAMES: Final = 2000
 BATCH_BYTES: Final = 20 << 20  # a whole segment: in a large batch a record costs the service half as much
+CUT_OFF_S: Final = 2.0  # one write(2) may be seen half done; after this long it is damage
+ASK_TIMES: Final = 3  # without delivering anything in between: what was written again is damaged too
+ANSWER_S: Final = 10.0  # how long to wait for the writer of a damaged segment to write it again
 
 _NODE_ROWS: Final = 4
+_LOST: Final = "lost in the spool: damaged or deleted before it was delivered"
+
+
+class Position(NamedTuple):
+    """An offset in a segment, and the last sequence before it; None where that is unknown."""
+
+    offset: int
+    reached: int | None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Frames of one segment, and the offset behind each of them."""
+    """Frames of one segment, and the position behind each of them.
+
+    A gap record that stands for lost frames is one of the frames.
+    """
 
     frames: tuple[bytes, ...]
-    ends: tuple[int, ...]
+    positions: tuple[Position, ...]
+    end: Position  # behind the last frame and what is passed over
+    lost: int  # sequences that those gap records name
+
+
+@dataclass(frozen=True)
+class _WholeDecision:
+    """Where a decision is in the segment that deltas may differ from, and which node table it saw."""
+
+    start: int
+    end: int
+    generation: int
 
 
 class IncarnationSpool:
@@ -42,7 +77,11 @@ class IncarnationSpool:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._segment, self._offset = self._position()
-        self._bases: dict[bytes, tuple[int, int]] = {}  # name of a frame of this segment -> from, to
+        self.reached = self._delivered()  # the last sequence that was delivered; None: unknown
+        self._asked, self._asked_behind = 0, self.reached
+        self._stopped_at, self._stopped_s = -1, 0.0  # where the frames cannot be read, and since when
+        self._asked_s: float | None = None  # when the writer was asked to write that segment again
+        self._enter_segment()
 
     @property
     def name(self) -> str:
@@ -66,41 +105,39 @@ class IncarnationSpool:
     @property
     def at_the_end(self) -> bool:
         """Whether the position is in the segment that is still being written."""
-        return not self._path(self._segment + 1).exists()
+        return self._next_segment() is None
 
     def next_batch(self) -> Batch | None:
-        """What comes next, at most a batch; None when everything there is was acknowledged.
+        """Return what comes next, at most a batch; None when everything there is was acknowledged.
 
-        CodecError when the segment is damaged here: see `skip_damage`.
+        None too while the writer is waited for, which writes a damaged segment again.
         """
         while True:
-            batch = self._read()
-            if batch is not None:
+            following = self._next_segment()  # before reading: what is read then is all of the segment
+            batch = self._read(following is not None)
+            if batch is not None and batch.frames:
                 return batch
-            if not self._path(self._segment + 1).exists():
+            if batch is not None:  # all of it was delivered before, or is lost
+                self._move(self._segment, batch.end)
+            elif following is not None:
+                delivered_one = self._path(self._segment)
+                self._move(following, Position(0, self.reached))
+                self._enter_segment()
+                delivered_one.unlink(missing_ok=True)
+                delivered_one.with_suffix(DAMAGED).unlink(missing_ok=True)
+            else:
                 return None
-            self._move(self._segment + 1, 0)  # the writer has gone on, so this segment is complete
-            self._bases.clear()
-            self._path(self._segment - 1).unlink(missing_ok=True)
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
         """The first `frames` frames of the batch were delivered, or set aside."""
         if frames:
-            self._move(self._segment, batch.ends[frames - 1])
+            self._move(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
     def bases(self, frames: Sequence[bytes]) -> list[bytes]:
         """The decisions that deltas among these frames differ from, and that are not among them."""
-        here = {deltas.name_of(frame) for frame in frames}
-        names = dict.fromkeys(name for frame in frames if (name := deltas.base_of(frame)) and name not in here)
-        if not names:
-            return []
-        with self._path(self._segment).open("rb") as f:
-            if not names.keys() <= self._bases.keys():  # we have begun in the middle of the segment
-                with contextlib.suppress(codec.CodecError):
-                    for end, frame in codec.split(f.read(self._offset)):
-                        self._note(frame, end)
-            found = [self._bases[name] for name in names if name in self._bases]
-            return [os.pread(f.fileno(), end - start, start) for start, end in found]
+        here = {deltas.read_base_name(frame) for frame in frames}
+        names = dict.fromkeys(name for frame in frames if (name := deltas.find_base_name(frame)) and name not in here)
+        return [base for name in names if (base := self._contents.whole(name)) is not None]
 
     def node_table(self) -> bytes | None:
         """The complete node table as of the position, as a frame; None where there is none to be had."""
@@ -108,7 +145,7 @@ class IncarnationSpool:
         with self._path(self._segment).open("rb") as f:
             passed = f.read(self._offset)
         try:
-            for _, frame in codec.split(passed):
+            for _, frame in codec.split_frames(passed):
                 if frame[codec.KIND_AT] == _NODE_ROWS and isinstance(rows := codec.decode(frame), NodeRows):
                     table.apply(rows)
                     cluster = rows.cluster
@@ -116,13 +153,6 @@ class IncarnationSpool:
             klog.error(e, "Cannot rebuild the node table from the spool", incarnation=self.name)
             return None
         return codec.encode(table.rows(cluster, self.name)) if cluster else None
-
-    def skip_damage(self) -> int:
-        """Pass over the rest of a damaged segment; how many bytes were given up."""
-        size = self._path(self._segment).stat().st_size
-        lost = size - self._offset
-        self._move(self._segment, size)
-        return lost
 
     def waiting_bytes(self) -> int:
         """What is behind the acknowledged position; sizes as they are this moment."""
@@ -136,41 +166,81 @@ class IncarnationSpool:
         """Everything was delivered and nobody writes here any more."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _read(self) -> Batch | None:
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(self, ended: bool) -> Batch | None:
+        """Return the frames behind the position; None where there are none, or none yet. `ended`: of the segment."""
+        scan = self._scan(BATCH_BYTES)
+        if isinstance(scan.stopped, codec.TruncatedError) and not scan.frames:  # perhaps a frame larger than a batch
+            scan = self._scan(BATCH_BYTES + codec.MAX_FRAME_BYTES)
+        if scan.stopped is None or scan.frames:
+            return scan.batch()
+        alive = self.alive()
+        if alive and not ended and self._ask_writer(scan.stopped):
+            return None
+        damage = scan.stopped  # read again: this is all that comes
+        scan = self._scan(
+            BATCH_BYTES + codec.MAX_FRAME_BYTES,
+            salvage=True,
+            newest=codec.VERSION if alive else codec.NEWEST_EVER,
+        )
+        if scan.passed_over:
+            where = f"{self.name}/{self._segment:08d}"
+            klog.error(damage, "Spool segment is damaged, passing over it", segment=where, bytes=scan.passed_over)
+        return scan.batch()
+
+    def _scan(self, most: int, *, salvage: bool = False, newest: int = codec.VERSION) -> _Scan:
         try:
             with self._path(self._segment).open("rb") as f:
                 f.seek(self._offset)
-                data = f.read(BATCH_BYTES)
-                batch = self._split(data)
-                if batch is None and len(data) == BATCH_BYTES:  # one frame larger than a batch
-                    batch = self._split(data + f.read(codec.MAX_FRAME_BYTES))
+                data = f.read(most)
         except FileNotFoundError:
-            return None
-        return batch
+            data = b""
+        scan = _Scan(self.name, self._contents, Position(self._offset, self.reached), salvage, newest)
+        scan.read(data, BATCH_FRAMES)
+        return scan
 
-    def _split(self, data: bytes) -> Batch | None:
-        """The whole frames at the start of `data`; what is cut off at its end is still being written, or comes next."""
-        frames: list[bytes] = []
-        ends: list[int] = []
-        try:
-            for end, frame in codec.split(data):
-                frames.append(bytes(frame))
-                ends.append(self._offset + end)
-                self._note(frame, self._offset + end)
-                if len(frames) == BATCH_FRAMES:
-                    break
-        except codec.TruncatedError:
-            pass
-        except codec.CodecError:
-            if not frames:
-                raise
-        return Batch(tuple(frames), tuple(ends)) if frames else None
+    def _ask_writer(self, damage: codec.CodecError) -> bool:
+        """Have the writer write this segment again; False once it has not answered for long, or that did not help."""
+        now = time.monotonic()
+        if self._stopped_at != self._offset:
+            self._stopped_at, self._stopped_s, self._asked_s = self._offset, now, None
+        if isinstance(damage, codec.TruncatedError) and now - self._stopped_s < CUT_OFF_S:
+            return True
+        if self._asked_s is None:
+            self._asked = 1 if self._asked_behind != self.reached else self._asked + 1
+            self._asked_behind = self.reached
+            if self._asked > ASK_TIMES:
+                return False
+            where = f"{self.name}/{self._segment:08d}"
+            klog.error(damage, "Spool segment is damaged, the scheduler writes it again", segment=where)
+            self._asked_s = now
+            self._path(self._segment).with_suffix(DAMAGED).touch()
+        return now - self._asked_s < ANSWER_S
 
-    def _note(self, frame: memoryview, end: int) -> None:
-        """Deltas may name it."""
-        name = deltas.name_of(frame)
-        if name is not None:
-            self._bases[name] = (end - len(frame), end)
+    def _enter_segment(self) -> None:
+        """Forget the segment before."""
+        self._read_of: _Contents | None = None
+        self._stopped_at, self._stopped_s = -1, 0.0
+        self._asked_s = None
+
+    @property
+    def _contents(self) -> _Contents:
+        """What is known of the segment up to the position, read when it is first needed."""
+        if self._read_of is None:
+            self._read_of = _Contents(self._path(self._segment))
+            with contextlib.suppress(FileNotFoundError), self._path(self._segment).open("rb") as f:
+                passed = f.read(self._offset)
+                scan = _Scan("", self._read_of, Position(0, None), salvage=True, newest=codec.NEWEST_EVER)
+                scan.read(passed, len(passed))
+                self._read_of.damaged = False  # the service has what was there
+        return self._read_of
+
+    def _next_segment(self) -> int | None:
+        """Return the number of the segment behind this one, which is complete then; usually the next number."""
+        if self._path(self._segment + 1).exists():
+            return self._segment + 1
+        return min((n for f in self.directory.glob("[0-9]*.seg") if (n := int(f.stem)) > self._segment), default=None)
 
     def _path(self, segment: int) -> Path:
         return self.directory / f"{segment:08d}.seg"
@@ -183,17 +253,154 @@ class IncarnationSpool:
             segments = sorted(self.directory.glob("*.seg"))
             return (int(segments[0].stem) if segments else 1), 0
 
-    def _move(self, segment: int, offset: int) -> None:
+    def _delivered(self) -> int | None:
+        try:
+            return int((self.directory / DELIVERED).read_text())
+        except (FileNotFoundError, ValueError):  # of an earlier version, or of a directory that was deleted
+            return None
+
+    def _move(self, segment: int, to: Position) -> None:
         """In place, so that a full disk does not keep what was delivered from being deleted.
 
         Not synced to disk: after power loss something may be delivered again, which the service recognises.
         """
-        file = os.open(self.directory / ACK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if to.reached is not None and to.reached != self.reached:
+            self._overwrite(DELIVERED, delivered(to.reached))
+        self._overwrite(ACK, position(segment, to.offset))
+        self._segment, self._offset, self.reached = segment, to.offset, to.reached
+
+    def _overwrite(self, name: str, content: bytes) -> None:
+        file = os.open(self.directory / name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(file, position(segment, offset), 0)
+            os.pwrite(file, content, 0)
         finally:
             os.close(file)
-        self._segment, self._offset = segment, offset
+
+
+@dataclass
+class _Contents:
+    """What is known of the frames of one segment up to the position."""
+
+    path: Path
+    wholes: dict[bytes, _WholeDecision] = field(default_factory=dict)  # by what deltas call them
+    generation: int = -1  # of the node table that its rows make
+    damaged: bool = False
+
+    def whole(self, name: bytes) -> bytes | None:
+        """Return the decision that deltas call so, as a frame; None where it is not there, or damaged."""
+        at = self.wholes.get(name)
+        if at is None:
+            return None
+        try:
+            with self.path.open("rb") as f:
+                frame = os.pread(f.fileno(), at.end - at.start, at.start)
+            codec.verify_payload(memoryview(frame))
+        except (OSError, codec.CodecError, struct.error):
+            return None
+        return frame if deltas.read_base_name(frame) == name else None
+
+
+class _Scan:
+    """Frames of a segment from a position on: as far as they are whole, or with `salvage` all that can be read."""
+
+    def __init__(self, name: str, contents: _Contents, start: Position, salvage: bool, newest: int) -> None:
+        """`name`: the incarnation's. `newest`: the version up to which frames are passed on unread."""
+        self.frames: list[bytes] = []
+        self.stopped: codec.CodecError | None = None  # what is wrong with the bytes behind the last frame
+        self.passed_over = 0  # bytes
+        self._name, self._contents, self._salvage, self._newest = name, contents, salvage, newest
+        self._start, self._end = start, start
+        self._positions: list[Position] = []
+        self._lost = 0
+        self._intact: set[bytes] = set()  # names of decisions that deltas may differ from
+
+    def read(self, data: bytes, most: int) -> None:
+        """Read `data`, which is at the start position, up to `most` frames."""
+        view, offset = memoryview(data), 0
+        while offset < len(data) and len(self.frames) < most:
+            begin = offset if not self._salvage else codec.find_frame(data, offset)
+            try:
+                if begin is None:
+                    begin = len(data)
+                if begin > offset:
+                    self._pass_over(begin - offset)
+                    offset = begin
+                    continue
+                end, frame = next(codec.split_frames(view, offset))
+                codec.verify_payload(frame)
+                head = read_head(frame, self._newest)
+            except codec.CodecError as e:
+                if not self._salvage:
+                    self.stopped = e
+                    return
+                self._pass_over(1)
+                offset += 1
+                continue
+            try:
+                self._take(frame, head, self._start.offset + offset, self._start.offset + end)
+            except codec.CodecError as e:
+                if not self._salvage:
+                    self.stopped = e
+                    return
+                self._pass_over(end - offset)
+            offset = end
+
+    def batch(self) -> Batch | None:
+        """Return what was read; None where that is nothing."""
+        if self._end == self._start:
+            return None
+        return Batch(tuple(self.frames), tuple(self._positions), self._end, self._lost)
+
+    def _pass_over(self, size: int) -> None:
+        self.passed_over += size
+        self._contents.damaged = True
+        self._end = Position(self._end.offset + size, self._end.reached)
+
+    def _take(self, frame: memoryview, head: FrameHead | None, begin: int, end: int) -> None:
+        """Add a frame unless it was delivered before. CodecError when it needs another one that is damaged."""
+        if head is None:
+            self._add(bytes(frame), Position(end, None))
+            return
+        self._check_readable(head)
+        self._note(frame, head, begin, end)
+        reached = self._end.reached
+        if head.sequence and head.incarnation == self._name:
+            if reached is not None and head.sequence <= reached:
+                self._end = Position(end, reached)
+                return
+            last = (head.sequence if head.gap is None else min(head.gap[0], head.sequence)) - 1
+            if reached is not None and reached < last:
+                gap = Gap(self._name, reached + 1, reached + 1, last, _LOST, time.time_ns() // 1000)
+                self._add(codec.encode(gap), Position(begin, last))
+                self._lost += last - reached
+            reached = head.sequence
+        self._add(bytes(frame), Position(end, reached))
+
+    def _add(self, frame: bytes, position: Position) -> None:
+        self.frames.append(frame)
+        self._positions.append(position)
+        self._end = position
+
+    def _check_readable(self, head: FrameHead) -> None:
+        """CodecError when the frame builds on one that is not there."""
+        known, needs = self._contents, head.needs
+        if head.base is not None:
+            if head.base not in self._intact and known.whole(head.base) is None:
+                raise codec.CodecError("a delta whose base is damaged")
+            self._intact.add(head.base)
+            needs = known.wholes[head.base].generation if needs is None else needs
+        if known.damaged and needs is not None and needs > known.generation:
+            raise codec.CodecError(f"a decision on generation {needs} of a damaged node table")
+        if known.damaged and head.rows is not None and head.rows[0] > known.generation:
+            raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
+
+    def _note(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
+        """Remember what later frames build on."""
+        if head.rows is not None:
+            self._contents.generation = max(self._contents.generation, head.rows[1])
+        elif (name := deltas.read_base_name(frame)) is not None and head.needs is not None:
+            self._contents.wholes[name] = _WholeDecision(begin, end, head.needs)
+            self._intact.add(name)
 
 
 def incarnations(directory: Path) -> Iterator[IncarnationSpool]:

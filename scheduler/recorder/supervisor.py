@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scheduler import klog
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 
 RESTART_S: Final = (0.5, 30.0)  # first and longest pause before a shipper that ended is started again
 STOP_S: Final = 8.0  # longer than it drains
@@ -19,11 +19,11 @@ STOP_S: Final = 8.0  # longer than it drains
 class Supervisor:
     """A child process that is started again when it ends."""
 
-    def __init__(self, spool: Path, endpoint: Endpoint, *logging: str) -> None:
+    def __init__(self, spool: Path, endpoint: ServiceEndpoint, *logging: str) -> None:
         """`logging`: the options of the log, as on our own command line."""
         self.restarts = 0
         self._command = [
-            *(sys.executable, "-m", "scheduler.shipping"),
+            *(sys.executable, "-m", "scheduler.commands.ship"),
             *("--spool", str(spool), *endpoint.flags()),
             *logging,
         ]

@@ -20,14 +20,14 @@ from typing import Any, Final
 from herodotus_serving.remembered import Remembered
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer, Json
-from scheduler.serving.http import RefusedError, Request
+from scheduler.serving.http import HttpStatusError, StatusRequest
 
 ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")
 PRIVILEGED: Final = "system:masters"  # has every right by law: not asked about, so that it works without an API server
 
 
 @dataclass(frozen=True)
-class User:
+class AuthenticatedUser:
     """Who asks, as the API server names them."""
 
     name: str
@@ -36,10 +36,10 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS: Final = AuthenticatedUser("system:anonymous", ("system:unauthenticated",))
 
 
-class Access:
+class RequestAuthorizer:
     """Answers for one API server, remembered for a few seconds. Thread-safe."""
 
     def __init__(
@@ -51,17 +51,17 @@ class Access:
         """`always_allowed`: paths for everyone; one that ends with `*` is a prefix."""
         self._api = api
         self._always_allowed = tuple(always_allowed)
-        self._users: Remembered[User | None] = Remembered(clock)
+        self._users: Remembered[AuthenticatedUser | None] = Remembered(clock)
         self._rights: Remembered[tuple[bool, str]] = Remembered(clock)
 
-    def check(self, request: Request) -> User:
+    def check(self, request: StatusRequest) -> AuthenticatedUser:
         """Who asks. RefusedError 401, 403 or 500 when the request must not be answered."""
         user = self._user(request)
         if not self._always(request.path) and PRIVILEGED not in user.groups:
             self._authorize(user, request.method.lower(), request.path)
         return user
 
-    def _user(self, request: Request) -> User:
+    def _user(self, request: StatusRequest) -> AuthenticatedUser:
         if request.peer is not None:
             return certificate_user(request.peer)
         scheme, _, token = request.authorization.strip().partition(" ")
@@ -76,7 +76,7 @@ class Access:
             raise _unauthorized()
         return user
 
-    def _review_token(self, token: str) -> User | None:
+    def _review_token(self, token: str) -> AuthenticatedUser | None:
         """Whose token it is; None where it is nobody's."""
         status = self._review("authentication.k8s.io", "TokenReview", {"token": token})
         if not status.get("authenticated"):
@@ -84,19 +84,21 @@ class Access:
         user = status.get("user") or {}
         extra = sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items())
         groups = _with_authenticated(user.get("groups") or ())
-        return User(str(user.get("username", "")), groups, str(user.get("uid", "")), tuple(extra))
+        return AuthenticatedUser(str(user.get("username", "")), groups, str(user.get("uid", "")), tuple(extra))
 
-    def _authorize(self, user: User, verb: str, path: str) -> None:
+    def _authorize(self, user: AuthenticatedUser, verb: str, path: str) -> None:
         try:
             allowed, reason = self._rights.get((user, verb, path), lambda: self._review_access(user, verb, path))
         except ApiError as e:
             klog.error(e, "Failed to make webhook authorizer request", path=path)
-            raise RefusedError(500, "InternalError", f'Internal Server Error: "{path}": {e}') from e
+            raise HttpStatusError(500, "InternalError", f'Internal Server Error: "{path}": {e}') from e
         if not allowed:
             because = f": {reason}" if reason else ""
-            raise RefusedError(403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"{because}')
+            raise HttpStatusError(
+                403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"{because}'
+            )
 
-    def _review_access(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+    def _review_access(self, user: AuthenticatedUser, verb: str, path: str) -> tuple[bool, str]:
         spec: Json = {
             "user": user.name,
             "uid": user.uid,
@@ -126,13 +128,13 @@ class Access:
         )
 
 
-def certificate_user(peer: dict[str, Any]) -> User:
+def certificate_user(peer: dict[str, Any]) -> AuthenticatedUser:
     """The user that a verified client certificate names: CN, and each O a group."""
     subject = [pair for part in peer.get("subject", ()) for pair in part]
     name = next((value for key, value in subject if key == "commonName"), "")
     if not name:
         raise _unauthorized()
-    return User(name, _with_authenticated(value for key, value in subject if key == "organizationName"))
+    return AuthenticatedUser(name, _with_authenticated(value for key, value in subject if key == "organizationName"))
 
 
 def _with_authenticated(groups: Any) -> tuple[str, ...]:
@@ -144,5 +146,5 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _unauthorized() -> RefusedError:
-    return RefusedError(401, "Unauthorized", "Unauthorized")
+def _unauthorized() -> HttpStatusError:
+    return HttpStatusError(401, "Unauthorized", "Unauthorized")

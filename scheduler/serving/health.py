@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduler import klog
-from scheduler.serving.http import Response, text
+from scheduler.serving.http import StatusResponse, text
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Check:
 PING = Check("ping", lambda: None)
 
 
-def single(check: Check) -> Response:
+def single(check: Check) -> StatusResponse:
     """/readyz/NAME."""
     fault = check.fault()
     return text(200, "ok") if fault is None else text(500, f"internal server error: {fault}\n")
 
 
-def summary(name: str, checks: Sequence[Check], query: dict[str, list[str]]) -> Response:
+def summary(name: str, checks: Sequence[Check], query: dict[str, list[str]]) -> StatusResponse:
     """/readyz. Always verbose where a check fails."""
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False

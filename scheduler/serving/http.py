@@ -14,7 +14,7 @@ JSON: Final = "application/json"
 
 
 @dataclass(frozen=True)
-class Request:
+class StatusRequest:
     """`peer`: the client certificate's subject as `ssl` gives it, where one was verified."""
 
     method: str
@@ -26,7 +26,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class StatusResponse:
     """What goes back."""
 
     code: int
@@ -34,7 +34,7 @@ class Response:
     content_type: str = TEXT
 
 
-class RefusedError(Exception):
+class HttpStatusError(Exception):
     """A request that is not answered: the code, and what the client is told."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -42,7 +42,7 @@ class RefusedError(Exception):
         self.code = code
         self.reason = reason
 
-    def response(self) -> Response:
+    def response(self) -> StatusResponse:
         """As a Status object."""
         status = {
             "kind": "Status",
@@ -53,9 +53,9 @@ class RefusedError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        return Response(self.code, json.dumps(status).encode(), JSON)
+        return StatusResponse(self.code, json.dumps(status).encode(), JSON)
 
 
-def text(code: int, said: str) -> Response:
+def text(code: int, said: str) -> StatusResponse:
     """Plain text."""
-    return Response(code, said.encode())
+    return StatusResponse(code, said.encode())

@@ -72,7 +72,7 @@ def serving(arguments: argparse.Namespace) -> ServingOptions:
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 

@@ -8,21 +8,21 @@ from contextlib import ExitStack
 
 from scheduler import klog
 from scheduler.kube.http import ApiServer
-from scheduler.serving.access import Access
+from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.certificates import Authorities, Certificates
 from scheduler.serving.options import ServingOptions
-from scheduler.serving.routes import Content, Routes
-from scheduler.serving.server import Server
+from scheduler.serving.routes import Content, StatusRoutes
+from scheduler.serving.server import StatusServer
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve in threads until the returned function is called. OSError or CertificateError when it cannot."""
+    """Serve in threads until the returned function is called. Raises ListenError or CertificateError."""
     with ExitStack() as closing:
         if options.port:
             authorities = Authorities(api, options.certificates.client_ca_file)
             certificates = Certificates(options.certificates, options.host, authorities, time.monotonic)
-            routes = Routes(Access(api, options.always_allowed), content)
-            server = Server((options.host, options.port), certificates.context, routes)
+            routes = StatusRoutes(RequestAuthorizer(api, options.always_allowed), content)
+            server = StatusServer((options.host, options.port), certificates.context, routes)
             authorities.start()
             closing.callback(authorities.close)
             server.start()

@@ -17,13 +17,13 @@ from typing import Any, Final
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from scheduler import klog
-from scheduler.serving.access import Access
+from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.health import PING, Check, single, summary
-from scheduler.serving.http import JSON, Request, Response, text
+from scheduler.serving.http import JSON, StatusRequest, StatusResponse, text
 
 MAX_VERBOSITY: Final = (1 << 31) - 1  # what klog's level holds
 
-Answer = Callable[[Request], Response]
+Answer = Callable[[StatusRequest], StatusResponse]
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,23 @@ class Content:
     set_verbosity: Callable[[int], None] = field(default=klog.set_verbosity)
 
 
-class Routes:
+class StatusRoutes:
     """The handler that the server calls, in its threads."""
 
-    def __init__(self, access: Access, content: Content) -> None:
+    def __init__(self, access: RequestAuthorizer, content: Content) -> None:
         self._access = access
         self._answers: dict[str, Answer] = {
-            "/metrics": lambda _: Response(200, content.metrics(), CONTENT_TYPE_PLAIN_0_0_4),
-            "/configz": lambda _: Response(200, json.dumps({"componentconfig": content.configuration}).encode(), JSON),
+            "/metrics": lambda _: StatusResponse(200, content.metrics(), CONTENT_TYPE_PLAIN_0_0_4),
+            "/configz": lambda _: StatusResponse(
+                200, json.dumps({"componentconfig": content.configuration}).encode(), JSON
+            ),
         }
         for name, checks in (("healthz", content.healthz), ("livez", content.livez), ("readyz", content.readyz)):
             self._answers |= _health(name, checks or (PING,))
         if content.profiling:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
-    def __call__(self, request: Request) -> Response:
+    def __call__(self, request: StatusRequest) -> StatusResponse:
         """The answer. RefusedError where there is none."""
         self._access.check(request)
         answer = self._answers.get(request.path)
@@ -67,7 +69,7 @@ def _health(name: str, checks: Sequence[Check]) -> dict[str, Answer]:
     return paths
 
 
-def _verbosity(request: Request, set_verbosity: Callable[[int], None]) -> Response:
+def _verbosity(request: StatusRequest, set_verbosity: Callable[[int], None]) -> StatusResponse:
     """PUT of a number, as `curl -X PUT --data 4`."""
     if request.method != "PUT":
         return text(406, "unsupported http method\n")

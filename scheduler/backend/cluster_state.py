@@ -1,0 +1,24 @@
+"""The scheduler's state in memory, shared by the loop, its plugins and its helpers.
+
+Owns: the list of parts. Does not own: what changes them. Only the loop's thread changes them, except `waiting`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.backend.cache import Cache
+from scheduler.engine.framework.nominated import Nominator
+from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.objects.cluster import ClusterObjects
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """The state of one process. `preempting` holds the UIDs of pods whose victims are being evicted."""
+
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
+    cache: Cache = field(default_factory=Cache)
+    nominator: Nominator = field(default_factory=Nominator)
+    waiting: WaitingPods = field(default_factory=WaitingPods)
+    preempting: set[str] = field(default_factory=set)

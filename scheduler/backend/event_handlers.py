@@ -1,0 +1,248 @@
+"""Event handlers: apply watch messages to the cache, the other objects and the queue.
+
+Owns: the translation of watch messages into changes of the cache and into cluster events, which may requeue pods. Does
+not own: the rules of queue and cache, attempts (`loop`). Only the loop's thread calls them.
+
+Source: pkg/scheduler/eventhandlers.go v1.36.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from herodotus_record.model import Reason
+from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.queue import SchedulingQueue
+from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
+from scheduler.engine.framework.update_events import list_node_events, list_pod_events
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.kube.watch import ListResult, WatchEvent
+
+NODES, PODS = "nodes", "pods"
+
+
+class InFlightPod(Protocol):
+    """A pod whose binding is under way. The event handlers set `deleted` when the pod is deleted meanwhile."""
+
+    deleted: bool
+
+
+class EventHandlers:
+    """Applies what the watches deliver to cache, objects, nominator and queue."""
+
+    def __init__(
+        self,
+        shared: ClusterState,
+        queue: SchedulingQueue,
+        kinds: Mapping[str, type[Object]],
+        scheduler_names: Collection[str],
+        in_flight: Mapping[str, InFlightPod],
+        annotations: frozenset[str] = frozenset(),
+    ) -> None:
+        """`kinds` are the watched kinds besides nodes and pods. `in_flight` holds bindings under way, by pod UID.
+
+        `annotations` are the keys of node annotations that plugins read. Others are dropped: they may take 256 kB for
+        each node.
+        """
+        self.cache = shared.cache
+        self.queue = queue
+        self.objects = shared.objects
+        self.nominator = shared.nominator
+        self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the mark for records
+        self._kinds = kinds
+        self._scheduler_names = scheduler_names
+        self._in_flight = in_flight
+        self._annotations = annotations
+        self._listed_once: set[str] = set()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed once. Before that, the cache is incomplete."""
+        return self._listed_once >= {NODES, PODS, *self._kinds}
+
+    def apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
+        """Apply a list or a change from a watch."""
+        if isinstance(message, ListResult):
+            self._listed(message)
+            self._listed_once.add(message.kind)
+        elif message.kind in self._kinds:
+            self._object(self._kinds[message.kind], message.type, message.object)
+        elif message.kind == NODES:
+            if message.type == "DELETED":
+                self._delete_node(message.object.metadata.name)
+            else:
+                self._node(message.object)
+        elif message.type == "DELETED":
+            self.delete_pod(message.object.metadata.uid)
+        else:
+            self._pod(message.object)
+
+    def _listed(self, message: ListResult[Any]) -> None:
+        if message.kind == NODES:
+            self._nodes_listed(message.objects)
+        elif message.kind == PODS:
+            self._pods_listed(message.objects)
+        else:
+            self._objects_listed(message)
+
+    def _objects_listed(self, message: ListResult[Any]) -> None:
+        kind = self._kinds[message.kind]
+        before = {_key(obj): obj for obj in self.objects.all(kind)}
+        after = {_key(obj): obj for obj in message.objects}
+        self.objects.replace_all(kind, message.objects)
+        self.absent.pop(message.kind, None)
+        if message.absent:
+            self.absent[message.kind] = Reason("absent-kind", {"kind": message.kind})
+        if message.kind in self._listed_once:  # changes that the watch missed
+            for key in {**before, **after}:
+                if before.get(key) != after.get(key):
+                    self._requeue_for(kind, before.get(key), after.get(key))
+
+    def _object(self, kind: type[Object], change: str, obj: Object) -> None:
+        """Apply a change of an object that is not a node or pod."""
+        old = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace)
+        if change == "DELETED":
+            self.objects.remove(obj)
+            self._requeue_for(kind, old or obj, None)
+        else:
+            self.objects.set(obj)
+            self._requeue_for(kind, old, obj)
+
+    def _requeue_for(self, kind: type[Object], old: Object | None, new: Object | None) -> None:
+        action = ActionType.ADD if old is None else ActionType.DELETE if new is None else ActionType.UPDATE
+        event = find_object_event(kind.__name__, action)
+        if event is not None:
+            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, new)
+
+    def _nodes_listed(self, nodes: Iterable[Node]) -> None:
+        listed = {node.metadata.name: node for node in nodes}
+        for name in self.cache.node_names():
+            if name not in listed:
+                self._delete_node(name)
+        for node in listed.values():
+            self._node(node)
+
+    def _node(self, node: Node) -> None:
+        node = _with_annotations(node, self._annotations)
+        old = self.cache.node(node.metadata.name)
+        events = list_node_events(old, node)
+        if old is None:
+            klog.info(3, "Add event for node", node=node.metadata.name)
+        if old is None or any(e is not ClusterEvent.NODE_ANNOTATION for e in events) or _columns_differ(old, node):
+            self.cache.set_node(node)
+        else:
+            self.cache.refresh_node(node)
+        for event in events:
+            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, node)
+
+    def _delete_node(self, name: str) -> None:
+        old = self.cache.node(name)
+        self.cache.remove_node(name)
+        klog.info(3, "Delete event for node", node=name)
+        if old is not None:
+            self.queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_DELETE, time.monotonic(), old, None)
+
+    def _pods_listed(self, pods: Iterable[Pod]) -> None:
+        listed = {pod.metadata.uid: pod for pod in pods}
+        for uid in [*self.cache.pod_uids(), *(queued.uid for queued in self.queue), *self._in_flight]:
+            if uid not in listed:
+                self.delete_pod(uid)
+        for uid in self.cache.assumed_uids() - listed.keys() - self._in_flight.keys():
+            self.delete_pod(uid)  # bound and deleted while the watch was interrupted
+        for pod in listed.values():
+            self._pod(pod)
+
+    def _pod(self, pod: Pod) -> None:
+        """Apply the present state of a pod: finished, on a node, of another scheduler, or waiting."""
+        uid, now = pod.metadata.uid, time.monotonic()
+        if pod.status.phase in FINISHED_PHASES:
+            self.delete_pod(uid)
+        elif pod.spec.node_name:
+            self._pod_on_node(PodInfo(pod, running=True))
+        elif pod.spec.scheduler_name not in self._scheduler_names:
+            self.queue.delete(uid)
+            self.nominator.remove(uid)
+        elif self.queue.get(uid) is not None:
+            self._pod_changed(PodInfo(pod))
+        elif not self.cache.is_counted(uid):
+            self.queue.add(PodInfo(pod), now, time.time_ns() // 1000)
+            self.nominator.update_from_status(PodInfo(pod))
+
+    def _pod_on_node(self, pod: PodInfo) -> None:
+        self.queue.delete(pod.uid)
+        self.nominator.remove(pod.uid)
+        old = None if self.cache.is_assumed(pod.uid) else self.cache.pod(pod.uid)
+        self.cache.set_pod(pod)
+        for event in list_pod_events(old, pod):
+            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, pod)
+
+    def _pod_changed(self, pod: PodInfo) -> None:
+        """Update a pod that waits or is in flight."""
+        known = self.queue.get(pod.uid)
+        assert known is not None
+        old = known.pod
+        self.queue.update(pod, time.monotonic())
+        flight = self._in_flight.get(pod.uid)
+        if flight is not None:
+            if pod.terminating and self.cache.is_assumed(pod.uid):  # no binding will succeed now
+                self._remove_from_node(pod.uid)
+            return
+        self.nominator.update_from_status(pod)
+        if old.pod.status.nominated_node_name not in ("", pod.pod.status.nominated_node_name):
+            self._requeue_after_nomination(old)
+
+    def delete_pod(self, uid: str) -> None:
+        """Remove a deleted or finished pod from queue, nominator and cache."""
+        queued, flight = self.queue.delete(uid), self._in_flight.get(uid)
+        self.nominator.remove(uid)
+        if flight is not None:
+            flight.deleted = True
+        if self.cache.is_counted(uid):
+            self._remove_from_node(uid)
+        elif queued is not None and queued.pod.pod.status.nominated_node_name:
+            self._requeue_after_nomination(queued.pod)
+
+    def requeue_after_removal(self, pod: PodInfo, node: str) -> None:
+        """Requeue pods that may profit from the removal of a pod, bound or assumed, from a node."""
+        spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
+        was = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
+        self.queue.move_all_to_active_or_backoff_queue(
+            ClusterEvent.POD_DELETE, time.monotonic(), was, None, among=lambda other: other.uid != pod.uid
+        )
+
+    def _remove_from_node(self, uid: str) -> None:
+        pod, node = self.cache.pod(uid), self.cache.node_of(uid)
+        assert pod is not None
+        assert node is not None
+        self.cache.remove_pod(uid)
+        self.requeue_after_removal(pod, node)
+
+    def _requeue_after_nomination(self, pod: PodInfo) -> None:
+        """Requeue pods that had to leave room for this pod's nomination."""
+        self.queue.move_all_to_active_or_backoff_queue(
+            ClusterEvent.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority
+        )
+
+
+def _with_annotations(node: Node, keys: frozenset[str]) -> Node:
+    """Return the node with only these annotations."""
+    annotations = node.metadata.annotations
+    if not annotations:
+        return node
+    kept = {key: annotations[key] for key in keys if key in annotations} or None
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=kept))
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def _columns_differ(old: Node, new: Node) -> bool:
+    """Return whether the nodes differ in a field that columns hold and that causes no cluster event."""
+    return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)

@@ -1,0 +1,6 @@
+"""The scheduling queue: pods that wait to be scheduled."""
+
+from scheduler.backend.queue.queued_pod import QueuedPod
+from scheduler.backend.queue.scheduling_queue import SchedulingQueue
+
+__all__ = ["QueuedPod", "SchedulingQueue"]

@@ -1,0 +1,363 @@
+"""The scheduling queue: active, backoff, unschedulable.
+
+                  add                      pop                    done (bound or deleted)
+    (unknown) ----------> active --------------------> in flight ----------------------->
+                 |          ^ backoff is over              |
+          gated  |          |<--------- backoff <----------| returned: error, or an event in the meantime
+                 |          |              ^               |
+                 |          | event that may help          | returned: rejected
+                 +-----> unschedulable <-------------------+
+
+`add_unschedulable_if_not_present` returns a pod that was popped and not placed.
+
+Owns: which pod is next, and when a rejected pod is tried again. Does not own: whether an event may help (the plugins'
+queueing hints), the cluster's state. Times are monotonic seconds, passed in. Not thread-safe: only the loop's thread
+uses it.
+
+Source: pkg/scheduler/backend/queue v1.36, with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
+
+Invariant: a pod is in exactly one place (active, backoff, unschedulable, in flight), and an event that occurs while a
+pod is in flight is kept until the pod returns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
+from typing import Any, Final
+
+from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
+from scheduler.backend.queue.heap import PodHeap
+from scheduler.backend.queue.in_flight import InFlight
+from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
+from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
+from scheduler.engine.framework.events import ClusterEvent
+from scheduler.engine.framework.queueing_hints import QueueingHints
+from scheduler.engine.framework.update_events import list_pod_events
+from scheduler.engine.objects.pod import PodInfo
+
+FLUSH_AFTER_S: Final = 300.0  # an unschedulable pod is tried again after this time even without an event
+FLUSH_EVERY_S: Final = 30.0  # how often the queue looks for such pods
+WINDOW_S: Final = 1.0  # backoffs end on whole seconds; pods with the same end are ordered as in the active queue
+
+# What moves a pod besides cluster events, by its name in metrics.
+ATTEMPT_FAILED, BACKOFF_OVER, POPPED_EARLY = "ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ"
+
+
+class _Requeue(IntEnum):
+    """How an event requeues a pod that it may help."""
+
+    AFTER_BACKOFF = 1
+    AT_ONCE = 2  # the event is for a plugin that returned Pending
+
+
+class SchedulingQueue:
+    """The queue of all profiles, in kube-scheduler's three parts."""
+
+    def __init__(
+        self,
+        sort_key: Callable[[PodInfo, float], Any],
+        pre_enqueue: Callable[[PodInfo], PluginVerdict | None],
+        hints: Mapping[str, QueueingHints],
+        initial_backoff_s: float = 1.0,
+        max_backoff_s: float = 10.0,
+    ) -> None:
+        """`hints` holds the queueing hints by scheduler name."""
+        self.incoming: Counter[tuple[str, str]] = Counter()  # number of pods by (queue, event) since the start
+        self._sort_key = sort_key
+        self._pre_enqueue = pre_enqueue
+        self._hints = hints
+        self._initial_backoff_s = initial_backoff_s
+        self._max_backoff_s = max_backoff_s
+        self._window_s = min(WINDOW_S, initial_backoff_s)
+        self._pods: dict[str, QueuedPod] = {}  # every pod that is in a queue
+        self._lengths = dict.fromkeys(PLACES, 0)
+        self._active = PodHeap()
+        self._backoff = PodHeap()
+        self._error_backoff = PodHeap()  # for pods whose attempt ended with an error
+        self._unschedulable = UnschedulablePods(hints)
+        self._in_flight = InFlight()
+        self._next_flush = 0.0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """Iterate over a copy of the pods in all queues, without those in flight."""
+        return iter(list(self._pods.values()))
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the pod if it is in a queue or in flight, else None."""
+        return self._pods.get(uid) or self._in_flight.get(uid)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of pods in each queue; gated pods are counted separately."""
+        return dict(self._lengths)
+
+    def in_flight(self) -> tuple[int, int]:
+        """Return the number of pods in flight, and of events that are kept for them."""
+        return len(self._in_flight), self._in_flight.events
+
+    # --- in -------------------------------------------------------------------------------------------------------
+
+    def add(self, pod: PodInfo, now: float, now_us: int) -> None:
+        """Add a new pod to the active queue, unless a PreEnqueue plugin gates it."""
+        queued = QueuedPod(pod, now_us, queued_at=now, since=now)
+        self._enqueue(queued, ACTIVE, now, ClusterEvent.WAITING_POD_ADD.label)
+
+    def update(self, pod: PodInfo, now: float) -> None:
+        """Update a pod that waits or is in flight. An unschedulable pod is requeued if the update may help it."""
+        flying = self._in_flight.get(pod.uid)
+        queued = self._pods[pod.uid] if flying is None else flying
+        old, queued.pod = queued.pod, pod
+        if flying is not None:
+            for event in list_pod_events(old, pod):
+                self._in_flight.add_event(event, old, pod)
+        elif queued.where in (ACTIVE, BACKOFF):
+            self._insert(queued)  # its priority may have changed
+        else:
+            self._insert(queued)
+            for event in list_pod_events(old, pod):
+                how = self._evaluate_event(queued, event, old, pod)
+                if how is not None and self._requeue(queued, how, event.label, now):
+                    break
+
+    def add_unschedulable_if_not_present(
+        self,
+        queued: QueuedPod,
+        rejectors: frozenset[str],
+        now: float,
+        *,
+        error: bool = False,
+        pending: frozenset[str] = frozenset(),
+    ) -> None:
+        """Return a popped pod that was not placed to the queue.
+
+        After an error, or if an event in the meantime may help, it goes to backoff; otherwise it becomes
+        unschedulable. `pending` are the rejectors that returned Pending.
+        """
+        queued.rejectors, queued.pending = (frozenset(), frozenset()) if error else (rejectors, pending)
+        if queued.rejectors:
+            queued.rejections += 1
+            queued.errors = 0
+        else:
+            queued.errors += 1
+        queued.queued_at = queued.since = now
+        queued.waited_s, queued.woken_by, queued.gate = {}, None, None
+        queued.ready_at = self._backoff_end(queued.errors or queued.rejections, now)
+        missed = self._evaluate_missed_events(queued)
+        self._in_flight.done(queued.uid)
+        if missed is None:
+            self._move(queued, UNSCHEDULABLE, now, ATTEMPT_FAILED)
+        else:
+            self._requeue(queued, missed, ATTEMPT_FAILED, now)
+
+    def predict_retry(self, queued: QueuedPod, now: float, now_us: int, *, error: bool) -> Retry:
+        """Return when a popped pod will be tried again if it returns to the queue now. `now_us` is wall clock."""
+        tries = 1 + (queued.errors if error else queued.rejections)
+        backoff_s = max(self._backoff_end(tries, now) - now, 0.0)
+        not_before_us = now_us + int(backoff_s * 1e6)
+        if error:
+            return Retry(BACKOFF, not_before_us, None)
+        return Retry(UNSCHEDULABLE, not_before_us, now_us + int((FLUSH_AFTER_S + FLUSH_EVERY_S) * 1e6))
+
+    # --- out ------------------------------------------------------------------------------------------------------
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """Return the next pod to schedule, or None. If none is active, pop early from backoff, except after errors.
+
+        The pod is in flight until it returns to the queue or until `done`.
+        """
+        self.flush(now)
+        first = self._active.first()
+        if first is None:
+            first = self._backoff.first()
+            if first is None:
+                return None
+            self.incoming[ACTIVE, POPPED_EARLY] += 1
+        queued = first[1]
+        self._remove(queued, now)
+        queued.attempts += 1
+        self._in_flight.start(queued)
+        return queued
+
+    def done(self, uid: str) -> None:
+        """End the flight of a pod that was bound or deleted. Does nothing for a pod that is not in flight."""
+        self._in_flight.done(uid)
+
+    def delete(self, uid: str) -> QueuedPod | None:
+        """Remove a waiting pod and return it; None if it does not wait. A pod in flight stays so until `done`."""
+        queued = self._pods.get(uid)
+        if queued is not None:
+            self._remove(queued, queued.since)
+        return queued
+
+    # --- time and events ------------------------------------------------------------------------------------------
+
+    def flush(self, now: float) -> None:
+        """Move pods whose backoff is over, and pods that have been unschedulable for too long."""
+        for heap in (self._backoff, self._error_backoff):
+            while (first := heap.first()) is not None and first[1].ready_at <= now:
+                self._move(first[1], ACTIVE, now, BACKOFF_OVER)
+        if now >= self._next_flush:
+            self._next_flush = now + FLUSH_EVERY_S
+            for queued in self._unschedulable:
+                if queued.gate is None and now - queued.queued_at > FLUSH_AFTER_S:
+                    queued.woken_by = RequeueEvent(ClusterEvent.TIMEOUT.label, "")
+                    self._requeue(queued, _Requeue.AFTER_BACKOFF, ClusterEvent.TIMEOUT.label, now)
+
+    def move_all_to_active_or_backoff_queue(
+        self,
+        event: ClusterEvent,
+        now: float,
+        old: Any = None,
+        new: Any = None,
+        among: Callable[[PodInfo], bool] | None = None,
+    ) -> int:
+        """Requeue the unschedulable pods that the event may help; return how many moved.
+
+        `old` and `new` are the object before and after, for hints. `among` limits the pods. The event is kept for pods
+        in flight.
+        """
+        to_move: dict[str, tuple[QueuedPod, _Requeue]] = {}
+        for plugin, pods in self._unschedulable.select_for_event(event, old, new):
+            requeue_event = RequeueEvent(event.label, plugin)
+            for queued in pods:
+                if (among is not None and not among(queued.pod)) or not self._may_be_ungated(queued, event):
+                    continue
+                how = self._requeue_mode(queued, plugin)
+                if queued.uid not in to_move or how > to_move[queued.uid][1]:
+                    queued.woken_by = requeue_event
+                    to_move[queued.uid] = (queued, how)
+        moved = sum(self._requeue(queued, how, event.label, now) for queued, how in to_move.values())
+        self._in_flight.add_event(event, old, new)
+        return moved
+
+    def activate(self, uid: str, now: float) -> bool:
+        """Move a waiting pod to the active queue at once; return whether it is there.
+
+        A pod in flight will be requeued when it returns.
+        """
+        queued = self._pods.get(uid)
+        if queued is None:
+            flying = self._in_flight.get(uid)
+            if flying is not None:
+                self._in_flight.add_event(ClusterEvent.FORCE_ACTIVATE, None, flying.pod)
+            return False
+        label = ClusterEvent.FORCE_ACTIVATE.label
+        if queued.where == BACKOFF:
+            self._move(queued, ACTIVE, now, label)
+        elif queued.where != ACTIVE:
+            queued.woken_by = RequeueEvent(label, "")
+            self._requeue(queued, _Requeue.AT_ONCE, label, now)
+        return queued.where == ACTIVE
+
+    def next_backoff_end(self) -> float | None:
+        """Return when the first backoff ends, or None: the next time at which `pop` may have a pod without an event."""
+        firsts = [heap.first() for heap in (self._backoff, self._error_backoff)]
+        return min((first[1].ready_at for first in firsts if first is not None), default=None)
+
+    # --- whether an event may help ----------------------------------------------------------------------------------
+
+    def _evaluate_missed_events(self, queued: QueuedPod) -> _Requeue | None:
+        """Return how the events during the attempt requeue the pod; None if they do not."""
+        events = self._in_flight.events_since_start(queued.uid) if queued.uid in self._in_flight else []
+        if not queued.rejectors or events is None:
+            return _Requeue.AFTER_BACKOFF
+        best: _Requeue | None = None
+        for event, old, new in events:
+            how = self._evaluate_event(queued, event, old, new)
+            if how is _Requeue.AT_ONCE or (how and not queued.pending):
+                return how
+            best = best or how
+        return best
+
+    def _evaluate_event(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Requeue | None:
+        """Return how one event requeues this pod, from the hints of its rejectors; None if it does not."""
+        if event.wildcard:
+            if new is not None and new.uid != queued.uid:
+                return None
+            queued.woken_by = RequeueEvent(event.label, "")
+            return _Requeue.AFTER_BACKOFF
+        best: _Requeue | None = None
+        hints = self._hints[queued.pod.pod.spec.scheduler_name]
+        for plugin in sorted(queued.rejectors):
+            if not hints.may_help(plugin, event, queued.pod, old, new):
+                continue
+            how = self._requeue_mode(queued, plugin)
+            if best is None or how > best:
+                best, queued.woken_by = how, RequeueEvent(event.label, plugin)
+        return best
+
+    def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
+        """Return whether the pod is not gated, or its gating plugin registered for the event."""
+        if queued.gate is None:
+            return True
+        return self._hints[queued.pod.pod.spec.scheduler_name].is_registered(queued.gate.plugin, event)
+
+    @staticmethod
+    def _requeue_mode(queued: QueuedPod, plugin: str) -> _Requeue:
+        return _Requeue.AT_ONCE if plugin in queued.pending else _Requeue.AFTER_BACKOFF
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def _requeue(self, queued: QueuedPod, how: _Requeue, label: str, now: float) -> bool:
+        """Move a pod to backoff or the active queue; return False if a PreEnqueue plugin gates it."""
+        if how is _Requeue.AFTER_BACKOFF and queued.ready_at > now:
+            return self._enqueue(queued, BACKOFF, now, label)
+        return self._enqueue(queued, ACTIVE, now, label)
+
+    def _enqueue(self, queued: QueuedPod, where: str, now: float, label: str) -> bool:
+        """Move a pod to this queue if no PreEnqueue plugin gates it; return whether it moved."""
+        gate = self._pre_enqueue(queued.pod)
+        if gate is not None:
+            queued.rejectors |= {gate.plugin}
+        queued.gate = gate
+        if gate is not None and queued.where == GATED:
+            self._insert(queued)
+        else:
+            self._move(queued, where if gate is None else GATED, now, label)
+        return gate is None
+
+    def _move(self, queued: QueuedPod, where: str, now: float, label: str) -> None:
+        self._remove(queued, now)
+        queued.where, queued.since = where, now
+        self._pods[queued.uid] = queued
+        self._lengths[where] += 1
+        self.incoming[UNSCHEDULABLE if where == GATED else where, label] += 1
+        self._insert(queued)
+
+    def _insert(self, queued: QueuedPod) -> None:
+        key = self._sort_key(queued.pod, queued.queued_at)
+        if queued.where == ACTIVE:
+            self._active.push(key, queued)
+        elif queued.where == BACKOFF:
+            heap = self._backoff if queued.rejectors else self._error_backoff
+            heap.push((queued.ready_at, key), queued)
+        else:
+            self._unschedulable.add(queued)
+
+    def _remove(self, queued: QueuedPod, now: float) -> None:
+        if queued.where == POPPED:
+            return
+        queued.waited_s[queued.where] = queued.waited_s.get(queued.where, 0.0) + now - queued.since
+        self._lengths[queued.where] -= 1
+        if queued.where in (ACTIVE, BACKOFF):
+            for heap in (self._active, self._backoff, self._error_backoff):
+                heap.discard(queued.uid)
+        else:
+            self._unschedulable.remove(queued.uid)
+        queued.where = POPPED
+        del self._pods[queued.uid]
+
+    def _backoff_end(self, tries: int, now: float) -> float:
+        """Return the end of the one-second window in which the backoff ends; 0 if backoff is disabled."""
+        if not self._max_backoff_s:
+            return 0.0
+        backoff_s = min(self._initial_backoff_s * 2.0 ** min(tries - 1, 32), self._max_backoff_s)
+        return (math.floor((now + backoff_s) / self._window_s) + 1) * self._window_s

@@ -1,0 +1,192 @@
+"""The command line's options, as far as several commands share them or a command has many.
+
+Owns: names, defaults, what is no value. Does not own: what the commands do (`app`); options that belong to a part stand
+beside it (`serving.options`, `recorder.endpoint`, `shipping`, `observe.command`, `snapshots.command`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Final
+
+from scheduler.commands import observe
+from scheduler.commands.observe import STOCK_NAME
+from scheduler.commands.ship import add_spool, url
+from scheduler.config.types import DEFAULT_NAME
+from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
+from scheduler.offline.evaluate.cases import CASE, FORMS
+from scheduler.recorder import endpoint
+from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, LEAST_LIMIT_BYTES
+from scheduler.serving import options
+
+REVIEW: Final = "review"
+MOST_LIMIT_BYTES: Final = 1 << 50
+_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+def add_evaluate(command: argparse.ArgumentParser) -> None:
+    """`evaluate`."""
+    command.description = (
+        "Decide where a pod would go; nothing is bound. With --cluster and --pod: that pod on that cluster. Without:"
+        " cases from standard input, one JSON object a line (tests/golden/README.md)."
+    )
+    command.add_argument(
+        "--cluster",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="what `kubectl get nodes,pods,... -A -o yaml` printed; YAML or JSON, directories, - for standard input",
+    )
+    command.add_argument("--pod", metavar="FILE", help="the Pod to decide, as written or as kubectl prints it")
+    command.add_argument(
+        "--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration, for cases without one"
+    )
+    add_legacy(command)
+    command.add_argument(
+        "-o",
+        "--output",
+        choices=(*FORMS, REVIEW),
+        default=CASE,
+        help="as a case's outcome (default), as a record of an attempt, or as a review, also of a workload's pods",
+    )
+    review = command.add_argument_group("with -o review")
+    review.add_argument(
+        "--replicas", type=int, metavar="N", help="number of pods (default: as many as the object says)"
+    )
+    review.add_argument(
+        "--namespace", default="", metavar="NAME", help="namespace of an object without one (default: default)"
+    )
+    review.add_argument(
+        "--scheduler", default="", metavar="NAME", help="treat the object as if it named this scheduler"
+    )
+    review.add_argument("--node", default="", metavar="NODE", help="show only this node")
+    review.add_argument("--all-nodes", action="store_true", help="show every node")
+
+
+def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
+    """What every process that watches a cluster and records is told."""
+    add_config(command, default_name)
+    add_cluster(command)
+    _add_records(command)
+
+
+def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
+    """`--config`, and which versions it may have. `default_name`: of the profile where there is no file."""
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"KubeSchedulerConfiguration (v1); default: one profile, {default_name}",
+    )
+    add_legacy(command)
+
+
+def add_cluster(command: argparse.ArgumentParser) -> None:
+    """Which cluster, and as whom."""
+    cluster = command.add_argument_group(
+        "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
+    )
+    cluster.add_argument("--kubeconfig", metavar="FILE", help="credentials")
+    cluster.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
+    cluster.add_argument(
+        "--master", metavar="URL", help="API server, for example kubectl proxy's http://127.0.0.1:8001"
+    )
+
+
+def _add_records(command: argparse.ArgumentParser) -> None:
+    records = command.add_argument_group("records")
+    records.add_argument(
+        "--endpoint",
+        type=url,
+        metavar="URL",
+        help="decisions service to deliver to; without it records stay in the spool",
+    )
+    endpoint.add_options(records)
+    add_spool(records)
+    records.add_argument(
+        "--spool-limit",
+        type=_size,
+        default=DEFAULT_LIMIT_BYTES,
+        metavar="SIZE",
+        help="size of the spool while the service is unavailable (default 1Gi, at least"
+        f" {LEAST_LIMIT_BYTES >> 10}Ki); what does not fit becomes a gap record",
+    )
+    records.add_argument(
+        "--omit-labels",
+        type=_omitted,
+        default=NOTHING_OMITTED,
+        metavar="KEYS",
+        help="pod labels that are never recorded: comma-separated keys or patterns, such as example.com/*,person",
+    )
+    options.add_serving(command.add_argument_group("health, metrics and configuration"))
+
+
+def add_run(command: argparse.ArgumentParser) -> None:
+    """`run`."""
+    add_process(command, DEFAULT_NAME)
+    behaviour = command.add_argument_group("behaviour")
+    behaviour.add_argument(
+        "--leader-elect",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="overrides the configuration's leaderElection.leaderElect",
+    )
+    behaviour.add_argument(
+        "--record",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="with --no-record no decision is recorded: only to measure the cost of recording",
+    )
+    behaviour.add_argument(
+        "--replace-default-scheduler",
+        action="store_true",
+        help=f"allow a profile named {STOCK_NAME} and the Lease kube-scheduler",
+    )
+    behaviour.add_argument(
+        "--dry-run-binding",
+        action="store_true",
+        help="decide and record; bind nothing, evict nothing, write nothing to the cluster but our own Lease",
+    )
+    behaviour.add_argument(
+        "--schedulers",
+        type=observe.names,
+        default=(),
+        metavar="NAMES",
+        help=f"with --dry-run-binding: decide the pods of these schedulers, for example {STOCK_NAME}",
+    )
+    behaviour.add_argument(
+        "--disable-preemption", action="store_true", help="evict no pods for others; messages and records say so"
+    )
+    behaviour.add_argument(
+        "--adaptive-sampling",
+        action="store_true",
+        help="with percentageOfNodesToScore absent or 0: kube-scheduler's adaptive share instead of every node",
+    )
+
+
+def add_legacy(command: argparse.ArgumentParser) -> None:
+    """Older versions of a configuration."""
+    command.add_argument(
+        "--accept-legacy-config",
+        action="store_true",
+        help="also read v1beta1, v1beta2 and v1beta3, each with its own default plugins",
+    )
+
+
+def _omitted(text: str) -> OmittedLabels:
+    try:
+        return omitted_labels(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})(|Ki|Mi|Gi|Ti)", text)
+    size = int(match[1]) << _SHIFTS[match[2]] if match is not None else 0
+    if not LEAST_LIMIT_BYTES <= size <= MOST_LIMIT_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a size from {LEAST_LIMIT_BYTES >> 10}Ki to {MOST_LIMIT_BYTES >> 40}Ti, such as 512Mi"
+        )
+    return size

@@ -1,0 +1,155 @@
+"""How a scheduler process is: its health checks, and what it says about its records.
+
+Owns: which checks there are, what fails them, the metrics of spool and shipper. Does not own: their form (`serving`).
+
+Names are kube-scheduler's where it has the check. What concerns history alone is advisory: a decisions service that is
+away, or a full spool, makes no scheduler unready. The parts are filled in as the process comes up; before, a check says
+what it waits for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scheduler.kube.lease import LeaderElector
+from scheduler.recorder.progress import Progress, waiting_bytes
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.supervisor import Supervisor
+from scheduler.serving.health import PING, Check
+
+LATE_S: Final = 20.0  # kube-scheduler's: so long after its end a Lease may still be ours unrenewed
+HANGS_S: Final = 60.0  # the loop goes round twice a second; a first list of a large cluster takes seconds
+FULL_SHARE: Final = 0.9  # of the spool
+
+
+class Thread(Protocol):
+    """What changes the cache: the loop, or an observer."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once."""
+
+
+class Heartbeat(Protocol):
+    """The metrics to which that thread tells that it goes round."""
+
+    def heartbeat_age_s(self) -> float:
+        """Since it last did."""
+
+
+M = TypeVar("M", bound=Heartbeat)
+
+
+@dataclass(eq=False)
+class Vitals(Collector, Generic[M]):
+    """The parts of the process that can be asked. `elects`: it schedules only while it holds a Lease of that length."""
+
+    stop: threading.Event
+    metrics: M
+    spool: Path
+    spool_limit_bytes: int
+    elects_s: float | None
+    election: LeaderElector | None = None
+    loop: Thread | None = None
+    recorder: Recorder | None = None
+    supervisor: Supervisor | None = None
+
+    @property
+    def healthz(self) -> tuple[Check, ...]:
+        """What a process that should be started again fails."""
+        return Check("leaderElection", self._lease), Check("scheduling-loop", self._looping)
+
+    @property
+    def livez(self) -> tuple[Check, ...]:
+        """Likewise, for the kubelet."""
+        return PING, Check("scheduling-loop", self._looping)
+
+    @property
+    def readyz(self) -> tuple[Check, ...]:
+        """What a process that cannot do its work now fails. A standby is ready: its work is to wait."""
+        return (
+            *self.healthz,
+            Check("shutdown", lambda: "process is shutting down" if self.stop.is_set() else None),
+            Check("sched-handler-sync", self._synced),
+            Check("shipper", self._shipping, advisory=True),
+            Check("spool", self._room, advisory=True),
+        )
+
+    def _lease(self) -> str | None:
+        unrenewed_s = self.election.unrenewed_s() if self.election is not None else None
+        if unrenewed_s is None or self.elects_s is None or unrenewed_s <= self.elects_s + LATE_S:
+            return None
+        return f"failed election to renew leadership: last renewed {unrenewed_s:.0f} s ago"
+
+    def _looping(self) -> str | None:
+        age_s = self.metrics.heartbeat_age_s()
+        return f"the loop last went round {age_s:.0f} s ago" if self.loop is not None and age_s > HANGS_S else None
+
+    def _synced(self) -> str | None:
+        if self.loop is not None:
+            return None if self.loop.synced else "handlers are not fully synchronized"
+        standby = self.election is not None and not self.election.leading
+        return None if standby else "the API server was not reached yet"
+
+    def _shipping(self) -> str | None:
+        if self.supervisor is None:
+            return None
+        if not self.supervisor.running:
+            return "the shipper's process does not run"
+        return Progress.read(self.spool).error or None
+
+    def _room(self) -> str | None:
+        if self.recorder is None:
+            return None
+        if self.recorder.spool_fault:
+            return self.recorder.spool_fault
+        held = self.recorder.spool_bytes
+        if held < FULL_SHARE * self.spool_limit_bytes:
+            return None
+        return f"the spool holds {held} bytes of at most {self.spool_limit_bytes}"
+
+    def collect(self) -> Iterator[Metric]:
+        """Records, spool and shipper, when somebody scrapes."""
+        recorder, progress = self.recorder, Progress.read(self.spool)
+        if recorder is not None:
+            yield GaugeMetricFamily("herodotus_recording", "0 with --no-record.", int(bool(recorder.incarnation)))
+            yield CounterMetricFamily("herodotus_records", "Records written to the spool.", recorder.recorded)
+            yield CounterMetricFamily("herodotus_records_dropped", "Records that found no room.", recorder.dropped)
+            yield CounterMetricFamily(
+                "herodotus_gap_records", "Gap records, which state the records that were dropped.", recorder.gaps
+            )
+            yield GaugeMetricFamily("herodotus_spool_bytes", "Size of the spool.", recorder.spool_bytes)
+            yield CounterMetricFamily(
+                "herodotus_spool_repairs",
+                "Spool segments that were deleted or damaged, and written again.",
+                recorder.spool_repairs,
+            )
+        yield GaugeMetricFamily("herodotus_spool_limit_bytes", "Size limit of the spool.", self.spool_limit_bytes)
+        yield GaugeMetricFamily(
+            "herodotus_spool_waiting_bytes", "Bytes in the spool that are not delivered yet.", waiting_bytes(self.spool)
+        )
+        if self.supervisor is None:
+            return
+        yield GaugeMetricFamily(
+            "herodotus_shipper_up", "1 while the shipper process runs.", int(self.supervisor.running)
+        )
+        yield CounterMetricFamily(
+            "herodotus_shipper_restarts", "Restarts of the shipper process.", self.supervisor.restarts
+        )
+        yield CounterMetricFamily("herodotus_shipper_delivered_frames", "Frames delivered.", progress.delivered)
+        yield CounterMetricFamily("herodotus_shipper_refused_frames", "Frames refused for good.", progress.refused)
+        yield CounterMetricFamily(
+            "herodotus_shipper_lost_records", "Records that were damaged or deleted in the spool.", progress.lost
+        )
+        yield GaugeMetricFamily(
+            "herodotus_shipper_caught_up_timestamp_seconds",
+            "When nothing was left to deliver: now minus this is the lag while something waits.",
+            progress.caught_up_s,
+        )

@@ -1,0 +1,250 @@
+"""`python -m scheduler`: the commands.
+
+Owns: the commands, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error. Does not
+own: their options (`flags`), what they do (`run`, `evaluate`, `shipping`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from herodotus_record.escaping import escape
+from herodotus_record.version import __version__
+from scheduler import klog
+from scheduler.commands import flags, observe, process, read_log
+from scheduler.commands import ship as shipping
+from scheduler.commands import snapshot as snapshots
+from scheduler.commands.observe import STOCK_NAME
+from scheduler.commands.process import Records, StartupError
+from scheduler.commands.run import RunSettings, run
+from scheduler.config import ConfigError, Configuration, build_profile, load
+from scheduler.config.convert import convert_file
+from scheduler.config.defaulted import fill_defaults
+from scheduler.config.types import DEFAULT_NAME, ProfileConfig
+from scheduler.engine.plugins.registry import Named, PluginLoadError, Registry
+from scheduler.kube.credentials import KubeconfigError
+from scheduler.offline.evaluate import ManifestError, NoCluster
+from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
+from scheduler.offline.evaluate.files import evaluate_files
+from scheduler.offline.observe.configuration import for_pods_of
+from scheduler.offline.whatif import WhatIfOptions, review_files
+from scheduler.recorder import endpoint
+from scheduler.serving import options
+
+STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
+
+
+def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> int:
+    """Run a command; the exit code.
+
+    `plugins`: out-of-tree plugins of a command of one's own: `main(plugins=[with_plugin("Name", Factory)])`.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
+        parser.error("evaluate: --cluster and --pod go together")
+    if arguments.command is _evaluate and arguments.output == flags.REVIEW and arguments.cluster is None:
+        parser.error("evaluate: -o review goes with --cluster and --pod")
+    klog.setup(arguments.v, format=arguments.logging_format)
+    try:
+        arguments.registry = Registry(plugins)
+        code: int = arguments.command(arguments)
+        sys.stdout.flush()
+        return code
+    except (
+        ConfigError,
+        KubeconfigError,
+        endpoint.EndpointError,
+        ManifestError,
+        PluginLoadError,
+        read_log.ReadLogError,
+        StartupError,
+    ) as e:
+        _say("error", e)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more: end quietly
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config = _configuration(arguments.config, arguments)
+    if arguments.leader_elect is not None:
+        election = msgspec.structs.replace(config.leader_election, leader_elect=arguments.leader_elect)
+        config = msgspec.structs.replace(config, leader_election=election)
+    if arguments.schedulers:
+        if not arguments.dry_run_binding:
+            raise StartupError("--schedulers goes with --dry-run-binding: pods of others are looked at, never bound")
+        config = for_pods_of(arguments.schedulers, config)
+    if arguments.endpoint and not arguments.record:
+        raise StartupError("--no-record leaves nothing to deliver to --endpoint: give one of them")
+    if not arguments.replace_default_scheduler:
+        _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
+    return run(
+        config,
+        RunSettings(
+            kubeconfig=arguments.kubeconfig,
+            context=arguments.context,
+            master=arguments.master,
+            records=Records.from_arguments(arguments),
+            serving=options.serving(arguments),
+            adaptive_sampling=arguments.adaptive_sampling,
+            registry=arguments.registry,
+            preemption=not arguments.disable_preemption,
+            dry_run_binding=arguments.dry_run_binding,
+            record=arguments.record,
+        ),
+    )
+
+
+def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
+    """Guests are polite: nothing of the cluster's own scheduler is taken over by accident. A dry run takes nothing."""
+    hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
+    if not dry_run and any(p.scheduler_name == STOCK_NAME for p in config.profiles):
+        raise StartupError(f'a profile is named "{STOCK_NAME}", which the cluster\'s own scheduler serves; {hint}')
+    election = config.leader_election
+    if election.leader_elect and (election.resource_namespace, election.resource_name) == STOCK_LEASE:
+        raise StartupError(f"the Lease {'/'.join(STOCK_LEASE)} is the cluster's own scheduler's; {hint}")
+
+
+def _observe(arguments: argparse.Namespace) -> int:
+    return observe.observe(arguments, _configuration(arguments.config, arguments, STOCK_NAME))
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    return snapshots.take(arguments, _configuration(arguments.config, arguments))
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    baseline = _configuration(arguments.baseline, arguments) if arguments.baseline else None
+    return snapshots.run_replay(arguments, _configuration(arguments.config, arguments), baseline)
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    config = _configuration(arguments.config, arguments) if arguments.config else None
+    if arguments.output == flags.REVIEW:
+        asked = WhatIfOptions(
+            arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes
+        )
+        _print_json(review_files(arguments.cluster, arguments.pod, asked, config, _note, arguments.registry))
+        return 0
+    if arguments.cluster is not None:
+        decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)
+        _print_json(answer(decided.pod.full_name, decided, arguments.output))
+        return 0
+    code = 0
+    lines = io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")  # a line that is no text is that line's error
+    for outcome in evaluate_lines(lines, config, arguments.output, arguments.registry):
+        if isinstance(outcome, CaseError):
+            _say("error", outcome)
+            code = 1
+        else:
+            _print_json(outcome)
+    return code
+
+
+def _print_json(document: object) -> None:
+    print(json.dumps(document, separators=(",", ":")))
+
+
+def _note(text: str) -> None:
+    _say("note", text)
+
+
+def _say(what: str, message: object) -> None:
+    """One line for people, whatever was in the input that it quotes."""
+    print(f"{what}: {escape(str(message))}", file=sys.stderr)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    config = _configuration(arguments.file, arguments)
+    try:
+        for i in range(len(config.profiles)):
+            build_profile(config, i, arguments.registry, NoCluster())
+    except ConfigError as e:
+        raise ConfigError(f"{arguments.file}: {e}") from e
+    print(yaml.safe_dump(fill_defaults(config, arguments.registry), sort_keys=True), end="")
+    return 0
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    text = convert_file(arguments.file, _warn_of(arguments.file))
+    if arguments.output is None:
+        print(text, end="")
+        return 0
+    try:
+        arguments.output.write_text(text)
+    except OSError as e:
+        raise ConfigError(f"{arguments.output}: {e.strerror or e}") from e
+    return 0
+
+
+def _configuration(path: Path | None, arguments: argparse.Namespace, default_name: str = DEFAULT_NAME) -> Configuration:
+    """`default_name`: of a profile that names no scheduler, and of the only one where there is no file."""
+    if path is None:
+        return Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))
+    legacy = _warn_of(path) if arguments.accept_legacy_config else None
+    return load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
+
+
+def _warn_of(path: Path) -> Callable[[str], None]:
+    return lambda note: klog.warning(note, file=str(path))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m scheduler",
+        description="A kube-scheduler compatible scheduler that records every decision.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    flags.add_run(_command(commands, "run", _run, "schedule pods on a cluster"))
+    observing = _command(commands, "observe", _observe, "reconstruct what another scheduler decides")
+    observe.add_options(observing)
+    flags.add_process(observing, STOCK_NAME)
+    flags.add_evaluate(_command(commands, "evaluate", _evaluate, "decide a pod without binding it, or many cases"))
+    validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
+    validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
+    flags.add_legacy(validate)
+    convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
+    convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
+    convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
+    ship = _command(
+        commands, "ship", shipping.ship, "deliver a spool to the decisions service (run starts this itself)"
+    )
+    shipping.add_options(ship)
+    taken = _command(commands, "snapshot", _snapshot, "write what scheduling reads of a cluster to a file")
+    snapshots.add_snapshot_options(taken)
+    flags.add_config(taken, DEFAULT_NAME)
+    flags.add_cluster(taken)
+    again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
+    snapshots.add_replay_options(again)
+    flags.add_config(again, DEFAULT_NAME)
+    log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
+    read_log.add_options(log, shipping.url)
+    return parser
+
+
+def _read_log(arguments: argparse.Namespace) -> int:
+    return read_log.read_log(arguments, process.stop_on_signals)
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, run: object, help: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    command.set_defaults(command=run)
+    klog.add_options(command)
+    return command

@@ -1,0 +1,131 @@
+"""`python -m scheduler observe`: its options, and an observing process from its first request to its last.
+
+Owns: wiring. Does not own: the steps that every such process takes (`scheduler.commands.process`), observing
+(`observer`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import time
+import uuid
+from contextlib import ExitStack
+from typing import Final
+
+from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.commands import process
+from scheduler.commands.health_checks import Vitals
+from scheduler.commands.process import Records
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.config.defaulted import fill_defaults
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.extenders.manifests import KeptManifests
+from scheduler.kube import credentials
+from scheduler.kube.http import ApiServer
+from scheduler.live.plugin_handle import ApiHandle
+from scheduler.offline.observe.configuration import for_pods_of, known
+from scheduler.offline.observe.metrics import ObserverMetrics
+from scheduler.offline.observe.observer import Observer
+from scheduler.serving import options
+from scheduler.serving.routes import Content
+
+STOCK_NAME: Final = "default-scheduler"
+WINDOW_S: Final = 1.0
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """The arguments that only this command has."""
+    command.description = (
+        "Watch the pods of another scheduler, reconstruct its decisions with its configuration, and record whether they"
+        " agree with what it did. Nothing is written to the cluster."
+    )
+    command.add_argument(
+        "--schedulers",
+        type=names,
+        default=(),
+        metavar="NAMES",
+        help="whose pods are observed, with commas (default: the profiles of --config); of those without a profile of"
+        " their own the first profile is taken",
+    )
+    command.add_argument(
+        "--window",
+        type=_seconds,
+        default=WINDOW_S,
+        metavar="SECONDS",
+        help="how long changes are held back, to detect bindings seen out of order (default 1)",
+    )
+
+
+def observe(arguments: argparse.Namespace, config: Configuration) -> int:
+    """Observe until SIGTERM or SIGINT. RefusedError when it cannot start."""
+    stop = process.stop_on_signals()
+    found = credentials.find(
+        kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
+        context=arguments.context,
+        master=arguments.master,
+    )
+    whole = for_pods_of(arguments.schedulers or [p.scheduler_name for p in config.profiles], config)
+    evaluated, theirs = known(whole, arguments.registry)
+    records = Records.from_arguments(arguments)
+    with ExitStack() as closing:
+        api = ApiServer(found)
+        closing.callback(api.close)
+        shared = ClusterState()
+        frameworks = _frameworks(evaluated, arguments.registry, shared)
+        metrics = ObserverMetrics()
+        vitals = Vitals(stop, metrics, records.spool, records.limit_bytes, None)
+        metrics.registry.register(vitals)
+        content = Content(
+            configuration=fill_defaults(whole, arguments.registry),
+            metrics=metrics.exposition,
+            healthz=vitals.healthz,
+            livez=vitals.livez,
+            readyz=vitals.readyz,
+            profiling=config.enable_profiling,
+        )
+        closing.callback(process.serve(options.serving(arguments), api, content))
+        connected = process.connect(api, stop)
+        if connected is None:
+            return 0
+        cluster, absent = connected
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        recorder = process.record(records, cluster, identity, process.marks(absent), vitals, closing)
+        kinds = {kind.name: kind.decode_as for kind in KINDS}
+        observer = Observer(frameworks, theirs, recorder, shared, kinds, metrics, window_s=arguments.window)
+        vitals.loop = observer
+        reflectors = process.reflectors(api, observer.inbox.put, KeptManifests.of(()))
+        for reflector in reflectors:
+            reflector.start()
+        klog.info(0, "Observing", schedulers=sorted(frameworks), server=api.url)
+        observer.run(stop)
+        for reflector in reflectors:
+            reflector.stop()
+    klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
+    return 0
+
+
+def _frameworks(config: Configuration, registry: Registry, shared: ClusterState) -> dict[str, Framework]:
+    handle = ApiHandle(shared, preempts=True, evicts=False)
+    profiles = (build_profile(config, i, registry, handle) for i in range(len(config.profiles)))
+    return {p.scheduler_name: Framework(p, time.monotonic, (), shared.nominator) for p in profiles}
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Schedulers' names on a command line. ArgumentTypeError when there is none."""
+    found = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    if not found:
+        raise argparse.ArgumentTypeError("no scheduler is named")
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 60:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 60")
+    return seconds

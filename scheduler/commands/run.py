@@ -1,0 +1,301 @@
+"""`run`: a scheduler process from its first request to its last.
+
+Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, reviews, loop) and stop
+(loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), what every process
+that watches a cluster does (`process`), anything that the parts do.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from herodotus_record.model import Reason
+from herodotus_record.version import __version__
+from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.commands import process
+from scheduler.commands.health_checks import Vitals
+from scheduler.commands.process import Records, StartupError
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.config.defaulted import fill_defaults
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.sampling import ADAPTIVE
+from scheduler.engine.objects.durations import parse_seconds
+from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.whatif.placement import Origin
+from scheduler.extenders.client import HttpExtender, build_extenders
+from scheduler.extenders.manifests import KeptManifests
+from scheduler.extenders.transport import ExtenderTlsError
+from scheduler.kube import credentials, discovery
+from scheduler.kube.events import EventSender
+from scheduler.kube.http import TIMEOUT_S, ApiServer
+from scheduler.kube.lease import LeaderElector, LeaseSettings
+from scheduler.live import kubelet_rejections as refusals
+from scheduler.live.api_writes import ApiWrites, NoWrites
+from scheduler.live.cache_debugger import CacheDebugger
+from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
+from scheduler.live.loop import Loop
+from scheduler.live.metrics import SchedulerMetrics
+from scheduler.live.plugin_handle import ApiHandle
+from scheduler.live.reviews.forked_copies import ForkedCopies
+from scheduler.live.reviews.review_client import ReviewClient
+from scheduler.live.reviews.reviewer import ReviewWorker
+from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.off import NoRecorder
+from scheduler.recorder.recorder import Recorder
+from scheduler.serving.options import ServingOptions
+from scheduler.serving.routes import Content
+
+BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the command line adds to the configuration."""
+
+    kubeconfig: str | None
+    context: str | None
+    master: str | None
+    records: Records
+    serving: ServingOptions
+    adaptive_sampling: bool
+    registry: Registry  # the plugins that profiles may name
+    preemption: bool
+    dry_run_binding: bool
+    record: bool
+
+
+@dataclass(frozen=True)
+class Started:
+    """What there is when scheduling can begin."""
+
+    config: Configuration
+    settings: RunSettings
+    api: ApiServer
+    handle: ApiHandle
+    frameworks: dict[str, Framework]
+    recorder: Recorder
+    shared: ClusterState
+    events: EventSender | None
+    vitals: Vitals[SchedulerMetrics]
+    origin: Origin
+
+    def leading(self) -> bool:
+        """Whether this process may write: always, where it elects no leader."""
+        return self.vitals.election is None or self.vitals.election.leading
+
+
+def run(config: Configuration, settings: RunSettings) -> int:
+    """Schedule until SIGTERM or SIGINT (0), or until the Lease is lost (1). RefusedError when it cannot start."""
+    stop = process.stop_on_signals()
+    found = credentials.find(
+        kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
+        context=settings.context,
+        master=settings.master,
+    )
+    with ExitStack() as closing:
+        api = ApiServer(found)
+        closing.callback(api.close)
+        shared = ClusterState()
+        handle = ApiHandle(shared, preempts=settings.preemption, evicts=not settings.dry_run_binding)
+        extenders = _extenders(config, closing)  # refuse what the file says, at once
+        frameworks = _frameworks(config, settings, handle, extenders, shared)
+        vitals = _vitals(config, settings, stop)
+        closing.callback(_serve(config, settings, api, vitals))
+        connected = process.connect(api, stop)
+        if connected is None:
+            return 0
+        cluster, absent = connected
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        election = None
+        if config.leader_election.leader_elect and discovery.LEASES not in absent:
+            election = vitals.election = LeaderElector(api, identity, _lease_settings(config))
+            klog.info(0, "Attempting to acquire leader lease", identity=identity)
+            if not election.acquire(stop):
+                return 0
+            closing.callback(election.release)
+        if settings.record:
+            recorder = process.record(settings.records, cluster, identity, _marks(settings, absent), vitals, closing)
+        else:
+            recorder = vitals.recorder = NoRecorder(__version__)
+        if election is not None:
+            recorder.inherit(election.inherited)
+            election.say(recorder.mark)  # not before what was inherited is recorded
+            closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
+        events = EventSender(api, identity) if discovery.EVENTS not in absent else None
+        if events is not None:
+            closing.callback(events.close)
+        origin = Origin(cluster, identity, settings.records.omitted)
+        lost = _schedule(Started(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin))
+    klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
+    return 1 if lost else 0
+
+
+def _schedule(started: Started) -> bool:
+    """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
+    config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
+    vitals, stop, election = started.vitals, started.vitals.stop, started.vitals.election
+    writes: ApiWrites | NoWrites = NoWrites()
+    if not settings.dry_run_binding:
+        started.handle.writes = writes = ApiWrites(
+            api,
+            started.events,
+            lambda work: loop.binder.aside(work),
+            started.leading,
+            lambda: loop.binder,
+            _bind_timeout_s(config),
+        )
+    loop = Loop(
+        frameworks,
+        started.recorder,
+        writes,
+        started.shared,
+        {kind.name: kind.decode_as for kind in KINDS},
+        vitals.metrics,
+        binding_threads=config.parallelism,
+        leading=started.leading,
+        dry_run=settings.dry_run_binding,
+        on_synced=process.freeze,
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+    )
+    vitals.loop = loop
+    debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
+    debugger.start()
+    signal.signal(signal.SIGUSR2, debugger.wake)
+    if election is not None:
+        threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
+    reflectors = process.reflectors(api, loop.inbox.put, KeptManifests.of(config.extenders))
+    if not settings.dry_run_binding:
+        reflectors += refusals.reflectors(api, frameworks, vitals.metrics.refused)
+    for reflector in reflectors:
+        reflector.start()
+    reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None
+    if reviewer is not None:
+        reviewer.start()
+    earlier = _earlier_bindings(started)
+    if earlier is not None:
+        earlier.start()
+    klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
+    loop.run(stop)
+    if earlier is not None:
+        earlier.close()
+    if reviewer is not None:
+        reviewer.close()
+    for reflector in reflectors:
+        reflector.stop()
+    return election is not None and election.lost.is_set()
+
+
+def _earlier_bindings(started: Started) -> EarlierBindings | None:
+    """None where nothing is bound, nothing is recorded, or there is no service to ask."""
+    settings = started.settings
+    if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
+        return None
+    scope = DecisionScope(started.origin.cluster, list(started.frameworks), elected=started.vitals.election is not None)
+    return EarlierBindings(settings.records.endpoint, started.api, started.recorder, scope, started.leading)
+
+
+def _reviewer(started: Started, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
+    return ReviewWorker(
+        ReviewClient(endpoint, started.origin.cluster, list(started.frameworks)),
+        ForkedCopies(loop),
+        started.api,
+        started.frameworks,
+        started.shared,
+        started.origin,
+        ready=lambda: started.leading() and loop.synced,
+        extenders=lambda: build_extenders(started.config.extenders),
+    )
+
+
+def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals[SchedulerMetrics]:
+    election = config.leader_election
+    elects_s = parse_seconds(election.lease_duration) if election.leader_elect else None
+    metrics = SchedulerMetrics()
+    vitals = Vitals(stop, metrics, settings.records.spool, settings.records.limit_bytes, elects_s)
+    metrics.leading(election.resource_name, lambda: vitals.election is not None and vitals.election.leading)
+    metrics.registry.register(vitals)
+    return vitals
+
+
+def _serve(
+    config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals[SchedulerMetrics]
+) -> Callable[[], None]:
+    content = Content(
+        configuration=fill_defaults(config, settings.registry),
+        metrics=vitals.metrics.exposition,
+        healthz=vitals.healthz,
+        livez=vitals.livez,
+        readyz=vitals.readyz,
+        profiling=config.enable_profiling,
+    )
+    return process.serve(settings.serving, api, content)
+
+
+def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:
+    try:
+        extenders = build_extenders(config.extenders)
+    except ExtenderTlsError as e:
+        raise StartupError(f"couldn't build extenders: {e}") from e
+    for extender in extenders:
+        klog.info(2, "Creating extender", extender=extender.name)
+        closing.callback(extender.close)
+    return extenders
+
+
+def _frameworks(
+    config: Configuration,
+    settings: RunSettings,
+    handle: ApiHandle,
+    extenders: list[HttpExtender],
+    shared: ClusterState,
+) -> dict[str, Framework]:
+    frameworks = {}
+    for i in range(len(config.profiles)):
+        profile = build_profile(config, i, settings.registry, handle)
+        if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
+            profile = replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
+        frameworks[profile.scheduler_name] = Framework(profile, time.monotonic, extenders, shared.nominator)
+    return frameworks
+
+
+def _marks(settings: RunSettings, absent: dict[str, str]) -> tuple[Reason, ...]:
+    marks = list(process.marks(absent))
+    if not settings.preemption:
+        marks.append(Reason("preemption-disabled"))
+    if settings.dry_run_binding:
+        marks.append(Reason("dry-run"))
+    return tuple(marks)
+
+
+def _lease_settings(config: Configuration) -> LeaseSettings:
+    election = config.leader_election
+    return LeaseSettings(
+        namespace=election.resource_namespace,
+        name=election.resource_name,
+        duration_s=parse_seconds(election.lease_duration),
+        renew_deadline_s=parse_seconds(election.renew_deadline),
+        retry_period_s=parse_seconds(election.retry_period),
+    )
+
+
+def _bind_timeout_s(config: Configuration) -> float:
+    """Begun while we lead, a binding must be over before another leader can begin: so long we may not even know it."""
+    lease = _lease_settings(config)
+    if not config.leader_election.leader_elect:
+        return TIMEOUT_S
+    return min(TIMEOUT_S, (lease.duration_s - lease.renew_deadline_s) * BIND_SHARE)
+
+
+def _stop_when_lost(election: LeaderElector, stop: threading.Event) -> None:
+    election.lost.wait()
+    stop.set()

@@ -1,0 +1,78 @@
+"""`ship`: its options, and the shipper's process, which is also a program of its own.
+
+Owns: those, and the process' priority. Does not own: delivering (`recorder.shipper`).
+
+Invariant: nothing of scheduling is imported. `run` starts this program (`python -m scheduler.commands.ship`) beside
+itself,
+on the same cores, while it lists the cluster: with all of `app` it would take twice the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from herodotus_record.escaping import escape
+from scheduler import klog
+from scheduler.recorder import endpoint, shipper
+
+DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")
+NICENESS: Final = 5  # where there are too few cores, scheduling comes first
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m scheduler.commands.ship", description="Deliver a spool.")
+    add_options(parser)
+    klog.add_options(parser)
+    arguments = parser.parse_args(argv)
+    klog.setup(arguments.v, format=arguments.logging_format)
+    try:
+        return ship(arguments)
+    except endpoint.EndpointError as e:
+        print(f"error: {escape(str(e))}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """The arguments that only this command has."""
+    add_spool(command)
+    command.add_argument("--endpoint", required=True, type=url, metavar="URL", help="the decisions service")
+    endpoint.add_options(command)
+
+
+def ship(arguments: argparse.Namespace) -> int:
+    """Deliver until the parent ends. EndpointError when the flags do not go together."""
+    found = endpoint.endpoint_from_arguments(arguments)
+    assert found is not None  # the flag is required
+    os.nice(NICENESS)
+    return shipper.main(arguments.spool, found)
+
+
+def add_spool(parser: argparse._ActionsContainer) -> None:
+    """Where records wait."""
+    parser.add_argument(
+        "--spool",
+        type=Path,
+        default=DEFAULT_SPOOL,
+        metavar="DIR",
+        help=f"where records wait to be delivered (default {DEFAULT_SPOOL})",
+    )
+
+
+def url(text: str) -> str:
+    """A server's URL without a path. ArgumentTypeError for anything else."""
+    if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,271 @@
+"""`python -m scheduler snapshot` and `replay`: their options, progress, what they print.
+
+Owns: the commands. Does not own: taking (`taking`), the file's form (`document`), placing again (`replaying`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from herodotus_record.escaping import escape
+from herodotus_record.node_results import pluralize
+from scheduler.commands import process
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import LoadedCluster, load_cluster
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.kube import credentials, discovery
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.offline.evaluate import ManifestError, NoCluster
+from scheduler.offline.evaluate.files import document_in, items_in
+from scheduler.offline.snapshots.document import KIND, snapshot
+from scheduler.offline.snapshots.replaying import Placed, Replayed, document, replay
+from scheduler.offline.snapshots.taking import items
+
+Json = dict[str, Any]
+
+_PROGRESS_EVERY_S: Final = 1.0
+_SHOWN: Final = 20  # of each list, as text
+
+
+def add_snapshot_options(command: argparse.ArgumentParser) -> None:
+    """The arguments that only `snapshot` has."""
+    command.description = (
+        "Write what scheduling reads of a cluster to one file, for evaluate --cluster, whatif --cluster and replay."
+        " Images' environment, commands, annotations and all else that scheduling does not read are left out."
+    )
+    command.add_argument("file", type=Path, metavar="FILE", help="where to; it is readable by its owner alone")
+    command.add_argument("--full", action="store_true", help="whole objects, secrets in their environment included")
+
+
+def add_replay_options(command: argparse.ArgumentParser) -> None:
+    """The arguments that only `replay` has."""
+    command.description = (
+        "Place the pods of a snapshot again, with another configuration, and tell which would be elsewhere. The pods in"
+        " question are taken off their nodes and placed one after the other; the others stay."
+    )
+    command.add_argument("file", metavar="FILE", help="the snapshot")
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="compare with this configuration's placement")
+    command.add_argument(
+        "--decisions",
+        type=Path,
+        metavar="FILE",
+        help="only these decisions' pods, in their order (export's JSON lines)",
+    )
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--pod", metavar="NAMESPACE/NAME", help="only this pod")
+    which.add_argument("--workload", metavar="NAMESPACE/KIND/NAME", help="only pods with this controller")
+    which.add_argument("--namespace", metavar="NAME", help="only pods of this namespace")
+    command.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
+
+
+def take(arguments: argparse.Namespace, config: Configuration) -> int:
+    """Run `snapshot`. RefusedError where the cluster cannot be read or the file not be written."""
+    found = credentials.find(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
+    api = ApiServer(found)
+    try:
+        kept = _annotations(config, arguments.registry)
+        objects = list(items(api, full=arguments.full, annotations=kept, told=_counted))
+        whole = snapshot(
+            objects,
+            cluster=discovery.cluster_id(api),
+            server=discovery.server_version(api),
+            taken_at=datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            full=arguments.full,
+        )
+    except ApiError as e:
+        raise process.StartupError(f"{api.url}: {e}") from e
+    finally:
+        api.close()
+    _write(arguments.file, msgspec.json.encode(whole))
+    _say(f"{arguments.file}: {len(objects)} objects, {arguments.file.stat().st_size} bytes")
+    return 0
+
+
+def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: Configuration | None) -> int:
+    """Run `replay`. ManifestError for what is no whole snapshot, ConfigError for a profile that cannot be built."""
+    found = document_in(arguments.file)
+    if not isinstance(found, Mapping) or found.get("kind") != KIND:
+        kind = found.get("kind") if isinstance(found, Mapping) else None
+        raise ManifestError(
+            f"{arguments.file}: expected a {KIND}, found {kind or 'none'}: python -m scheduler snapshot writes one"
+        )
+    manifests = list(items_in(arguments.file, found))
+    chosen = _chosen(arguments)
+
+    def placed_by(with_: Configuration, against: Mapping[str, str]) -> list[Replayed]:
+        cluster = load_cluster(manifests)
+        pods = chosen(_placed(cluster))
+        if not pods:
+            raise ManifestError(f"{arguments.file}: none of its pods is meant")
+        frameworks = _Frameworks(with_, arguments.registry, cluster)
+        return replay(frameworks, cluster.nodes, pods, against, _progress(len(pods)))
+
+    against = {r.pod.uid: r.now for r in placed_by(baseline, {})} if baseline else {}
+    answer = document(
+        placed_by(config, against),
+        snapshot=arguments.file,
+        by=str(arguments.config or "defaults"),
+        against=str(arguments.baseline or "the snapshot"),
+    )
+    print(json.dumps(answer, indent=2) if arguments.output == "json" else "\n".join(map(escape, _lines(answer))))
+    return 0
+
+
+class _Frameworks:
+    """Of each profile one, when a pod needs it; pods of other schedulers are decided by the first."""
+
+    def __init__(self, config: Configuration, registry: Registry, cluster: LoadedCluster) -> None:
+        self._index = {profile.scheduler_name: i for i, profile in enumerate(config.profiles)}
+        self._config, self._registry, self._cluster = config, registry, cluster
+        self._made: dict[int, Framework] = {}
+
+    def __call__(self, pod: PodInfo) -> Framework:
+        i = self._index.get(pod.pod.spec.scheduler_name, 0)
+        if i not in self._made:
+            profile = build_profile(self._config, i, self._registry, NoCluster(self._cluster.objects))
+            self._made[i] = Framework(profile, time.monotonic, (), self._cluster.nominator)
+            self._made[i].prepare(self._cluster.nodes)
+        return self._made[i]
+
+
+def _placed(cluster: LoadedCluster) -> list[Placed]:
+    """Every pod that is on a node, in the order in which they were created."""
+    found = [
+        Placed(pod, cluster.nodes.names[slot])
+        for slot, there in enumerate(cluster.nodes.pods)
+        for pod in there.values()
+    ]
+    return sorted(found, key=lambda p: (p.pod.pod.metadata.creation_timestamp or "", p.pod.full_name))
+
+
+def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Placed]]:
+    """Which pods are meant, and in which order."""
+    order = _order(arguments.decisions) if arguments.decisions else None
+
+    def meant(pod: PodInfo) -> bool:
+        if arguments.pod:
+            return pod.full_name == str(arguments.pod)
+        if arguments.namespace:
+            return pod.namespace == str(arguments.namespace)
+        if arguments.workload:
+            owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+            named = f"{pod.namespace}/{owner.kind}/{owner.name}" if owner else ""
+            return named.lower() == str(arguments.workload).lower()
+        return True
+
+    def choose(placed: list[Placed]) -> list[Placed]:
+        found = [each for each in placed if meant(each.pod) and (order is None or each.pod.uid in order)]
+        return found if order is None else sorted(found, key=lambda p: order[p.pod.uid])
+
+    return choose
+
+
+def _order(path: Path) -> dict[str, int]:
+    """The pods' UIDs by the place of their last decision. A line may have a megabyte, of which little is looked at."""
+    try:
+        with path.open("rb") as file:
+            decisions = (_line.decode(line) for line in file if line.strip())
+            started = [(d.metadata.started, d.spec.pod.uid) for d in decisions if d.spec.pod.uid]
+    except OSError as e:
+        raise ManifestError(f"{path}: {e.strerror or e}") from e
+    except msgspec.DecodeError as e:
+        raise ManifestError(f"{path}: expected decisions, one JSON document a line: {e}") from e
+    return {uid: place for place, (_, uid) in enumerate(sorted(started))}
+
+
+def _annotations(config: Configuration, registry: Registry) -> Collection[str]:
+    profiles = (build_profile(config, i, registry, NoCluster()) for i in range(len(config.profiles)))
+    return frozenset(key for profile in profiles for key in profile.annotations)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, for its owner alone: names and labels of a cluster are in it."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        unfinished.replace(path)
+    except OSError as e:
+        raise process.StartupError(f"{path}: {e.strerror or e}") from e
+
+
+def _lines(answer: Json) -> Iterator[str]:
+    moved, unplaced = answer["moved"], answer["unplaced"]
+    yield (
+        f"{pluralize(answer['pods'], 'pod')} placed again with {answer['configuration']},"
+        f" compared with {answer['comparedWith']}:"
+        f" {answer['same']} the same, {len(moved)} elsewhere, {len(unplaced)} without a node"
+    )
+    yield from _listed(
+        moved, lambda m: f"  {m['namespace']}/{m['pod']}: {m['from'] or 'nowhere'} -> {m['to']}{_why(m)}"
+    )
+    yield from _listed(unplaced, lambda u: f"  {u['namespace']}/{u['pod']}: {u['from']} -> nowhere: {u['message']}")
+    yield from _listed(answer["nodes"], lambda n: f"  {n['node']}: {n['before']} -> {n['after']} pods")
+
+
+def _why(moved: Json) -> str:
+    if moved["points"] is None:
+        return " (it does not fit where it was)" if moved["from"] else ""
+    points = moved["points"]
+    return f" ({points} point{'' if points == 1 else 's'} ahead, most by {moved['decidedBy']})"
+
+
+def _listed(entries: Sequence[Json], said: Callable[[Json], str]) -> Iterable[str]:
+    yield from map(said, entries[:_SHOWN])
+    if len(entries) > _SHOWN:
+        yield f"  … {len(entries) - _SHOWN} more: -o json"
+
+
+def _progress(total: int) -> Callable[[int], None]:
+    """How far it is, on a terminal, once a second."""
+    next_at = time.monotonic() + _PROGRESS_EVERY_S
+
+    def told(done: int) -> None:
+        nonlocal next_at
+        if sys.stderr.isatty() and (done == total or time.monotonic() >= next_at):
+            next_at = time.monotonic() + _PROGRESS_EVERY_S
+            print(f"\r{done} of {total} pods", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    return told
+
+
+def _counted(kind: str, n: int) -> None:
+    if sys.stderr.isatty():
+        _say(f"{n} {kind}")
+
+
+def _say(text: str) -> None:
+    print(escape(text), file=sys.stderr)
+
+
+class _Metadata(msgspec.Struct, rename={"started": "creationTimestamp"}):
+    started: str
+
+
+class _Pod(msgspec.Struct):
+    uid: str | None  # None: of a log, which does not say it
+
+
+class _Spec(msgspec.Struct):
+    pod: _Pod
+
+
+class _Line(msgspec.Struct):
+    """What of a decision's document its place follows from."""
+
+    metadata: _Metadata
+    spec: _Spec
+
+
+_line: Final = msgspec.json.Decoder(_Line)

@@ -1,0 +1,10 @@
+"""Node state as arrays with one entry for each node slot.
+
+Owns: `NodeColumns`, its `Snapshot`, and subsets of its rows. Does not own: which pods are assumed or confirmed
+(`scheduler.backend.cache`), how a plugin uses a column.
+"""
+
+from scheduler.engine.columns.nodes import NodeColumns, Snapshot, StaleSnapshotError
+from scheduler.engine.columns.row_subset import RowCopy, RowSubset
+
+__all__ = ["NodeColumns", "RowCopy", "RowSubset", "Snapshot", "StaleSnapshotError"]

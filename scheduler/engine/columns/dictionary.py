@@ -1,0 +1,93 @@
+"""A dictionary-encoded column: each distinct value is stored once, and slots hold its ID.
+
+A filter evaluates each distinct value once and expands the results with one `take`.
+
+Invariant: unused values are dropped, so there are at most about twice as many values as slots, also in a cluster that
+scales up and down with new hostnames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T", bound=Hashable)
+
+Ids = NDArray[np.int32]
+
+_SPARE = 16  # additional unused values, so that a small column is not renumbered at every change
+
+
+class DictionaryColumn(Generic[T]):
+    """A value for each slot. `values[0]` is the value of a slot before it is set."""
+
+    def __init__(self, default: T, capacity: int) -> None:
+        self.version = 0  # increases when the ID of a slot may have changed
+        self.values: list[T] = [default]
+        self._numbers: dict[T, int] = {default: 0}
+        self._ids: Ids = np.zeros(capacity, np.int32)
+
+    def number(self, value: T) -> int | None:
+        """Return the ID of a value, None if no slot has had it."""
+        return self._numbers.get(value)
+
+    def fill(self, values: Iterable[T]) -> None:
+        """Set the values of the first slots, faster than one at a time."""
+        self.version += 1
+        values = list(values)
+        self.values = list(dict.fromkeys([*self.values, *values]))
+        self._numbers = {value: number for number, value in enumerate(self.values)}
+        self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
+
+    def set(self, slot: int, value: T) -> None:
+        """Set the value of a slot."""
+        number = self._numbers.get(value)
+        if number is None:
+            if len(self.values) > 2 * len(self._ids) + _SPARE:
+                self._drop_unused()
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        if self._ids[slot] != number:
+            self._ids[slot] = number
+            self.version += 1
+
+    def grow(self, capacity: int) -> None:
+        """Extend the column to this capacity."""
+        self._ids = np.concatenate([self._ids, np.zeros(capacity - len(self._ids), np.int32)])
+
+    def ids(self, slots: int) -> Ids:
+        """Return the IDs of the first `slots` slots, without a copy."""
+        return self._ids[:slots]
+
+    def rows(self, chosen: NDArray[np.intp]) -> DictionaryColumn[T]:
+        """Return a read-only column of these slots with the same IDs."""
+        column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
+        column.version = self.version
+        column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
+        return column
+
+    def where(self, slots: int, predicate: Callable[[T], bool]) -> NDArray[np.bool_]:
+        """Return the slots whose value satisfies `predicate`, which is called once for each distinct value."""
+        answers = np.fromiter((predicate(value) for value in self.values), np.bool_, len(self.values))
+        return answers.take(self._ids[:slots])
+
+    def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
+        """Return the slots that have one of these values."""
+        ids = self._ids[:slots]
+        numbers = [self._numbers[value] for value in wanted if value in self._numbers]
+        if len(numbers) == 1:
+            found: NDArray[np.bool_] = ids == numbers[0]
+            return found
+        answers = np.zeros(len(self.values), np.bool_)
+        answers[numbers] = True
+        return answers.take(ids)
+
+    def _drop_unused(self) -> None:
+        """Drop unused values and renumber the others; the default keeps ID 0."""
+        used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
+        self.values = [self.values[number] for number in used]
+        self._numbers = {value: number for number, value in enumerate(self.values)}
+        self._ids = ids.ravel()[1:].astype(np.int32)

@@ -1,0 +1,394 @@
+"""The state of all nodes as columns.
+
+Owns: slots (stable indexes, reused after a node is removed), taints, labels, ports, images, the pods on each node, and
+which rows changed. Does not own: amounts of resources (`resources`), whether a pod is assumed or confirmed
+(`scheduler.backend.cache`).
+
+Invariant: after any sequence of changes the columns equal those built from scratch from the same nodes and pods.
+A slot without a node (`live` False) holds zeros; pods may sit in it before their node appears (kube-scheduler's
+"ghost" node), and they count as soon as it does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns.dictionary import DictionaryColumn
+from scheduler.engine.columns.images import Images
+from scheduler.engine.columns.order import VisitOrder
+from scheduler.engine.columns.pods import PodRows
+from scheduler.engine.columns.resources import Amounts, ResourceColumns
+from scheduler.engine.columns.volumes import VolumeColumns
+from scheduler.engine.objects import requests
+from scheduler.engine.objects.pod import HostPort, PodInfo
+from scheduler.engine.objects.types import Node, Taint
+
+Mask = NDArray[np.bool_]
+
+T = TypeVar("T")
+
+_FIRST_CAPACITY: Final = 64  # slots; doubles when full
+MAX_RECENT_CHANGES: Final = (
+    1024  # the last row changes, kept as a list; a reader that is further behind compares generations
+)
+_MAX_CACHED: Final = 512  # cached values, a few bytes a slot each: some megabytes at 5,000 nodes
+
+
+class StaleSnapshotError(RuntimeError):
+    """A snapshot was read after the columns had changed."""
+
+
+class NodeColumns:
+    """Nodes and the pods on them, by slot. One thread changes them; readers use a `Snapshot`."""
+
+    def __init__(self) -> None:
+        self.generation = 0  # increases when a row changes
+        self.revision = 0  # increases when anything changes
+        self.node_generation = 0  # increases when a Node object is added, changed or removed
+        self.slots = 0  # the high-water mark: columns are this long
+        self.names: list[str] = []
+        self.uids: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        self.index: dict[str, int] = {}
+        self.images = Images()
+        self.volumes = VolumeColumns()
+        self.order = VisitOrder()
+        self._capacity = _FIRST_CAPACITY
+        self._free: list[int] = []
+        self._resources = ResourceColumns(self._capacity)
+        self._since, self._revised = np.zeros((2, self._capacity), np.int64)
+        self._live = np.zeros(self._capacity, np.bool_)
+        self._unschedulable = np.zeros(self._capacity, np.bool_)
+        self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
+        self._features: DictionaryColumn[frozenset[str]] = DictionaryColumn(frozenset(), self._capacity)
+        self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        self._annotations: dict[str, DictionaryColumn[str | None]] = {}
+        self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
+        self._pod_rows: PodRows | None = None
+        self._touched: set[int] = set()
+        self._latest: deque[int] = deque(maxlen=MAX_RECENT_CHANGES)  # the changed slot of each of the last generations
+        self._cache: dict[Hashable, Any] = {}
+        self._cache_generation = (0, 0)  # node generation and number of slots for which the cache is valid
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> Mask:
+        """Which slots hold a node."""
+        return self._live[: self.slots]
+
+    @property
+    def unschedulable(self) -> Mask:
+        """Which slots hold a cordoned node (spec.unschedulable)."""
+        return self._unschedulable[: self.slots]
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that some node has or some pod requests."""
+        return self._resources.names
+
+    def allocatable(self, resource: str) -> Amounts:
+        """Return status.allocatable in base units; `pods` is the number of pods allowed."""
+        return self._resources.allocatable[self._resources.row(resource), : self.slots]
+
+    def requested(self, resource: str) -> Amounts:
+        """Return the sum of the requests of each node's pods in base units; `pods` is their number."""
+        return self._resources.requested[self._resources.row(resource), : self.slots]
+
+    def scoring_requested(self, resource: str) -> Amounts:
+        """Return `requested` with kube-scheduler's default cpu and memory for containers without requests."""
+        return self._resources.scoring[self._resources.row(resource), : self.slots]
+
+    def allocatable_of(self, resources: Iterable[str]) -> Amounts:
+        """Return a copy of `allocatable` of several resources as `[resource, slot]`."""
+        return self._resources.allocatable[:, : self.slots].take(self._resources.rows(resources), axis=0)
+
+    def requested_of(self, resources: Iterable[str]) -> Amounts:
+        """Return a copy of `requested` of several resources as `[resource, slot]`."""
+        return self._resources.requested[:, : self.slots].take(self._resources.rows(resources), axis=0)
+
+    def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
+        """Return a copy of `scoring_requested` of several resources as `[resource, slot]`."""
+        return self._resources.scoring[:, : self.slots].take(self._resources.rows(resources), axis=0)
+
+    @property
+    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
+        """spec.taints, each distinct list once."""
+        return self._taints
+
+    @property
+    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
+        """status.declaredFeatures, each distinct set once."""
+        return self._features
+
+    def label(self, key: str) -> DictionaryColumn[str | None]:
+        """Return the values of a node label, None for a node without it. Built at the first call, then kept current."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = DictionaryColumn(None, self._capacity)
+            for slot, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(slot, (node.metadata.labels or {}).get(key))
+        return column
+
+    def annotation(self, key: str) -> DictionaryColumn[str | None]:
+        """Return the values of a node annotation that a plugin declares to read; see `label`."""
+        column = self._annotations.get(key)
+        if column is None:
+            column = self._annotations[key] = DictionaryColumn(None, self._capacity)
+            for slot, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(slot, (node.metadata.annotations or {}).get(key))
+        return column
+
+    def slots_with_port(self, wanted: HostPort) -> Iterable[int]:
+        """Return the slots where a pod uses a host port that conflicts with this one."""
+        holders = self._ports.get((wanted.protocol, wanted.port), {})
+        return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
+
+    @property
+    def pod_rows(self) -> PodRows:
+        """The pods on all slots as rows, for selectors. Built at the first use, then kept current."""
+        if self._pod_rows is None:
+            self._pod_rows = PodRows(self.pods)
+        return self._pod_rows
+
+    @property
+    def since(self) -> Amounts:
+        """The generation at which each slot last changed."""
+        return self._since[: self.slots]
+
+    @property
+    def revised(self) -> Amounts:
+        """The revision at which each slot last changed, including replacement of a pod by one with equal requests."""
+        return self._revised[: self.slots]
+
+    def changed_since(self, generation: int) -> NDArray[np.intp]:
+        """Return the slots that changed after a generation, ascending."""
+        behind = self.generation - generation
+        if behind > len(self._latest):
+            return np.flatnonzero(self.since > generation)
+        return np.array(sorted(set(islice(reversed(self._latest), behind))), np.intp)
+
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return a value that depends on the Node objects alone: computed once, cached until one of them changes."""
+        generation = (self.node_generation, self.slots)
+        if self._cache_generation != generation or len(self._cache) > _MAX_CACHED:
+            self._cache, self._cache_generation = {}, generation
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: T = self._cache[key]
+        return value
+
+    @property
+    def slot_numbers(self) -> NDArray[np.intp]:
+        """The slot numbers; in a `RowSubset`, the numbers of its rows in all columns."""
+        return np.arange(self.slots)
+
+    def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+        """Return for these slots the generation of the last change, and allocatable and requested by resource.
+
+        Amounts are 0 for a slot without a node.
+        """
+        here, known, held = [(slot, self._live.item(slot)) for slot in slots], len(self.resources), self._resources
+
+        def read(matrix: Amounts) -> list[list[int]]:  # slot by slot: mostly there are one or two
+            rows = [matrix[:known, slot].tolist() if live else [0] * known for slot, live in here]
+            return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(known)]
+
+        return [self._since.item(slot) for slot in slots], read(held.allocatable), read(held.requested)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> int:
+        """Add or replace a node; return its slot."""
+        slot = self._slot(node.metadata.name)
+        self.uids[slot] = node.metadata.uid
+        self.nodes[slot] = node
+        self._live[slot] = True
+        self._unschedulable[slot] = node.spec.unschedulable
+        self._resources.set_allocatable(slot, requests.compute_allocatable(node.status.allocatable))
+        self._taints.set(slot, tuple(node.spec.taints or ()))
+        self._features.set(slot, frozenset(node.status.declared_features or ()))
+        labels = node.metadata.labels or {}
+        for key, column in self._labels.items():
+            column.set(slot, labels.get(key))
+        self._annotate(slot, node)
+        self.images.set(slot, node)
+        self.order.set(slot, node)
+        self.node_generation += 1
+        self._touch(slot)
+        return slot
+
+    def refresh_node(self, node: Node) -> None:
+        """Replace a Node object that differs only in annotations and in fields that no column holds.
+
+        No row counts as changed.
+        """
+        slot = self.index[node.metadata.name]
+        self.nodes[slot] = node
+        if self._annotations:
+            self._annotate(slot, node)
+            self.revision += 1
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its slot stays until no pod is counted on it."""
+        slot = self.index.get(name)
+        if slot is None or self.nodes[slot] is None:
+            return
+        self.uids[slot] = ""
+        self.nodes[slot] = None
+        self._live[slot] = self._unschedulable[slot] = False
+        self._resources.set_allocatable(slot, {})
+        self._taints.set(slot, ())
+        self._features.set(slot, frozenset())
+        for column in (*self._labels.values(), *self._annotations.values()):
+            column.set(slot, None)
+        self.images.set(slot, None)
+        self.order.remove(slot)
+        self.node_generation += 1
+        self._touch(slot)
+        self._release_if_empty(slot)
+
+    def add_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Add a pod to a node, which need not be known yet."""
+        slot = self._slot(node_name)
+        self._put(slot, pod)
+        self._count(slot, pod, +1)
+        self._register_volumes_and_ports(slot, pod)
+
+    def remove_pod(self, uid: str, node_name: str) -> None:
+        """Remove a pod from a node. Raises KeyError if it is not there."""
+        slot = self.index[node_name]
+        self._count(slot, self._take(slot, uid), -1)
+        self._release_if_empty(slot)
+
+    def replace_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Replace a pod on this node by a newer version. The row changes only if requests, ports or volumes do."""
+        slot = self.index[node_name]
+        old = self.pods[slot][pod.uid]
+        same = (old.requests, old.scoring_requests, old.host_ports, old.pod.spec.volumes) == (
+            pod.requests,
+            pod.scoring_requests,
+            pod.host_ports,
+            pod.pod.spec.volumes,
+        )
+        if same:
+            self._put(slot, pod)
+            self.revision += 1
+            self._revised[slot] = self.revision
+        else:
+            self.remove_pod(pod.uid, node_name)
+            self.add_pod(pod, node_name)
+
+    def take_changed_slots(self) -> list[int]:
+        """Return the slots that changed since the last call, ascending."""
+        touched, self._touched = sorted(self._touched), set()
+        return touched
+
+    # --- slots and rows -------------------------------------------------------------------------------------------
+
+    def _slot(self, name: str) -> int:
+        slot = self.index.get(name)
+        if slot is not None:
+            return slot
+        if self._free:
+            slot = heapq.heappop(self._free)
+            self.names[slot] = name
+        else:
+            slot = self.slots
+            self.slots += 1
+            self.names.append(name)
+            self.uids.append("")
+            self.nodes.append(None)
+            self.pods.append({})
+            if self.slots > self._capacity:
+                self._grow()
+        self.index[name] = slot
+        return slot
+
+    def _release_if_empty(self, slot: int) -> None:
+        if self.nodes[slot] is None and not self.pods[slot]:
+            del self.index[self.names[slot]]
+            self.names[slot] = ""
+            heapq.heappush(self._free, slot)
+
+    def _grow(self) -> None:
+        more = self._capacity
+        self._capacity *= 2
+        self._resources.grow(more)
+        self._since, self._revised = (np.pad(column, (0, more)) for column in (self._since, self._revised))
+        self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
+        self._taints.grow(self._capacity)
+        self._features.grow(self._capacity)
+        for column in (*self._labels.values(), *self._annotations.values()):
+            column.grow(self._capacity)
+
+    def _annotate(self, slot: int, node: Node) -> None:
+        annotations = node.metadata.annotations or {}
+        for key, column in self._annotations.items():
+            column.set(slot, annotations.get(key))
+
+    def _register_volumes_and_ports(self, slot: int, pod: PodInfo) -> None:
+        """Register the pod's volumes and host ports."""
+        self.volumes.add(slot, pod)
+        for port in pod.host_ports:
+            self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
+
+    def _put(self, slot: int, pod: PodInfo) -> None:
+        self.pods[slot][pod.uid] = pod
+        if self._pod_rows is not None:
+            self._pod_rows.set(slot, pod)
+
+    def _take(self, slot: int, uid: str) -> PodInfo:
+        pod = self.pods[slot].pop(uid)
+        if self._pod_rows is not None:
+            self._pod_rows.remove(slot, uid)
+        self.volumes.remove(slot, pod)
+        for port in pod.host_ports:
+            holders = self._ports[port.protocol, port.port]
+            holders[slot].remove(port)
+            if not holders[slot]:
+                del holders[slot]
+        return pod
+
+    def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
+        self._resources.count(slot, pod.requests, pod.scoring_requests, sign)
+        self._touch(slot)
+
+    def _touch(self, slot: int) -> None:
+        self.generation += 1
+        self.revision += 1
+        self._since[slot], self._revised[slot] = self.generation, self.revision
+        self._touched.add(slot)
+        self._latest.append(slot)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The columns at a revision, without a copy. Reading it after a change raises `StaleSnapshotError`."""
+
+    columns: NodeColumns
+    generation: int
+    revision: int
+
+    @classmethod
+    def from_columns(cls, columns: NodeColumns) -> Snapshot:
+        """Return a snapshot of the present state."""
+        return cls(columns, columns.generation, columns.revision)
+
+    @property
+    def nodes(self) -> NodeColumns:
+        """The columns. Raises StaleSnapshotError if they have changed."""
+        if self.columns.revision != self.revision:
+            raise StaleSnapshotError(f"revision {self.revision} is over, the columns are at {self.columns.revision}")
+        return self.columns

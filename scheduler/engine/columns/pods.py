@@ -1,0 +1,205 @@
+"""The pods on nodes as arrays with a row for each pod, for matching selectors and counting by node.
+
+Owns: rows with labels, namespaces and affinity terms. Does not own: sums of requests (`resources`), running counts
+(`tallies`).
+
+Invariant: there is a row for each pod in `NodeColumns.pods`. A free row has no namespace, labels, terms or slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Set
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns.dictionary import DictionaryColumn
+from scheduler.engine.columns.tallies import Counts, Tallies, Tally
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_affinity import PodTerms
+from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
+from scheduler.engine.objects.types import LabelSelector, Requirement
+
+Mask = NDArray[np.bool_]
+
+_NO_SLOT: Final = -1
+_FIRST_CAPACITY: Final = 64  # rows; doubles when full
+_MAX_LABELS: Final = 256  # keys with a column; users write selectors, so the number of keys has no bound
+
+
+class PodRows:
+    """The pods on all nodes. Only the thread that changes the node columns changes it."""
+
+    def __init__(self, pods: Iterable[Mapping[str, PodInfo]]) -> None:
+        """`pods` holds the pods of each slot, by UID."""
+        placed = [(slot, pod) for slot, on_slot in enumerate(pods) for pod in on_slot.values()]
+        self.count = len(placed)  # the high-water mark: rows are numbered below it
+        self._pods: list[PodInfo | None] = [pod for _, pod in placed]
+        self._labels_of: list[Mapping[str, str]] = [pod.labels for _, pod in placed]
+        self._row_of = {(slot, pod.uid): row for row, (slot, pod) in enumerate(placed)}
+        self._free: list[int] = []
+        self._tallies = Tallies()
+        self._capacity = max(_FIRST_CAPACITY, self.count)
+        self._slots = np.full(self._capacity, _NO_SLOT, np.int32)
+        self._terminating = np.zeros(self._capacity, np.bool_)
+        self._namespaces: DictionaryColumn[str | None] = DictionaryColumn(None, self._capacity)
+        self._terms: DictionaryColumn[PodTerms | None] = DictionaryColumn(None, self._capacity)
+        self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        self._slots[: self.count] = [slot for slot, _ in placed]
+        self._terminating[: self.count] = [pod.terminating for _, pod in placed]
+        self._namespaces.fill(pod.namespace for _, pod in placed)
+        self._terms.fill(pod.terms for _, pod in placed)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> NDArray[np.int32]:
+        """The slot of each row's pod; negative for a free row."""
+        return self._slots[: self.count]
+
+    @property
+    def terminating(self) -> Mask:
+        """Whether each row's pod is terminating."""
+        return self._terminating[: self.count]
+
+    @property
+    def terms(self) -> DictionaryColumn[PodTerms | None]:
+        """Each row's pod affinity and anti-affinity terms; None if the pod has none."""
+        return self._terms
+
+    def pod(self, row: int) -> PodInfo:
+        """Return the pod of a row that is not free."""
+        pod = self._pods[row]
+        assert pod is not None
+        return pod
+
+    def matching(self, selector: LabelSelector | None, namespaces: Set[str] | None) -> Mask:
+        """Return the rows of matching pods. `namespaces` None means all; `selector` None matches nothing."""
+        if selector is None:
+            return np.zeros(self.count, np.bool_)
+        found: Mask = self.slots != _NO_SLOT if namespaces is None else self._namespaces.among(self.count, namespaces)
+        for key, value in (selector.match_labels or {}).items():
+            found &= self._label(key).among(self.count, (value,))
+        for requirement in selector.match_expressions or ():
+            found &= self._match_requirement(requirement)
+        return found
+
+    def tally(
+        self, selector: LabelSelector | None, namespaces: frozenset[str] | None, slots: int, *, staying: bool = False
+    ) -> Tally:
+        """Return the number of matching pods on each of the first `slots` slots.
+
+        `staying` excludes terminating pods.
+        """
+
+        def weigh(pod: PodInfo) -> int:
+            in_namespace = namespaces is None or pod.namespace in namespaces
+            return in_namespace and not (staying and pod.terminating) and label_selector_matches(selector, pod.labels)
+
+        def count() -> Counts:
+            rows = self.matching(selector, namespaces)
+            return self.per_slot(rows & ~self.terminating if staying else rows, slots)
+
+        return self._tallies.get((msgspec.msgpack.encode(selector), namespaces, staying), slots, weigh, count)
+
+    def tally_terms(self, query: Hashable, weights: Mapping[PodTerms, int], slots: int) -> Tally:
+        """Return the sum of the weights of the pods' affinity terms on each of the first `slots` slots.
+
+        Queries must be equal if the weights are. Weights of terms that no pod had before may be added later.
+        """
+
+        def weigh(pod: PodInfo) -> int:
+            terms = pod.terms
+            return 0 if terms is None else weights.get(terms, 0)
+
+        def count() -> Counts:
+            by_number = np.array([0 if t is None else weights.get(t, 0) for t in self._terms.values], np.int64)
+            weight, placed = by_number.take(self._terms.ids(self.count)), self.slots != _NO_SLOT
+            return np.bincount(self.slots[placed], weight[placed], minlength=slots).astype(np.int64)
+
+        return self._tallies.get(query, slots, weigh, count)
+
+    def per_slot(self, rows: Mask, slots: int) -> Counts:
+        """Return how many of these rows each of the first `slots` slots has."""
+        return np.bincount(self.slots[rows], minlength=slots).astype(np.int64)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def set(self, slot: int, pod: PodInfo) -> None:
+        """Add a pod to a slot, or replace the pod with the same UID."""
+        row = self._row_of.get((slot, pod.uid))
+        if row is None:
+            row = self._row_of[slot, pod.uid] = self._new_row()
+        else:
+            self._tallies.record(slot, self.pod(row), -1)
+        self._tallies.record(slot, pod, +1)
+        self._pods[row] = pod
+        self._labels_of[row] = labels = pod.labels
+        self._slots[row] = slot
+        self._terminating[row] = pod.terminating
+        self._namespaces.set(row, pod.namespace)
+        self._terms.set(row, pod.terms)
+        for key, column in self._labels.items():
+            column.set(row, labels.get(key))
+
+    def remove(self, slot: int, uid: str) -> None:
+        """Free a pod's row. Raises KeyError if it has none."""
+        row = self._row_of.pop((slot, uid))
+        self._tallies.record(slot, self.pod(row), -1)
+        self._pods[row] = None
+        self._labels_of[row] = {}
+        self._slots[row] = _NO_SLOT
+        self._terminating[row] = False
+        self._namespaces.set(row, None)
+        self._terms.set(row, None)
+        for column in self._labels.values():
+            column.set(row, None)
+        self._free.append(row)
+
+    # --- rows and labels ------------------------------------------------------------------------------------------
+
+    def _match_requirement(self, requirement: Requirement) -> Mask:
+        column = self._label(requirement.key)
+        match requirement.operator:
+            case "In":
+                return column.among(self.count, requirement.values or ())
+            case "NotIn":
+                return ~column.among(self.count, requirement.values or ())
+            case "Exists":
+                return ~column.among(self.count, (None,))
+            case "DoesNotExist":
+                return column.among(self.count, (None,))
+            case _:
+                raise InvalidSelectorError(f'"{requirement.operator}" is not a valid label selector operator')
+
+    def _label(self, key: str) -> DictionaryColumn[str | None]:
+        column = self._labels.pop(key, None)
+        if column is None:
+            column = DictionaryColumn(None, self._capacity)
+            column.fill(labels.get(key) for labels in self._labels_of)
+            if len(self._labels) >= _MAX_LABELS:
+                del self._labels[next(iter(self._labels))]
+        self._labels[key] = column  # reinserted last, so that the least recently used is first
+        return column
+
+    def _new_row(self) -> int:
+        if self._free:
+            return self._free.pop()
+        row = self.count
+        self.count += 1
+        self._pods.append(None)
+        self._labels_of.append({})
+        if self.count > self._capacity:
+            self._grow()
+        return row
+
+    def _grow(self) -> None:
+        more = self._capacity
+        self._capacity *= 2
+        self._slots = np.pad(self._slots, (0, more), constant_values=_NO_SLOT)
+        self._terminating = np.pad(self._terminating, (0, more))
+        self._terms.grow(self._capacity)
+        for column in (self._namespaces, *self._labels.values()):
+            column.grow(self._capacity)

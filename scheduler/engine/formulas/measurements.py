@@ -1,0 +1,68 @@
+"""The annotations that annotators write on nodes: keys, units and age limits.
+
+Owns: the vocabulary shared by the programs that measure nodes and those that score them. Does not own: measuring,
+scoring.
+
+Every annotator also writes when its values were measured (`MEASURED[group]`). A value that is older than the reader's
+limit is ignored as if it were absent; a value without a time counts, since other programs measure too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Final
+
+# free of a node: mean and standard deviation over a window, and what is forecast; memory in bytes, cpu in milli
+MEAN_FREE: Final = {"cpu": "mean-free-cpu", "memory": "mean-free-memory"}
+DEVIATION_FREE: Final = {"cpu": "std-free-cpu", "memory": "std-free-memory"}
+# the first spelling is the original's, and written; both are read
+FORECAST_FREE: Final = {
+    "cpu": ("forcasted-free-cpu", "forecasted-free-cpu"),
+    "memory": ("forcasted-free-memory", "forecasted-free-memory"),
+}
+# what pods request of a node, and what is left: cpu in milli, bytes, counts
+ALLOCATED: Final = ("cpu", "memory", "pods", "gpu", "ephemeral-storage")
+REQUESTED: Final = {resource: f"requested-{resource}" for resource in ALLOCATED}
+FREE: Final = {resource: f"free-{resource}" for resource in ALLOCATED}
+CONGESTION: Final = "congestion-factor"  # a whole number, 0 for none
+COST: Final = "hightower.com/cost"  # a price, in any currency
+REWARDS: Final = "herodotus.dev/rewards"  # {pod type: reward}, of the types that did not always do well there
+
+MEASURED: Final = {
+    group: f"herodotus.dev/{group}-measured-at" for group in ("usage", "allocation", "congestion", "price", "rewards")
+}
+DEFAULT_LIMIT_S: Final = 300.0  # five rounds of an annotator
+
+
+def number(text: str | None) -> float:
+    """A value as a number; NaN where it is absent or none (`N/A`), or not finite."""
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def moment(measured_at: str | None) -> float:
+    """When values are from, in seconds since 1970; NaN where they do not say.
+
+    A time that cannot be read is before all others: somebody broke it.
+    """
+    if measured_at is None:
+        return math.nan
+    try:
+        return datetime.fromisoformat(measured_at).timestamp()
+    except ValueError:
+        return -math.inf
+
+
+def stamp(now_s: float) -> str:
+    """A moment as annotators write it."""
+    return datetime.fromtimestamp(now_s, timezone.utc).isoformat()
+
+
+def rewards_key(labels: Mapping[str, str], name: str) -> str:
+    """The type of a pod: label `podtype`, else `app`, else `name`, else the pod's own name."""
+    return next((labels[key] for key in ("podtype", "app", "name") if labels.get(key)), name)

@@ -1,0 +1,189 @@
+"""Where a pod suits the cluster as a whole: three objectives, evaluated as if it were placed on each node in turn.
+
+Owns: the objectives, the demand learnt from pods, and points. Does not own: which resources count, units, persistence.
+Source: IBM's kube-safe-scheduler, agent `pigeon`; adaptive bin packing is Tantawi & Steinder, ICAC 2019, with the
+multivariate coefficient of variation of Albert & Zhang.
+
+Matrices are `[resource, node]` in any unit, the same for capacity, usage and demand. Smaller values are better; a node
+on which the pod does not fit has NaN. All trials together take O(n log n): each changes one term of a few sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Points = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Amount = TypeVar("Amount", int, NDArray[np.int64])
+
+MAX_POINTS = 10
+LEAST: Final = {"cpu": 10, "memory": 16}  # counted of a pod that requests none: milli, MiB
+WINDOW: Final = 100  # pods that the average goes over; then each new one counts a hundredth
+LARGEST: Final = 16  # the largest machines of a cluster have some sixteen times what its ordinary ones have
+_SHIFTS: Final = {"memory": 20, "ephemeral-storage": 30}
+_SAME: Final = 1e-9  # values closer than this differ by rounding alone
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What pods asked for so far: mean and second moments a resource. Empty at first."""
+
+    count: int = 0
+    mean: tuple[float, ...] = ()
+    second: tuple[tuple[float, ...], ...] = ()
+
+    def learn(self, sample: Sequence[float]) -> Demand:
+        """With one more pod."""
+        new = np.asarray(sample, np.float64)
+        products = np.outer(new, new)
+        count = min(self.count + 1, WINDOW)
+        if not self.count:
+            return Demand(count, _row(new), tuple(map(_row, products)))
+        mean = np.asarray(self.mean) * (1 - 1 / count) + new / count
+        second = np.asarray(self.second) * (1 - 1 / count) + products / count
+        return Demand(count, _row(mean), tuple(map(_row, second)))
+
+    def variation(self, capacity: Floats) -> float:
+        """The variation of pod sizes, relative to the average node."""
+        has = capacity > 0
+        unit = np.where(has, capacity, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
+        unit = np.where(unit > 0, unit, np.inf)
+        mean = np.asarray(self.mean) / unit
+        covariance = np.asarray(self.second) / np.outer(unit, unit) - np.outer(mean, mean)
+        return float(_variation(mean[None, :], covariance[None, :, :])[0])
+
+
+def learn(learnt: Demand, sample: Sequence[float], capacity: Floats) -> Demand:
+    """Return the demand with one more pod, none of it larger than `LARGEST` median nodes of the cluster.
+
+    So neither a pod that asks for more than any machine has, nor one that was learnt while a node claimed to have it,
+    counts for longer than the ordinary average remembers.
+    """
+    limit = _largest(capacity)
+    if learnt.count:
+        mean = np.clip(np.asarray(learnt.mean), 0, limit)
+        second = np.clip(np.asarray(learnt.second), 0, np.outer(limit, limit))
+        learnt = Demand(learnt.count, _row(mean), tuple(map(_row, second)))
+    return learnt.learn(np.clip(np.asarray(sample, np.float64), 0, limit).tolist())
+
+
+def _largest(capacity: Floats) -> Floats:
+    """The most that a pod counts for, a resource; infinite where no node has the resource."""
+    rows = [row[row > 0] for row in capacity]
+    return np.array([LARGEST * np.median(row) if len(row) else np.inf for row in rows])
+
+
+def fits(capacity: Floats, usage: Floats, demand: Floats) -> Mask:
+    """On which nodes there is room for the pod."""
+    room: Mask = np.logical_and.reduce(demand[:, None] <= capacity - usage)
+    return room
+
+
+def load_balance(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> Floats:
+    """The standard deviation of the used share of the prime resource: spreads."""
+    before, after = _prime_shares(capacity[prime], usage[prime], demand[prime])
+    centre = before.mean()
+    mean, square = _with_trial(before - centre, after - centre)
+    values = np.sqrt(np.maximum(square - mean * mean, 0.0))
+    return np.where(fits(capacity, usage, demand), values, np.nan)
+
+
+def consolidate(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> Floats:
+    """1 - the root mean square of how far nodes are towards empty or full, from the mean: fills node after node."""
+    before, after = _prime_shares(capacity[prime], usage[prime], demand[prime])
+    mean = (before.sum() - before + after) / len(before)
+    sides = _square_sums(np.sort(before), mean) - _square_sides(before, mean) + _square_sides(after, mean)
+    usual = (mean > 0) & (mean < 1)
+    below, above = np.where(usual, mean, 1.0), np.where(usual, 1 - mean, 1.0)
+    square = np.maximum(sides[0] / below**2 + sides[1] / above**2, 0.0) / len(before)
+    values = np.where(usual, 1 - np.sqrt(square), 0.0)
+    return np.where(fits(capacity, usage, demand), values, np.nan)
+
+
+def adaptive_bin_pack(capacity: Floats, usage: Floats, demand: Floats, learnt: Demand) -> Floats:
+    """How far the variation of the nodes' usage is from that of the pods' sizes.
+
+    Equal pods spread, tiny and huge ones pack. `learnt` includes this pod.
+    """
+    before, after = (shares.T for shares in _all_shares(capacity, usage, demand))
+    centre = before.mean(axis=0)
+    off, trial = before - centre, after - centre
+    count = len(before)
+    mean = (trial - off) / count  # of all nodes, from the centre; theirs is 0
+    squares = off.T @ off - off[:, :, None] * off[:, None, :] + trial[:, :, None] * trial[:, None, :]
+    covariance = squares / count - mean[:, :, None] * mean[:, None, :]
+    values = np.abs(_variation(centre + mean, covariance) - learnt.variation(capacity))
+    return np.where(fits(capacity, usage, demand), values, np.nan)
+
+
+def points(values: Floats) -> Points:
+    """10 for the smallest value, 1 for the largest, 0 for one that is not finite; 10 each where all are the same."""
+    known = np.isfinite(values)
+    if not known.any():
+        return np.zeros(len(values), np.int64)
+    low, high = values[known].min(), values[known].max()
+    if high - low < _SAME:
+        return np.where(known, MAX_POINTS, 0).astype(np.int64)
+    scaled = np.floor(1 + (MAX_POINTS - 1) * (high - np.where(known, values, high)) / (high - low) + 0.5)
+    return np.where(known, np.clip(scaled, 0, MAX_POINTS), 0).astype(np.int64)
+
+
+def scaled(resource: str, amount: Amount) -> Amount:
+    """An amount in base units as objectives count it: cpu in milli, memory in MiB, storage in GiB, counts; cut."""
+    return amount >> _SHIFTS.get(resource, 0)
+
+
+def _row(values: Floats) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _prime_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
+    """The used shares without and with the pod. A node without the resource is full."""
+    has = capacity > 0
+    whole = np.where(has, capacity, 1.0)
+    return np.where(has, usage / whole, 1.0), np.where(has, (usage + demand) / whole, 1.0)
+
+
+def _all_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
+    """The same of every resource, at most 1. A node without a resource is full once somebody wants it there."""
+    wanted = (capacity > 0) | (usage > 0), (capacity > 0) | (usage + demand[:, None] > 0)
+    shares = _prime_shares(capacity, usage, demand[:, None])
+    before, after = (np.where(w, np.clip(s, 0, 1), 0.0) for w, s in zip(wanted, shares, strict=True))
+    return before, after
+
+
+def _with_trial(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square over all nodes, for each node in turn with its `after` instead of its `before`."""
+    mean = (before.sum() - before + after) / len(before)
+    square = ((before * before).sum() - before * before + after * after) / len(before)
+    return mean, square
+
+
+def _square_sides(shares: Floats, mean: Floats) -> Floats:
+    """(mean - share) squared: row 0 where the share is below, row 1 where it is above."""
+    return np.stack([np.maximum(mean - shares, 0) ** 2, np.maximum(shares - mean, 0) ** 2])
+
+
+def _square_sums(ordered: Floats, mean: Floats) -> Floats:
+    """The sums of `_square_sides` over all shares (ascending), for each mean."""
+    count = np.searchsorted(ordered, mean)
+    first = np.concatenate([[0.0], np.cumsum(ordered)])
+    second = np.concatenate([[0.0], np.cumsum(ordered * ordered)])
+    below = count * mean**2 - 2 * mean * first[count] + second[count]
+    rest = len(ordered) - count
+    above = rest * mean**2 - 2 * mean * (first[-1] - first[count]) + second[-1] - second[count]
+    return np.stack([below, above])
+
+
+def _variation(mean: Floats, covariance: Floats) -> Floats:
+    """sqrt(m' C m) / m'm for each of several means and covariances; 0 where either is not positive."""
+    top = np.einsum("ij,ijk,ik->i", mean, covariance, mean)
+    bottom = (mean * mean).sum(axis=1)
+    some = (top > 0) & (bottom > 0)
+    return np.where(some, np.sqrt(np.where(some, top, 0.0)) / np.where(some, bottom, 1.0), 0.0)

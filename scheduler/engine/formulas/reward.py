@@ -1,0 +1,48 @@
+"""Rewards that are learnt from what became of pods: the update, and points. Source: IBM's kubeRL.
+
+A reward is a number from 0 (pods of this type always fail there) to 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+INITIAL: Final = 1.0  # before anything happened
+RUNNING: Final = 1.0  # what a pod that runs earns
+ENDED: Final = 0.5  # a first end, or one after a long enough life
+FAILED: Final = 0.0
+WEIGHT: Final = 0.1  # of the newest outcome
+
+MAX_POINTS = 10
+_DIGITS: Final = 6  # decimals that a stored reward has; the points are those of the stored one
+
+
+def learnt(reward: float, outcome: float) -> float:
+    """The reward after one more outcome (0 to 1)."""
+    return (1 - WEIGHT) * reward + WEIGHT * outcome
+
+
+def of(published: str | None, kind: str) -> float:
+    """The reward of a pod type on a node, from what is published there as JSON: {type: reward}.
+
+    `INITIAL` where nothing is published of the type: only what became worse is. NaN where it cannot be read.
+    """
+    if not published:
+        return INITIAL
+    try:
+        return float(json.loads(published).get(kind, INITIAL))
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return math.nan
+
+
+def points(rewards: ArrayLike) -> NDArray[np.int64]:
+    """Floor(reward * 10), of the reward rounded to six decimals; 0 where it is unknown (NaN)."""
+    known = np.nan_to_num(np.asarray(rewards, np.float64), nan=0.0)
+    millionths = np.rint(known * 10**_DIGITS).astype(np.int64)
+    found: NDArray[np.int64] = np.clip(millionths // 10 ** (_DIGITS - 1), 0, MAX_POINTS)
+    return found

@@ -1,0 +1,146 @@
+"""Dry runs of one attempt's filters on nodes to which pods were added, or from which pods were removed.
+
+Owns: the two uses. Preemption asks whether the pod fits without some pods. Each node with nominated pods of the same
+or a higher priority is filtered twice, with and without these pods. Does not own: which pods are nominated
+(`nominated`), what a result leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from itertools import product
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from scheduler.engine.columns import NodeColumns, RowCopy
+from scheduler.engine.framework.equivalence_cache import PluginDependencies
+from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
+from scheduler.engine.framework.extenders import Extenders
+from scheduler.engine.framework.interface import Filter, PreFilterExtensions
+from scheduler.engine.framework.nominated import Nominator
+from scheduler.engine.framework.plugin import DependsOn
+from scheduler.engine.framework.plugin_results import filter_status
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import Verdicts, error
+from scheduler.engine.objects.pod import PodInfo
+
+
+class FilterDryRun:
+    """The implementation of `interface.DryRun` for one attempt."""
+
+    def __init__(
+        self, profile: Profile, skipped: Set[str], extenders: Extenders, nominator: Nominator, marks: list[Reason]
+    ) -> None:
+        """`skipped` names the plugins that returned Skip at PreFilter. Failures of extenders are added to `marks`."""
+        self._extenders = extenders
+        self._nominator = nominator
+        self._marks = marks
+        self._filters = [plugin for plugin in profile.filter if plugin.name not in skipped]
+        self._dependencies = [PluginDependencies.from_plugin(plugin, "filter") for plugin in self._filters]
+        pre_filters = [plugin for plugin in profile.pre_filter if plugin.name not in skipped]
+        self._extensions = [plugin for plugin in pre_filters if isinstance(plugin, PreFilterExtensions)]
+
+    @property
+    def can_batch_nodes(self) -> bool:
+        """Whether several nodes may be tried at once: no plugin has state that depends on the pods of a node."""
+        return not self._extensions
+
+    def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
+        """Return what the results depend on besides spec and row; see `interface.DryRun`."""
+        if any(d.depends_on is DependsOn.ANYTHING or d.state_data is not None for d in self._dependencies):
+            return None
+        other_nodes = any(d.depends_on is DependsOn.NODES for d in self._dependencies)
+        names = tuple(d.name for d in self._dependencies)
+        return (names, nodes.node_generation if other_nodes else None), self.nominated_pods(pod, nodes).keys()
+
+    def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Return each slot's first verdict other than Success, or Success; with nominated pods where there are any."""
+        rejected = {
+            slot: next(verdict for verdict in by_plugin.values() if verdict.code is not Code.SUCCESS)
+            for slot, by_plugin in self.filter_with_nominated(state, pod, nodes).items()
+        }
+        return self._filter_in_order(state, pod, nodes).with_verdicts(rejected, nodes.slots)
+
+    def nominated_pods(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
+        """Return the other pods with the same or a higher priority that are nominated for a node, by slot."""
+        found = {}
+        nominated = self._nominator.nodes()
+        for name in nominated if len(nominated) < nodes.slots else nodes.index:
+            slot = nodes.index.get(name)
+            if slot is not None and nodes.live[slot] and (pods := self._nominator.pods_not_below(pod, name)):
+                found[slot] = pods
+        return dict(sorted(found.items()))
+
+    def filter_with_nominated(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns
+    ) -> dict[int, dict[str, Verdict]]:
+        """Return the verdicts of nodes that are rejected with their nominated pods added, by slot and filter."""
+        nominated = self.nominated_pods(pod, nodes)
+        groups = [list(nominated)] if self.can_batch_nodes else [[slot] for slot in nominated]
+        found: dict[int, dict[str, Verdict]] = {}
+        for group in groups:
+            if group:
+                found |= self._filter_with_nominated(
+                    state.clone(), pod, nodes, {slot: nominated[slot] for slot in group}
+                )
+        return found
+
+    def _filter_with_nominated(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, nominated: Mapping[int, Sequence[PodInfo]]
+    ) -> dict[int, dict[str, Verdict]]:
+        """Add the nominated pods of these slots to a copy and filter it; changes `state`, which is a copy too."""
+        copy = RowCopy(nodes, list(nominated))
+        slots = {slot: copy.index[nodes.names[slot]] for slot in nominated}
+        self.add_pods(state, pod, [(there, other) for slot, there in slots.items() for other in nominated[slot]], copy)
+        found: dict[int, dict[str, Verdict]] = {slot: {} for slot in nominated}
+        for plugin in self._filters:
+            verdicts = _run_filter(plugin, state, pod, copy)
+            for slot, there in slots.items():
+                found[slot][plugin.name] = verdicts.verdict_at(there)
+        return {slot: by for slot, by in found.items() if any(v.code is not Code.SUCCESS for v in by.values())}
+
+    def _filter_in_order(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        table, ids = [SUCCESS], np.zeros(nodes.slots, np.intp)
+        for plugin in self._filters:
+            verdicts = _run_filter(plugin, state, pod, nodes)
+            if verdicts.ids is None:
+                continue
+            newly = (ids == 0) & (verdicts.codes(nodes.slots) != 0)
+            ids[newly] = len(table) + verdicts.ids[newly].astype(np.intp)
+            table += [filter_status(plugin.name, verdict) for verdict in verdicts.table]
+            if ids.all():
+                break
+        return Verdicts(tuple(table), ids)
+
+    def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: RowCopy) -> None:
+        for some in self._steps(added):
+            nodes.add_pods(some)
+            for (slot, p), plugin in product(some, self._extensions):
+                plugin.add_pod(state, pod, p, nodes, slot)
+
+    def remove_pods(
+        self, state: CycleState, pod: PodInfo, removed: Sequence[tuple[int, PodInfo]], nodes: RowCopy
+    ) -> None:
+        for some in self._steps(removed):
+            nodes.remove_pods(some)
+            for (slot, p), plugin in product(some, self._extensions):
+                plugin.remove_pod(state, pod, p, nodes, slot)
+
+    def _steps(self, pods: Sequence[tuple[int, PodInfo]]) -> Iterable[Sequence[tuple[int, PodInfo]]]:
+        """Return the pods in the groups in which to apply them: one at a time if plugins update their state."""
+        return [pods] if self.can_batch_nodes else [[one] for one in pods]
+
+    def run_extenders(
+        self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate]
+    ) -> RemainingCandidates:
+        return self._extenders.run_preempt(pod, nodes, candidates, self._marks)
+
+
+def _run_filter(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+    """Return the filter's column, or an error verdict in every slot if it raises."""
+    try:
+        return plugin.filter(state, pod, nodes)
+    except (Exception, SystemExit) as e:
+        return Verdicts.everywhere(error(str(e)), nodes.slots)

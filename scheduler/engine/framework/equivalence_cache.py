@@ -1,0 +1,306 @@
+"""Results of the last cycle of each pod spec, brought up to date instead of computed anew.
+
+Pods created from one template form an equivalence class: the next pod mostly has the spec of the last one, and
+between two cycles only a few nodes changed. The cache keeps, for each recent spec, what the plugins returned at Filter
+and Score and what the framework derived from it (`CachedPhase`). In the next cycle of the same spec only the plugins
+whose result may differ run, only on the rows that changed, and the derived columns change only in the rows where a
+result differs. A plugin takes part by declaring its dependencies: `plugin.DependsOn`,
+`BasePlugin.depends_only_on_spec`, and state data that can be compared (`plugin.StateData`). A plugin without a
+declaration runs on every node in every cycle.
+
+Owns: what is cached for a spec, which plugins run again, and on which rows. Does not own: what a plugin's result
+depends on (the plugin declares it), the order and meaning of the phases (`runtime`, `filtering`, `scoring`).
+
+Invariant: the result of a phase equals the result that computing it from scratch would give. The cache never changes
+a column that a trace may hold, and a column in which nothing changed remains the same object: a holder may keep what it
+derived from that object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Verdict
+from scheduler.engine.columns import NodeColumns, RowSubset
+from scheduler.engine.framework.plugin import DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import SKIP
+from scheduler.engine.objects.pod import PodInfo
+
+MAX_CACHED_SLOTS: Final = 400_000  # of all entries: 79 entries at 5,000 nodes, about 200 bytes a slot, 80 MB
+ENTRY_OVERHEAD_SLOTS: Final = 250  # an entry without its columns takes as much memory as this many slots
+MAX_SHARED_RESULTS: Final = 16  # for each plugin with DependsOn.AMOUNTS: a few hundred bytes a row
+MAX_SHARED_ROWS: Final = 4  # in one shared result: larger sets of rows are hardly ever equal
+MIN_SLOTS_PER_CHANGED_ROW: Final = 8  # with more changed rows than one in eight, the whole column is faster
+
+Slots = NDArray[np.intp]
+Column = TypeVar("Column")
+P = TypeVar("P", bound="CachedPhase")
+
+NO_ROWS: Final[Slots] = np.zeros(0, np.intp)
+
+
+@dataclass(frozen=True)
+class PluginDependencies:
+    """A plugin at Filter or Score with its declared dependencies.
+
+    `state_data` is the type of the state data that the result depends on besides the row; None if there is none.
+    """
+
+    plugin: Any
+    name: str
+    depends_on: DependsOn
+    state_data: type[Any] | None
+
+    @classmethod
+    def from_plugin(cls, plugin: Any, point: str) -> PluginDependencies:
+        """Return the plugin's declaration for a point, "filter" or "score"; DependsOn.ANYTHING without one."""
+        state_data = getattr(plugin, f"{point}_state", None)
+        return cls(plugin, plugin.name, getattr(plugin, "depends_on", DependsOn.ANYTHING), state_data)
+
+
+class Changes:
+    """What changed in the node columns since a phase was last computed.
+
+    `rows` are the slots whose row changed, None if any may have. `node_objects` is whether a Node object changed.
+    """
+
+    def __init__(self, nodes: NodeColumns, rows: Slots | None, *, node_objects: bool) -> None:
+        self.nodes = nodes
+        self.rows = rows
+        self.node_objects = node_objects
+        self._subset: tuple[Slots, RowSubset] | None = None
+
+    def merge(self, rows: Slots | None, more: Slots | None) -> Slots | None:
+        """Return both sets of rows, possibly with duplicates; None if either is None or they are too many."""
+        if rows is None or more is None:
+            return None
+        both = rows if rows is more or not len(more) else np.concatenate([rows, more]) if len(rows) else more
+        return both if len(both) * MIN_SLOTS_PER_CHANGED_ROW <= self.nodes.slots else None
+
+    def select(self, rows: Slots) -> RowSubset:
+        """Return these rows as columns; plugins that run on the same array of rows share one object."""
+        if self._subset is None or self._subset[0] is not rows:
+            self._subset = (rows, RowSubset(self.nodes, rows))
+        return self._subset[1]
+
+
+class CachedPhase:
+    """The result of Filter or Score for one spec and one set of skipped plugins."""
+
+    def __init__(self, skip: Set[str]) -> None:
+        self.skip = frozenset(skip)
+        self._computed_at: tuple[int, int] | None = None  # row and node generation; None: incomplete
+
+    def begin(self, entry: CacheEntry, nodes: NodeColumns) -> Changes:
+        """Return what changed since the phase was computed. Until `complete` is called, the phase is not valid."""
+        changes, self._computed_at = entry.changes_since(self._computed_at, nodes), None
+        return changes
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last computation ended without an error."""
+        return self._computed_at is not None
+
+    def complete(self, nodes: NodeColumns) -> None:
+        """Mark the phase as computed from the present state of the columns."""
+        self._computed_at = (nodes.generation, nodes.node_generation)
+
+
+class CacheEntry:
+    """What is cached for one pod spec."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._phases: dict[type[CachedPhase], CachedPhase] = {}
+        self._memos: dict[str, PluginStateMemo] = {}
+        self._changes: tuple[tuple[int, int], int, Changes] | None = None  # from and to which generation
+
+    def get_phase(self, kind: type[P], skip: Set[str], create: Callable[[], P]) -> P:
+        """Return the cached phase if it is complete and skipped the same plugins; otherwise create one."""
+        found = self._phases.get(kind)
+        if not isinstance(found, kind) or found.skip != skip or not found.is_complete:
+            found = self._phases[kind] = create()
+        return found
+
+    def get_memo(self, point: str, create: Callable[[], PluginStateMemo]) -> PluginStateMemo:
+        """Return the memo of PreFilter or PreScore, created at the first call."""
+        found = self._memos.get(point)
+        if found is None:
+            found = self._memos[point] = create()
+        return found
+
+    def changes_since(self, generations: tuple[int, int] | None, nodes: NodeColumns) -> Changes:
+        """Return what changed since these generations of rows and nodes; None means that everything may have.
+
+        Filter and Score of one cycle mostly pass the same generations and then share one object.
+        """
+        if generations is None:
+            return Changes(nodes, None, node_objects=True)
+        known = self._changes
+        if known is None or known[:2] != (generations, nodes.generation):
+            rows = nodes.changed_since(generations[0])
+            few = rows if len(rows) * MIN_SLOTS_PER_CHANGED_ROW <= self.slots else None
+            changes = Changes(nodes, few, node_objects=generations[1] != nodes.node_generation)
+            known = self._changes = (generations, nodes.generation, changes)
+        return known[2]
+
+
+class PluginStateMemo:
+    """Results and state data of PreFilter or PreScore that the pod's spec alone determines, computed once for a spec.
+
+    `uncached` holds the other plugins, which must run in each cycle, with their position in the profile: those that do
+    not declare `depends_only_on_spec`, and those that returned more than Success or Skip.
+    """
+
+    def __init__(self, plugins: Sequence[Any], pod: PodInfo, run: Callable[[Any, CycleState], Verdict | None]) -> None:
+        """`run` runs a plugin on the given state and returns its verdict; None if it returned more than a verdict."""
+        self.uncached: list[tuple[int, Any]] = []
+        self._skipped: list[tuple[int, str]] = []
+        self._states: list[tuple[int, CycleState]] = []
+        for position, plugin in enumerate(plugins):
+            state = CycleState()
+            verdict = _run_if_spec_only(plugin, pod, lambda: run(plugin, state))  # noqa: B023 - called at once
+            if verdict is None or verdict not in (SUCCESS, SKIP):
+                self.uncached.append((position, plugin))
+                continue
+            if verdict == SKIP:
+                self._skipped.append((position, plugin.name))
+            if state:
+                self._states.append((position, state))
+
+    def apply(self, skip: set[str], state: CycleState, before: int | None = None) -> None:
+        """Add the skipped plugins to `skip` and the state data to `state`.
+
+        `before` limits this to the plugins before that position, for a phase that ended there.
+        """
+        for position, name in self._skipped:
+            if before is None or position < before:
+                skip.add(name)
+        for position, cached in self._states:
+            if before is None or position < before:
+                state.update(cached)
+
+
+class EquivalenceCache:
+    """The entries of the pod specs that were scheduled most recently."""
+
+    def __init__(self, max_slots: int = MAX_CACHED_SLOTS) -> None:
+        self._max_slots = max_slots
+        self._entries: OrderedDict[bytes, CacheEntry] = OrderedDict()  # least recently used first
+
+    def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
+        """Return the entry of the pod's spec, a new one if there is none for this number of slots."""
+        key = pod.spec_digest
+        found = self._entries.get(key)
+        if found is None or found.slots != nodes.slots:
+            found = self._entries[key] = CacheEntry(nodes.slots)
+            while (
+                len(self._entries) > 1 and len(self._entries) * (nodes.slots + ENTRY_OVERHEAD_SLOTS) > self._max_slots
+            ):
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return found
+
+
+class CachedColumn(ABC, Generic[Column]):
+    """One plugin's result for every node, with what is needed to refresh it.
+
+    `node_objects_only` is whether the result can only change when a Node object changes.
+    """
+
+    def __init__(self, dependencies: PluginDependencies) -> None:
+        self.node_objects_only = dependencies.depends_on in (DependsOn.NODES, DependsOn.NODE)
+        self._dependencies = dependencies
+        self._state_data: Any = None  # of the cycle in which the plugin last ran
+        self._shared: dict[bytes, Column] = {}  # results for a few rows, by the content of these rows
+
+    def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
+        """Bring the column up to date; return the rows that changed, None if any may have.
+
+        `run` runs the plugin on the given columns: all nodes, or only the rows that need it.
+        """
+        rows = self._rows_to_refresh(changes, state)
+        if rows is None or (len(rows) and self.should_recompute):
+            return self.replace(run(changes.nodes))
+        return (
+            self.replace_rows(rows, self._run_on_rows(changes.select(rows), run), changes.nodes.slots)
+            if len(rows)
+            else NO_ROWS
+        )
+
+    def _run_on_rows(self, subset: RowSubset, run: Callable[[NodeColumns], Column]) -> Column:
+        """Return the plugin's result for a few rows, from an earlier run on rows with equal content if possible."""
+        if self._dependencies.depends_on is not DependsOn.AMOUNTS or subset.slots > MAX_SHARED_ROWS:
+            return run(subset)
+        result = self._shared.get(subset.content)
+        if result is None:
+            if len(self._shared) >= MAX_SHARED_RESULTS:
+                self._shared.clear()
+            result = self._shared[subset.content] = run(subset)
+        return result
+
+    def _rows_to_refresh(self, changes: Changes, state: CycleState) -> Slots | None:
+        """Return the rows for which the plugin may return another result; None if any may be among them."""
+        depends_on, previous = self._dependencies.depends_on, self._state_data
+        if depends_on is DependsOn.ANYTHING:
+            return None
+        if self.node_objects_only:
+            rows = None if depends_on is DependsOn.NODES else changes.rows
+            return rows if changes.node_objects else NO_ROWS
+        kind = self._dependencies.state_data
+        data = self._state_data = None if kind is None else state.find(kind)
+        if data is previous or changes.rows is None:
+            return changes.rows
+        if data is None or previous is None:
+            return None
+        return changes.merge(changes.rows, data.changed_slots(previous, changes.nodes))
+
+    @property
+    def should_recompute(self) -> bool:
+        """Whether the whole column is to be computed even though a few rows would do."""
+        return False
+
+    @abstractmethod
+    def replace(self, column: Column) -> Slots | None:
+        """Replace the whole column; return the rows that differ, None if any may."""
+
+    @abstractmethod
+    def replace_rows(self, rows: Slots, part: Column, slots: int) -> Slots:
+        """Replace these rows by `part` in a column of `slots` slots; return the rows that may differ."""
+
+
+def _run_if_spec_only(plugin: Any, pod: PodInfo, run: Callable[[], Verdict | None]) -> Verdict | None:
+    """Return the plugin's verdict if the spec alone determines it; None if it does not, or if the plugin fails."""
+    declares = getattr(plugin, "depends_only_on_spec", None)
+    try:
+        return run() if declares is not None and declares(pod) else None
+    except (Exception, SystemExit):
+        return None
+
+
+def union_rows(changed: Iterable[Slots | None]) -> Slots | None:
+    """Return all these rows, possibly with duplicates; None if one of the sets is None (any row)."""
+    rows = NO_ROWS
+    for more in changed:
+        if more is None:
+            return None
+        if more is not rows and len(more):
+            rows = np.concatenate([rows, more]) if len(rows) else more
+    return rows
+
+
+def patch_rows(column: NDArray[Any], rows: Slots, part: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of the column with `part` in these rows; the column itself if these rows are equal."""
+    if column.take(rows).tobytes() == part.tobytes():
+        return column
+    patched = column.copy()
+    patched[rows] = part
+    return patched

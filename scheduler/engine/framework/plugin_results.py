@@ -1,0 +1,46 @@
+"""Validation of what plugins return, and its message.
+
+Owns: which return values are valid, and the conversion of an exception to an error verdict. Does not own: what a
+result leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from herodotus_record import reasons
+from herodotus_record.model import Verdict
+from scheduler.engine.framework.verdicts import ERRORS, Deferred, Pending, Wait, error
+
+Result = TypeVar("Result")
+
+
+def join_reasons(verdict: Verdict) -> str:
+    """Return the message of a verdict: its reasons, joined as in kube-scheduler."""
+    return ", ".join(reasons.format_reason(reason) for reason in verdict.reasons)
+
+
+def filter_status(plugin: str, verdict: Verdict) -> Verdict:
+    """Return the verdict of a node's first failing filter as kube-scheduler reports it: an error names the filter.
+
+    Wait and Skip have no meaning at Filter and count as errors.
+    """
+    if verdict.code not in ERRORS:
+        return verdict
+    return error(f'running "{plugin}" filter plugin: {join_reasons(verdict)}')
+
+
+def call_plugin(call: Callable[[], Result]) -> Result | Verdict:
+    """Return the plugin's result, or an error verdict if it raises or returns no result."""
+    try:
+        return check_result(call())
+    except (Exception, SystemExit) as e:
+        return error(str(e))
+
+
+def check_result(result: Result) -> Result:
+    """Return the result. Raises TypeError if it is not one, as from a method without `return`."""
+    if not isinstance(result, Verdict | Wait | Pending | Deferred):
+        raise TypeError(f"answered {result!r}, which is no Verdict")
+    return result

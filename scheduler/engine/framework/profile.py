@@ -1,0 +1,45 @@
+"""A profile: which plugins run at each extension point, in which order, with which weights.
+
+Invariant: a profile has one instance of each plugin, which is the same object at all its extension points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.engine.framework import interface
+from scheduler.engine.framework.queueing_hints import QueueingHints
+from scheduler.engine.objects.lazy import lazy
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The plugins, weights and settings of one scheduler name."""
+
+    scheduler_name: str
+    weights: dict[str, int] = field(default_factory=dict)  # by name of the score plugin
+    percentage_of_nodes_to_score: int = 0  # 0: every node
+    pre_enqueue: tuple[interface.PreEnqueue, ...] = ()
+    queue_sort: tuple[interface.QueueSort, ...] = ()
+    pre_filter: tuple[interface.PreFilter, ...] = ()
+    filter: tuple[interface.Filter, ...] = ()
+    post_filter: tuple[interface.PostFilter, ...] = ()
+    pre_score: tuple[interface.PreScore, ...] = ()
+    score: tuple[interface.Score, ...] = ()
+    reserve: tuple[interface.Reserve, ...] = ()
+    permit: tuple[interface.Permit, ...] = ()
+    pre_bind: tuple[interface.PreBind, ...] = ()
+    bind: tuple[interface.Bind, ...] = ()
+    post_bind: tuple[interface.PostBind, ...] = ()
+
+    @lazy
+    def annotations(self) -> frozenset[str]:
+        """The keys of node annotations that a plugin reads."""
+        points = (self.pre_filter, self.filter, self.pre_score, self.score)
+        return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
+
+    @lazy
+    def hints(self) -> QueueingHints:
+        """The queueing hints of the plugins that can reject a pod."""
+        rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)
+        return QueueingHints({plugin.name: plugin for plugin in rejecting}.values())

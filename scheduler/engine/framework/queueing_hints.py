@@ -1,0 +1,77 @@
+"""A profile's queueing hints: which plugins registered for an event, and whether it may help a pod they rejected.
+
+Owns: the registrations by event, and the result of a hint that raises. Does not own: which pods wait, and what happens
+to pods that an event may help (`queue`).
+
+Source: pkg/scheduler/scheduler.go (buildQueueingHintMap) and backend/queue/scheduling_queue.go (isPodWorthRequeuing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler import klog
+from scheduler.engine.framework.events import (
+    ALL_EVENTS,
+    QUEUE,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+    always_queue,
+)
+from scheduler.engine.framework.interface import EnqueueExtensions, Plugin
+from scheduler.engine.objects.pod import PodInfo
+
+_ANY_TAINT = ClusterEventWithHint(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
+
+
+class QueueingHints:
+    """The registrations of a profile's plugins.
+
+    A plugin without a registration, and a rejector that is no plugin (an extender), counts as registered for every
+    event.
+    """
+
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        """`plugins` are those of the profile that may reject a pod."""
+        self._hints = {p.name: _group_by_event(_registrations(p)) for p in plugins}
+
+    def is_registered(self, plugin: str, event: ClusterEvent) -> bool:
+        """Return whether the plugin registered for the event."""
+        return bool(self._hints_for(plugin, event))
+
+    def may_help(self, plugin: str, event: ClusterEvent, pod: PodInfo, old: Any, new: Any) -> bool:
+        """Return whether a hint of the plugin returns QUEUE; one that raises counts as QUEUE, as upstream."""
+        return any(_run_hint(hint, plugin, event, pod, old, new) for hint in self._hints_for(plugin, event))
+
+    def _hints_for(self, plugin: str, event: ClusterEvent) -> tuple[QueueingHint, ...]:
+        if plugin in self._hints:
+            return self._hints[plugin].get(event, ())
+        return () if event.wildcard else (always_queue,)
+
+
+def _registrations(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
+    """Return the plugin's registrations. Node/Add implies Node/UpdateNodeTaint, as upstream."""
+    if not isinstance(plugin, EnqueueExtensions):
+        return ALL_EVENTS
+    registered = tuple(plugin.events_to_register())
+    node_actions = [r.actions for r in registered if r.resource is EventResource.NODE]
+    has_add = any(ActionType.ADD in actions for actions in node_actions)
+    has_taint = any(ActionType.UPDATE_NODE_TAINT in actions for actions in node_actions)
+    return (*registered, _ANY_TAINT) if has_add and not has_taint else registered
+
+
+def _group_by_event(registrations: tuple[ClusterEventWithHint, ...]) -> dict[ClusterEvent, tuple[QueueingHint, ...]]:
+    hints = {event: tuple(d.hint for d in registrations if d.matches(event)) for event in ClusterEvent}
+    return {event: found for event, found in hints.items() if found}
+
+
+def _run_hint(hint: QueueingHint, plugin: str, event: ClusterEvent, pod: PodInfo, old: Any, new: Any) -> bool:
+    try:
+        return hint(pod, old, new)
+    except Exception as e:
+        klog.error(e, "QueueingHintFn returns error", event=event.label, plugin=plugin, pod=pod.full_name)
+        return QUEUE

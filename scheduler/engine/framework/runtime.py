@@ -1,0 +1,262 @@
+"""The framework of one profile: runs plugins from PreEnqueue to Score and PostFilter, and fills the trace.
+
+Owns: the order of plugins, Skip, and which verdict ends a phase. Does not own: columns and what is derived from them
+(`filtering`, `scoring`), which plugins need not run again (`equivalence_cache`), the extension points after a node is
+chosen (`reserve_and_bind`), sampling and the choice (`cycle`), assuming pods (`loop`).
+Source: pkg/scheduler/framework/runtime/framework.go v1.36.
+
+Invariant: if a plugin ends a phase, the trace holds nothing of later phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final
+
+import numpy as np
+
+from herodotus_record import reasons
+from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
+from scheduler import klog
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.dry_run import FilterDryRun
+from scheduler.engine.framework.equivalence_cache import CacheEntry, EquivalenceCache, PluginStateMemo, Slots
+from scheduler.engine.framework.errors import PluginError
+from scheduler.engine.framework.extender import Extender
+from scheduler.engine.framework.extenders import Extenders
+from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
+from scheduler.engine.framework.interface import Mask, PreFilter, Prepare, PreScore
+from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
+from scheduler.engine.framework.plugin_results import call_plugin, check_result, filter_status, join_reasons
+from scheduler.engine.framework.pre_filtering import PreFilterOutcome, run_plugin_pre_filter
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.framework.reserve_and_bind import ReserveAndBindPlugins
+from scheduler.engine.framework.score_inputs import find_input_reporters, gather_inputs
+from scheduler.engine.framework.scoring import BestNodes, ScorePhase, ScoreRunner
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.trace import ABSENT_CODE, FilterRun, Trace
+from scheduler.engine.framework.unsupported import find_unsupported_feature
+from scheduler.engine.framework.verdicts import ERRORS, error
+from scheduler.engine.objects.pod import PodInfo
+
+MAX_MARKED_NODES: Final = 10  # a record names the nominated pods of so many nodes, so that it stays readable
+
+
+class Framework(ReserveAndBindPlugins):
+    """A profile with its plugins, extenders and equivalence cache."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        clock: Callable[[], float],
+        extenders: Sequence[Extender] = (),
+        nominator: Nominator = NO_NOMINATIONS,
+    ) -> None:
+        """`clock` returns monotonic seconds, for durations of phases. All profiles share extenders and nominator."""
+        super().__init__(profile, Extenders(extenders))
+        self.nominator = nominator
+        self._clock = clock
+        # Checking a protocol costs as much as running a small plugin, so it is done once.
+        self._filter_runners = [FilterRunner(plugin) for plugin in profile.filter]
+        self._score_runners = [ScoreRunner(plugin, profile.weights[plugin.name]) for plugin in profile.score]
+        self._equivalence_cache = EquivalenceCache()
+        self._input_reporters = find_input_reporters(profile)
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Let the plugins build their data about the cluster before the first cycle. Changes no decision."""
+        profile = self.profile
+        plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
+        for plugin in {plugin.name: plugin for plugin in plugins}.values():
+            if isinstance(plugin, Prepare):
+                plugin.prepare(nodes)
+
+    # --- before nodes ---------------------------------------------------------------------------------------------
+
+    def run_pre_enqueue(self, pod: PodInfo) -> PluginVerdict | None:
+        """Return the first plugin that keeps the pod out of the active queue with its verdict; None if none does."""
+        for plugin in self.profile.pre_enqueue:
+            verdict = call_plugin(lambda plugin=plugin: plugin.pre_enqueue(pod))  # type: ignore[misc]
+            if verdict.code is Code.ERROR:  # no record shows it, because there is no attempt
+                message = join_reasons(verdict)
+                klog.error(message, "Unexpected error running PreEnqueue plugin", pod=pod.full_name, plugin=plugin.name)
+            if verdict.code is not Code.SUCCESS:
+                return PluginVerdict(plugin.name, verdict)
+        return None
+
+    def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> PreFilterOutcome:
+        """Run the PreFilter plugins in order; last, reject a pod that needs a feature which is not built."""
+
+        def run(plugin: PreFilter, memo_state: CycleState) -> Verdict | None:
+            result = run_plugin_pre_filter(plugin, memo_state, pod, nodes)
+            return result.verdict if result.node_names is None else None
+
+        plugins, outcome, ended = self.profile.pre_filter, PreFilterOutcome(), None
+        with self._timed(trace, "PreFilter"):
+            memo = self._equivalence_cache.get(pod, nodes).get_memo(
+                "preFilter", lambda: PluginStateMemo(plugins, pod, run)
+            )
+            for position, plugin in memo.uncached:
+                if not outcome.add(plugin.name, run_plugin_pre_filter(plugin, state, pod, nodes), trace):
+                    ended = position
+                    break
+            memo.apply(outcome.skip, state, ended)
+            if outcome.rejection is None and (rejection := find_unsupported_feature(pod)) is not None:
+                outcome.reject(rejection, trace)
+        trace.narrowed_by = tuple(sorted(outcome.narrowed_by))
+        return outcome
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def run_filters(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace) -> None:
+        """Run every filter on every node: fill `trace.filters`, and `codes`, `first` and `passed` for all slots.
+
+        A node for which pods of the same or a higher priority are nominated is filtered twice, with and without these
+        pods, and must pass both times.
+        """
+        entry = self._equivalence_cache.get(pod, nodes)
+        with self._timed(trace, "Filter"):
+            rejected = self._reject_for_nominated(state, pod, nodes, skip, trace) if self.nominator.nodes() else {}
+            filters = entry.get_phase(FilterPhase, skip, lambda: FilterPhase(self._filter_runners, skip))
+            filters.refresh(entry, state, pod, nodes, trace)
+            trace.filters_without_nominated = trace.filters = filters.runs.copy()
+            (trace.codes, trace.first), trace.passed = filters.failures, filters.passed
+            if rejected:
+                self._merge_verdicts(rejected, nodes, trace)
+
+    def _merge_verdicts(self, rejected: Mapping[int, Mapping[str, Verdict]], nodes: NodeColumns, trace: Trace) -> None:
+        """Replace the verdicts of slots that are rejected because of nominated pods (by slot and filter)."""
+        trace.filters = trace.filters.copy()
+        for i, run in enumerate(trace.filters):
+            if not run.skipped:
+                verdicts = {slot: by_plugin[run.plugin] for slot, by_plugin in rejected.items()}
+                trace.filters[i] = FilterRun(run.plugin, False, run.verdicts.with_verdicts(verdicts, trace.slots))
+        trace.codes, trace.first = find_first_failures(trace.filters, trace.slots)
+        trace.passed = (trace.codes == 0) & nodes.live
+
+    def _reject_for_nominated(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
+    ) -> dict[int, dict[str, Verdict]]:
+        """Return the verdicts of nodes that are rejected because of nominated pods, by slot and filter; add marks."""
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
+        rejected = dry_run.filter_with_nominated(state, pod, nodes)
+        if rejected:
+            nominated = dry_run.nominated_pods(pod, nodes)
+            for slot in list(rejected)[:MAX_MARKED_NODES]:
+                pods = ", ".join(other.full_name for other in nominated[slot])
+                trace.marks.append(Reason("nominated-pods", {"node": nodes.names[slot], "nominated": pods}))
+            if len(rejected) > MAX_MARKED_NODES:
+                trace.marks.append(Reason("nominated-more", {"count": str(len(rejected) - MAX_MARKED_NODES)}))
+        return rejected
+
+    def first_error(self, trace: Trace) -> str | None:
+        """Return the error of the first evaluated node whose first failure is an error; None if there is none."""
+        if not any(run.verdicts.fails for run in trace.filters):
+            return None
+        failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, ERRORS))
+        if not len(failed):
+            return None
+        run = trace.filters[int(trace.first[failed[0]])]
+        return join_reasons(filter_status(run.plugin, run.verdicts.verdict_at(int(failed[0]))))
+
+    def run_extender_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
+        """Return a column for each extender that filters the nodes of `left`.
+
+        Raises ExtenderError if an extender fails that is not ignorable.
+        """
+        if not self.extenders.filter:
+            return []
+        with self._timed(trace, "ExtenderFilter"):
+            return self.extenders.run_filters(pod, nodes, left, trace)
+
+    # --- scores ---------------------------------------------------------------------------------------------------
+
+    def run_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> Slots:
+        """Run PreScore, Score, NormalizeScore and the extenders' prioritize: fill `trace.scores` and `trace.totals`.
+
+        Returns the feasible slots with the highest total, ascending.
+        """
+        entry = self._equivalence_cache.get(pod, nodes)
+        skip = self._run_pre_score(entry, state, pod, nodes, feasible, trace)
+        with self._timed(trace, "Score"):
+            scores = entry.get_phase(ScorePhase, skip, lambda: ScorePhase(self._score_runners, skip))
+            scores.refresh(entry, state, pod, nodes, feasible)
+            trace.scores, trace.totals, best = scores.runs.copy(), scores.totals, scores.best
+        if self.extenders.prioritize:
+            with self._timed(trace, "ExtenderPrioritize"):
+                self.extenders.run_scores(pod, nodes, feasible, trace)
+                best = BestNodes(trace.totals, feasible).slots
+        return best
+
+    def _run_pre_score(
+        self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace
+    ) -> set[str]:
+        """Run PreScore and return the plugins whose Score is skipped. Raises PluginError if a plugin fails."""
+        skip: set[str] = set()
+        plugins = self.profile.pre_score
+
+        def run(plugin: PreScore, memo_state: CycleState) -> Verdict | None:
+            return check_result(plugin.pre_score(memo_state, pod, nodes, feasible))
+
+        with self._timed(trace, "PreScore"):
+            memo = entry.get_memo("preScore", lambda: PluginStateMemo(plugins, pod, run))
+            for _, plugin in memo.uncached:
+                try:
+                    verdict = check_result(plugin.pre_score(state, pod, nodes, feasible))
+                except (Exception, SystemExit) as e:
+                    raise PluginError(f'running PreScore plugin "{plugin.name}": {e}') from e
+                if verdict.code is Code.SKIP:
+                    skip.add(plugin.name)
+                elif verdict.code is not Code.SUCCESS:
+                    raise PluginError(f'running PreScore plugin "{plugin.name}": {join_reasons(verdict)}')
+                if verdict.reasons:
+                    trace.marks.append(Reason("plugin-said", {"plugin": plugin.name, "error": join_reasons(verdict)}))
+            memo.apply(skip, state)
+        return skip
+
+    def gather_inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
+        """Collect the inputs of the plugins that ran: fill `trace.inputs`."""
+        gather_inputs(self._input_reporters, state, pod, nodes, trace)
+
+    # --- no node left ---------------------------------------------------------------------------------------------
+
+    def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: Set[str], trace: Trace) -> str:
+        """Run the PostFilter plugins until one returns anything but Unschedulable.
+
+        Returns the message for the pod's event.
+        """
+        collected: list[Reason] = []
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
+        with self._timed(trace, "PostFilter"):
+            for plugin in self.profile.post_filter:
+                codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)
+                try:
+                    result = plugin.post_filter(state, pod, nodes, codes, dry_run)
+                    verdict, trace.preemption = result.verdict, result.preemption
+                    if result.nomination is not None:
+                        trace.nomination, trace.victims = result.nomination, result.victims
+                except (Exception, SystemExit) as e:  # the pod stays rejected; only the phase ends
+                    verdict = error(str(e))
+                trace.post_filters.append(PluginVerdict(plugin.name, verdict))
+                if verdict.code is not Code.UNSCHEDULABLE:
+                    return join_reasons(verdict)
+                collected.extend(verdict.reasons)
+        return ", ".join(reasons.format_reason(reason) for reason in collected)
+
+    def _timed(self, trace: Trace, phase: str) -> _Timed:
+        return _Timed(self._clock, trace.phases_s, phase)
+
+
+class _Timed:
+    """A context manager that adds the elapsed time to the duration of a phase."""
+
+    __slots__ = ("_clock", "_phase", "_phases_s", "_start")
+
+    def __init__(self, clock: Callable[[], float], phases_s: dict[str, float], phase: str) -> None:
+        self._clock, self._phases_s, self._phase = clock, phases_s, phase
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *raised: object) -> None:
+        phases_s = self._phases_s
+        phases_s[self._phase] = phases_s.get(self._phase, 0.0) + self._clock() - self._start

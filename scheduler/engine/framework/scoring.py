@@ -1,0 +1,235 @@
+"""Scores: raw, masked, normalized, weighted and summed, refreshed from the equivalence cache.
+
+Each score plugin has one column of raw scores (`_RawColumn`) and the columns derived from it (`_PluginScores`);
+`ScorePhase` sums the normalized scores with their weights, and `BestNodes` keeps the nodes with the highest total.
+Every step has two paths: the whole column, or only the rows in which its input changed.
+
+Owns: what the framework computes from the results of score plugins, and the rules for these results. Does not own:
+which plugins are skipped (`runtime`), scores of extenders (`extenders`), the random choice among the best (`cycle`).
+
+Invariant: the score of an infeasible node is 0 in every column of a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.equivalence_cache import (
+    NO_ROWS,
+    CachedColumn,
+    CachedPhase,
+    CacheEntry,
+    Changes,
+    PluginDependencies,
+    Slots,
+    patch_rows,
+)
+from scheduler.engine.framework.errors import PluginError
+from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Score, Scores
+from scheduler.engine.framework.plugin import DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.trace import ScoreRun
+from scheduler.engine.objects.pod import PodInfo
+
+_LEAST: Final = np.iinfo(np.int64).min  # lower than every total
+
+
+class ScoreRunner:
+    """A score plugin of a profile with what each cycle needs to run it."""
+
+    def __init__(self, plugin: Score, weight: int) -> None:
+        self.name = plugin.name
+        self.weight = weight
+        self.skipped = ScoreRun(plugin.name, weight)
+        self.dependencies = PluginDependencies.from_plugin(plugin, "score")
+        self.depends_on_anything = self.dependencies.depends_on is DependsOn.ANYTHING
+        self.normalizer = plugin if isinstance(plugin, NormalizeScore) else None
+        self._plugin = plugin
+
+    def run(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, changes: Changes, feasible: Mask) -> Scores:
+        """Return the plugin's raw scores for these nodes, which are all nodes or some of their rows.
+
+        A plugin that runs on some rows has declared that it does not look at `feasible`; it gets `live` instead.
+        """
+        return self._plugin.score(state, pod, nodes, feasible if nodes is changes.nodes else nodes.live)
+
+    def validate(self, scores: Scores) -> None:
+        """Raise PluginError if a normalized score is out of range."""
+        invalid = scores.view(np.uint64) > MAX_NODE_SCORE  # as unsigned integers, negative scores are large
+        if np.count_nonzero(invalid):
+            raise PluginError(
+                f'applying score defaultWeights on Score plugins: plugin "{self.name}" returns an invalid score'
+                f" {int(scores[invalid.argmax()])},"
+                f" it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+            )
+
+
+class ScorePhase(CachedPhase):
+    """The score columns of one pod spec, the total of each node, and the nodes with the highest total."""
+
+    def __init__(self, runners: Sequence[ScoreRunner], skip: Set[str]) -> None:
+        super().__init__(skip)
+        self._plugins = [(i, _PluginScores(runner)) for i, runner in enumerate(runners) if runner.name not in skip]
+        self._pod_dependent = [(i, plugin) for i, plugin in self._plugins if not plugin.unmasked.node_objects_only]
+        self.runs = [runner.skipped for runner in runners]
+        self.totals: Scores = np.zeros(0, np.int64)
+        self._best: BestNodes | None = None
+        self._feasible: Mask = np.zeros(0, np.bool_)
+
+    def refresh(self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> None:
+        """Bring all columns, the totals and the best nodes up to date. Raises PluginError if a plugin fails."""
+        changes = self.begin(entry, nodes)
+        feasibility_changed = None if changes.rows is None else self._compare_feasible(feasible)
+        changed = feasibility_changed
+        refresh_all = changes.node_objects or feasibility_changed is None or len(feasibility_changed)
+        for i, plugin in self._plugins if refresh_all else self._pod_dependent:
+            changed = changes.merge(changed, plugin.refresh(changes, feasibility_changed, state, pod, feasible))
+            self.runs[i] = plugin.run
+        self._sum_up(changed, feasible)
+        self._feasible = feasible
+        self.complete(nodes)
+
+    @property
+    def best(self) -> Slots:
+        """The feasible slots with the highest total, ascending."""
+        return NO_ROWS if self._best is None else self._best.slots
+
+    def _compare_feasible(self, feasible: Mask) -> Slots:
+        """Return the slots that became feasible or infeasible since the last cycle."""
+        return NO_ROWS if feasible is self._feasible else np.flatnonzero(feasible != self._feasible)
+
+    def _sum_up(self, rows: Slots | None, feasible: Mask) -> None:
+        """Compute totals and best nodes, only for these rows if `rows` is not None."""
+        best = self._best
+        if best is None or rows is None:
+            self.totals = _weighted_sum(((p.weight, p.normalized) for _, p in self._plugins), len(feasible))
+            self._best = BestNodes(self.totals, feasible)
+        elif len(rows):
+            part = _weighted_sum(((p.weight, p.normalized.take(rows)) for _, p in self._plugins), len(rows))
+            self.totals = patch_rows(self.totals, rows, part)
+            self._best = best.update(rows, self.totals, feasible)
+
+
+class _RawColumn(CachedColumn[Scores]):
+    """A plugin's cached result, infeasible nodes included. No trace holds the array, so it is changed in place."""
+
+    def __init__(self, runner: ScoreRunner) -> None:
+        super().__init__(runner.dependencies)
+        self.column: Scores = np.zeros(0, np.int64)
+
+    def replace(self, column: Scores) -> Slots | None:
+        previous, self.column = self.column, column.astype(np.int64, casting="same_kind")
+        return np.flatnonzero(previous != self.column) if len(previous) == len(column) else None
+
+    def replace_rows(self, rows: Slots, part: Scores, slots: int) -> Slots:
+        self.column[rows] = part.astype(np.int64, casting="same_kind", copy=False)
+        return rows
+
+
+class _PluginScores:
+    """One score plugin's columns: `unmasked` (all nodes), raw (feasible nodes), and normalized."""
+
+    def __init__(self, runner: ScoreRunner) -> None:
+        self.weight = runner.weight
+        self.unmasked = _RawColumn(runner)
+        self.normalized: Scores = np.zeros(0, np.int64)
+        self.run = runner.skipped
+        self._runner = runner
+        self._raw: Scores = np.zeros(0, np.int64)
+
+    def refresh(
+        self, changes: Changes, feasibility_changed: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
+    ) -> Slots | None:
+        """Bring the columns up to date; return the rows whose normalized score changed, None if any may have.
+
+        Raises PluginError if Score or NormalizeScore fails or returns an invalid score.
+        """
+        runner, raw, normalized = self._runner, self._raw, self.normalized
+        try:
+            changed = self.unmasked.refresh(
+                changes, state, lambda nodes: runner.run(state, pod, nodes, changes, feasible)
+            )
+            rows = self._update_raw(changes.merge(changed, feasibility_changed), feasible)
+        except (Exception, SystemExit) as e:
+            raise PluginError(f'running Score plugins: plugin "{runner.name}" failed with: {e}') from e
+        try:
+            rows = self._normalize(changes, changes.merge(rows, feasibility_changed), state, pod, feasible)
+        except (Exception, SystemExit) as e:
+            raise PluginError(f"running Normalize on Score plugins: {e}") from e
+        runner.validate(self.normalized if rows is None else self.normalized.take(rows))
+        if self._raw is not raw or self.normalized is not normalized:
+            self.run = ScoreRun(runner.name, runner.weight, self._raw, self.normalized)
+        return rows
+
+    def _update_raw(self, rows: Slots | None, feasible: Mask) -> Slots | None:
+        """Mask the scores of these rows; return the rows whose raw score may differ from before."""
+        previous = self._raw
+        if rows is None:
+            self._raw, rows = _keep_if_equal(previous, _mask_scores(self.unmasked.column, feasible))
+        elif len(rows):
+            self._raw = patch_rows(previous, rows, np.where(feasible.take(rows), self.unmasked.column.take(rows), 0))
+        return NO_ROWS if self._raw is previous else rows
+
+    def _normalize(
+        self, changes: Changes, rows: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
+    ) -> Slots | None:
+        """Normalize the raw scores; return the rows whose normalized score changed.
+
+        `rows` are the rows whose raw score or feasibility changed. NormalizeScore needs the whole column, and does not
+        run if nothing that it depends on changed.
+        """
+        normalizer, runner = self._runner.normalizer, self._runner
+        if normalizer is None:
+            self.normalized = self._raw
+            return rows
+        if rows is not None and not len(rows) and not changes.node_objects and not runner.depends_on_anything:
+            return NO_ROWS
+        scores = _mask_scores(normalizer.normalize(state, pod, self._raw, feasible), feasible)
+        self.normalized, changed = _keep_if_equal(self.normalized, scores)
+        return changed
+
+
+class BestNodes:
+    """The feasible slots with the highest total (`slots`, ascending), given at least one feasible slot."""
+
+    def __init__(self, totals: Scores, feasible: Mask) -> None:
+        counted = np.where(feasible, totals, _LEAST)
+        self._highest = int(counted.max())
+        self._is_best: Mask = counted == self._highest  # changed in place
+        self.slots: Slots = self._is_best.nonzero()[0]
+
+    def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
+        """Return the best nodes after the totals or the feasibility of only these rows changed; may change `self`."""
+        counted = np.where(feasible.take(rows), totals.take(rows), _LEAST)
+        highest = int(counted.max())
+        if highest > self._highest:
+            self._highest = highest
+            self._is_best[:] = False
+        self._is_best[rows] = counted == self._highest
+        self.slots = self._is_best.nonzero()[0]
+        return self if len(self.slots) else BestNodes(totals, feasible)
+
+
+def _weighted_sum(columns: Iterable[tuple[int, Scores]], slots: int) -> Scores:
+    total = np.zeros(slots, np.int64)
+    for weight, column in columns:
+        total += column * weight if weight != 1 else column
+    return total
+
+
+def _mask_scores(scores: NDArray[Any], feasible: Mask) -> Scores:
+    """Return a plugin's scores with 0 for infeasible nodes. Raises TypeError if the scores are not integers."""
+    return np.where(feasible, scores, 0).astype(np.int64, casting="same_kind", copy=False)
+
+
+def _keep_if_equal(previous: Scores, column: Scores) -> tuple[Scores, Slots | None]:
+    """Return the previous array if both are equal, else the new one; and the rows in which they differ."""
+    if len(previous) != len(column):
+        return column, None
+    rows = np.flatnonzero(previous != column)
+    return (column, rows) if len(rows) else (previous, NO_ROWS)

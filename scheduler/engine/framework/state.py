@@ -1,0 +1,45 @@
+"""State that plugins keep from one extension point to the next within one attempt.
+
+Invariant: the type of a value is its key, so a plugin reads only what it wrote itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class CycleState:
+    """The state data of one attempt: at most one value of each type."""
+
+    def __init__(self) -> None:
+        self._data: dict[type, object] = {}
+
+    def clone(self) -> CycleState:
+        """Return a copy for a dry run: values with a `clone` method are cloned, others are shared."""
+        copy = CycleState()
+        copy._data = {kind: v.clone() if hasattr(v, "clone") else v for kind, v in self._data.items()}
+        return copy
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def write(self, value: object) -> None:
+        """Store a value, replacing one of the same type."""
+        self._data[type(value)] = value
+
+    def update(self, other: CycleState) -> None:
+        """Store all values of another state."""
+        self._data.update(other._data)
+
+    def read(self, kind: type[T]) -> T:
+        """Return the value of a type. Raises KeyError if none was written."""
+        value = self._data[kind]
+        assert isinstance(value, kind)
+        return value
+
+    def find(self, kind: type[T]) -> T | None:
+        """Return the value of a type, or None."""
+        value = self._data.get(kind)
+        return value if isinstance(value, kind) else None

@@ -1,0 +1,121 @@
+"""The trace of one cycle: the framework writes it phase by phase, and the recorder reads it. Plugins have no access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Evaluation, PluginVerdict, Preemption, Reason
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.interface import Scores
+from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.framework.verdicts import Verdicts
+from scheduler.engine.objects.pod import PodInfo
+
+_EVALUATED = int(Evaluation.EVALUATED)  # numpy compares faster with plain numbers
+ABSENT_CODE = 255  # in `Trace.codes`: no verdict, the node was not evaluated
+
+
+@dataclass(frozen=True)
+class FilterRun:
+    """One filter's verdicts in a cycle, or that it was skipped."""
+
+    plugin: str
+    skipped: bool
+    verdicts: Verdicts
+
+
+@dataclass(frozen=True)
+class ScoreRun:
+    """One score plugin's or extender's score columns; None if it was skipped."""
+
+    plugin: str
+    weight: int
+    raw: Scores | None = None
+    normalized: Scores | None = None
+    extender: bool = False
+
+
+@dataclass(frozen=True)
+class InputRun:
+    """One source's inputs to the decision of a plugin or extender."""
+
+    plugin: str
+    inputs: NodeInputs
+
+
+@dataclass
+class Trace:
+    """Everything that one cycle evaluated. A phase that did not run leaves the initial values.
+
+    Invariant: arrays are replaced, never changed in place, because traces of several cycles may share them.
+    """
+
+    slots: int
+    evaluation: NDArray[np.uint8]
+    codes: NDArray[np.uint8]  # each slot's first code other than Success; 0 if all filters passed
+    first: NDArray[np.int16]  # index in `filters` of the filter with that code; -1 if all passed
+    passed: NDArray[np.bool_]  # slots that no filter rejects, whether their node counts as evaluated or not
+    complete: bool = False  # every node is evaluated
+    pre_filters: list[PluginVerdict] = field(default_factory=list)  # verdicts other than Success and Skip
+    narrowed_by: tuple[str, ...] = ()
+    filters: list[FilterRun] = field(default_factory=list)
+    # The columns without nominated pods; the same list as `filters` if nominated pods changed no verdict.
+    filters_without_nominated: list[FilterRun] = field(default_factory=list)
+    scores: list[ScoreRun] = field(default_factory=list)
+    totals: Scores | None = None
+    inputs: list[InputRun] = field(default_factory=list)
+    post_filters: list[PluginVerdict] = field(default_factory=list)
+    preemption: Preemption | None = None
+    nomination: Nomination | None = None  # None: the pod's nominated node stays as it is
+    victims: tuple[PodInfo, ...] = ()  # pods to evict
+    phases_s: dict[str, float] = field(default_factory=dict)
+    marks: list[Reason] = field(default_factory=list)  # problems that did not end the attempt
+
+    @classmethod
+    def start(cls, nodes: NodeColumns) -> Trace:
+        """Return the trace before the first phase: no node is reached yet."""
+        slots, evaluation = nodes.slots, _everywhere(nodes, Evaluation.NOT_REACHED)
+        return cls(slots, evaluation, *nodes.cached("no failures", lambda: _unfiltered(slots)))
+
+    def evaluate_all(self, nodes: NodeColumns) -> None:
+        """Mark every node as evaluated."""
+        self.evaluation, self.complete = _everywhere(nodes, Evaluation.EVALUATED), True
+
+    def mark(self, where: NDArray[np.intp] | int, evaluation: Evaluation) -> None:
+        """Set the evaluation of these slots."""
+        self.evaluation, self.complete = self.evaluation.copy(), False
+        self.evaluation[where] = evaluation
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """The slots whose nodes count as evaluated."""
+        evaluated: NDArray[np.bool_] = self.evaluation == _EVALUATED
+        return evaluated
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """The evaluated slots that passed all filters."""
+        return self.passed if self.complete else self.evaluated & self.passed
+
+    def narrow(self, run: FilterRun) -> None:
+        """Append the column of an extender, which can only reject nodes that are still feasible."""
+        codes = run.verdicts.codes(self.slots)
+        newly = self.feasible & (codes != 0)
+        self.codes = np.where(newly, codes, self.codes)
+        self.first = np.where(newly, np.int16(len(self.filters)), self.first)
+        self.passed = self.passed & ~newly
+        self.filters.append(run)
+
+
+def _unfiltered(slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16], NDArray[np.bool_]]:
+    """Return `codes`, `first` and `passed` before any filter ran."""
+    return np.full(slots, ABSENT_CODE, np.uint8), np.full(slots, -1, np.int16), np.zeros(slots, np.bool_)
+
+
+def _everywhere(nodes: NodeColumns, evaluation: Evaluation) -> NDArray[np.uint8]:
+    """Return a column with this evaluation in every slot that holds a node."""
+    return nodes.cached(evaluation, lambda: np.where(nodes.live, evaluation, Evaluation.ABSENT).astype(np.uint8))

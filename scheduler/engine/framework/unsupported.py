@@ -1,0 +1,20 @@
+"""Rejection of pods that use a feature which is not built, so that the scheduler never ignores the feature.
+
+Owns: which pod fields are such features. Upstream has them behind an alpha gate, and the API server drops the field
+unless the gate is on. Does not own: resource claims, which the DynamicResources plugin rejects.
+"""
+
+from __future__ import annotations
+
+from herodotus_record.model import PluginVerdict, Reason
+from scheduler.engine.framework.verdicts import unresolvable
+from scheduler.engine.objects.pod import PodInfo
+
+_GANG = PluginVerdict(
+    "GangScheduling", unresolvable(Reason("not-built", {"feature": "gang scheduling", "plugin": "GangScheduling"}))
+)
+
+
+def find_unsupported_feature(pod: PodInfo) -> PluginVerdict | None:
+    """Return the rejection of a pod in a group (spec.schedulingGroup, in v1.35 spec.workloadRef); else None."""
+    return _GANG if pod.pod.spec.scheduling_group or pod.pod.spec.workload_ref else None

@@ -1,0 +1,199 @@
+"""Results of extension points: verdict columns of filters, and the values that other points return.
+
+Contains `Verdicts` (one verdict for each slot, each distinct verdict stored once), functions that build a verdict, and
+the results of PreFilter, PostFilter, Permit, PreBind and Bind.
+
+Invariant: in a `Verdicts`, `table[0]` is Success, and `ids` is None if every node passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
+from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.objects.lazy import lazy
+from scheduler.engine.objects.pod import PodInfo
+
+ERRORS: Final = (
+    Code.ERROR,
+    Code.WAIT,
+    Code.SKIP,
+)  # codes that count as an error of a filter: Wait and Skip have no meaning at Filter
+
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.integer]
+
+
+def unschedulable(*reasons: Reason) -> Verdict:
+    """Return a rejection that preemption on the node might resolve."""
+    return Verdict(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: Reason) -> Verdict:
+    """Return a rejection that preemption cannot resolve."""
+    return Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error(text: str) -> Verdict:
+    """Return an error verdict, for a failure that is not a property of the node."""
+    return Verdict(Code.ERROR, (Reason("text", {"text": text}),))
+
+
+SKIP = Verdict(Code.SKIP)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One filter's verdict for every slot: `ids` holds indexes into `table`."""
+
+    table: tuple[Verdict, ...] = (SUCCESS,)
+    ids: Ids | None = None
+
+    @classmethod
+    def reject(cls, where: Mask, verdict: Verdict) -> Verdicts:
+        """Return a column with `verdict` in the slots of the mask and Success in the others."""
+        return cls((SUCCESS, verdict), where.view(np.uint8)) if where.any() else PASS
+
+    @classmethod
+    def everywhere(cls, verdict: Verdict, slots: int) -> Verdicts:
+        """Return a column with this verdict, which is not Success, in every slot."""
+        return cls((SUCCESS, verdict), np.ones(slots, np.uint8))
+
+    @classmethod
+    def from_ids(cls, ids: NDArray[np.integer], distinct: int, verdict: Callable[[int], Verdict]) -> Verdicts:
+        """Return a column from IDs below `distinct`, such as those of a dictionary column or bit masks.
+
+        Calls `verdict` once for each ID that occurs.
+        """
+        occurring = np.flatnonzero(np.bincount(ids, minlength=distinct))
+        table = [SUCCESS]
+        numbers = np.zeros(int(occurring[-1]) + 1 if len(occurring) else 1, np.uint16)
+        for number in occurring:
+            value = verdict(int(number))
+            if value not in table:
+                table.append(value)
+            numbers[number] = table.index(value)
+        return cls(tuple(table), numbers.take(ids)) if len(table) > 1 else PASS
+
+    def codes(self, slots: int) -> NDArray[np.uint8]:
+        """Return the status code of every slot."""
+        return np.zeros(slots, np.uint8) if self.ids is None else self._codes.take(self.ids)
+
+    @lazy
+    def _codes(self) -> NDArray[np.uint8]:
+        return np.array([v.code for v in self.table], np.uint8)
+
+    @lazy
+    def fails(self) -> bool:
+        """Whether some verdict is an error."""
+        return any(verdict.code in ERRORS for verdict in self.table)
+
+    def codes_at(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Return the status codes of these slots."""
+        return np.zeros(len(rows), np.uint8) if self.ids is None else self._codes.take(self.ids[rows])
+
+    def verdict_at(self, slot: int) -> Verdict:
+        """Return the verdict of one slot."""
+        return self.table[0 if self.ids is None else int(self.ids[slot])]
+
+    def with_rows(self, where: NDArray[np.intp], part: Verdicts, slots: int) -> Verdicts:
+        """Return the column with `part` in the slots of `where`; the column itself if nothing differs."""
+        if self.ids is None and part.ids is None:
+            return self
+        table = self._extended_table(part.table)
+        numbers = np.array([table.index(verdict) for verdict in part.table], np.uint16)
+        fresh = numbers.take(np.zeros(len(where), np.intp) if part.ids is None else part.ids)
+        if self.ids is not None and np.array_equal(self.ids[where], fresh):
+            return self
+        ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
+        ids[where] = fresh
+        return Verdicts(tuple(table), ids)
+
+    def changed_slots(self, other: Verdicts) -> NDArray[np.intp] | None:
+        """Return the slots in which the columns differ; None if their tables differ, so that any slot may."""
+        if self.table != other.table:
+            return None
+        if self.ids is None or other.ids is None:
+            ids = self.ids if self.ids is not None else other.ids
+            return np.flatnonzero(np.zeros(0) if ids is None else ids)
+        return np.flatnonzero(self.ids != other.ids)
+
+    def with_verdicts(self, verdicts: Mapping[int, Verdict], slots: int) -> Verdicts:
+        """Return the column with these verdicts, by slot."""
+        if not verdicts:
+            return self
+        table = self._extended_table(verdicts.values())
+        ids = np.zeros(slots, np.uint16) if self.ids is None else self.ids.astype(np.uint16)
+        for slot, verdict in verdicts.items():
+            ids[slot] = table.index(verdict)
+        return Verdicts(tuple(table), ids)
+
+    def _extended_table(self, more: Iterable[Verdict]) -> list[Verdict]:
+        """Return the table with missing verdicts appended, so that existing IDs keep their meaning."""
+        known = set(self.table)
+        return [*self.table, *(verdict for verdict in dict.fromkeys(more) if verdict not in known)]
+
+
+PASS = Verdicts()
+
+
+@dataclass(frozen=True)
+class PostFilterResult:
+    """The result of a PostFilter plugin, with what it found if it searched for pods to evict.
+
+    Without a `nomination` the pod's nominated node stays as it is. `victims` must be evicted before the pod fits.
+    """
+
+    verdict: Verdict
+    preemption: Preemption | None = None
+    nomination: Nomination | None = None
+    victims: tuple[PodInfo, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The result of a Permit plugin that decides later. The pod stays assumed, and is rejected after `timeout_s`."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The result of a PreBind plugin whose work continues in the background; no thread waits for it.
+
+    The loop's thread calls `check` every second, while no object changes; None means not yet. `late` is the verdict
+    after `timeout_s` without a result. `what` describes in words what the plugin waits for.
+    """
+
+    check: Callable[[], Verdict | None]
+    timeout_s: float
+    late: Verdict
+    what: str
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """The result of a Bind plugin that binds asynchronously; no thread waits for it.
+
+    `begin` sends the request and takes a callback, which is called once with the verdict. The callback runs in a thread
+    that serves all such requests, so it must not block.
+    """
+
+    begin: Callable[[Callable[[Verdict], None]], None]
+
+
+@dataclass(frozen=True)
+class PreFilterResult:
+    """The result of a PreFilter plugin; `node_names`, if set, limits the nodes that Filter evaluates."""
+
+    verdict: Verdict = SUCCESS
+    node_names: frozenset[str] | None = field(default=None)
+
+
+SKIPPED = PreFilterResult(SKIP)

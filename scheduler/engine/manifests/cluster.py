@@ -1,0 +1,203 @@
+"""A cluster read from manifests: the nodes with the pods bound to them, and every other kind that plugins read.
+
+Owns: the choice of kinds that are read, and default names. Does not own: the source of manifests (`files`, `cases`).
+
+Invariant: every loaded pod has a namespace and a UID; the defaults are `default` and NAMESPACE/NAME.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.nominated import Nominator
+from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_quantity
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
+from scheduler.engine.objects.problems import format_decode_error
+from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.objects.watched_kinds import KINDS
+
+AnyObject = TypeVar("AnyObject", bound=Object)
+
+DEFAULT_NAMESPACE: Final = "default"
+_CLUSTER_SCOPED: Final = frozenset(
+    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"}
+)
+_STORAGE: Final = frozenset(
+    {"PersistentVolume", "PersistentVolumeClaim", "CSIStorageCapacity"}
+)  # read in the cycle only
+_MAPS: Final = QUANTITY_FIELDS | {
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+}  # maps whose keys users choose
+# kind -> (API version, what it decodes to)
+_READ: Final[Mapping[str, tuple[str, type[Object]]]] = {
+    "Node": ("v1", Node),
+    "Pod": ("v1", Pod),
+    **{k.decode_as.__name__: ("/".join(k.path.split("/")[2:-1]), k.decode_as) for k in KINDS},
+}
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be read: its location, its kind and the invalid field."""
+
+
+class SourceManifest(NamedTuple):
+    """An object as written, and its location: `nodes.yaml: document 2: items[3]`."""
+
+    where: str
+    content: object
+
+
+@dataclass
+class LoadedCluster:
+    """The objects that were read. `skipped`: kinds that scheduling does not read, as API VERSION/KIND."""
+
+    nodes: NodeColumns = field(default_factory=NodeColumns)
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
+    nominator: Nominator = field(default_factory=Nominator)  # pending pods with a nominated node
+    skipped: set[str] = field(default_factory=set)
+
+
+def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None = None) -> LoadedCluster:
+    """Return the cluster that the manifests describe, without the incoming pod. Raise ManifestError for the first
+    invalid one.
+
+    Of two objects with one name the later replaces the earlier.
+    """
+    cluster, pods = LoadedCluster(), dict[str, PodInfo]()
+    with _without_collecting():
+        for where, content in manifests:
+            obj = _decoded(where, content, cluster.skipped)
+            try:
+                if isinstance(obj, Pod):
+                    pods[obj.metadata.uid] = _counted(obj)
+                elif isinstance(obj, Node):
+                    cluster.nodes.set_node(obj)
+                elif obj is not None:
+                    cluster.objects.set(obj)
+            except ValueError as e:  # an invalid quantity; searching for it earlier would cost time for every pod
+                raise ManifestError(f"{where} ({_name_of(content)}): {find_invalid_quantity(content) or e}") from e
+        for pod in pods.values():
+            if incoming is None or (pod.uid != incoming.uid and pod.full_name != incoming.full_name):
+                _place(pod, cluster)
+    return cluster
+
+
+def decode_pod(where: str, content: object) -> Pod:
+    """Return the pod of a manifest. Raise ManifestError if it is not a valid pod."""
+    skipped: set[str] = set()
+    pod = _decoded(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
+    if not isinstance(pod, Pod):
+        raise ManifestError(f"{where}: expected a Pod (v1), found {skipped.pop()}")
+    wrong = find_invalid_quantity(content) or _wrong_time(pod)
+    if wrong is not None:
+        raise ManifestError(f"{where}: {wrong}")
+    return pod
+
+
+def _counted(pod: Pod) -> PodInfo:
+    """Return a pod on a node with its requests computed. Raise ValueError for an invalid quantity."""
+    info = PodInfo(pod, running=True)
+    _ = info.requests, info.scoring_requests
+    return info
+
+
+def _place(pod: PodInfo, cluster: LoadedCluster) -> None:
+    if pod.pod.status.phase in FINISHED_PHASES:
+        return
+    if pod.pod.spec.node_name:
+        cluster.nodes.add_pod(pod, pod.pod.spec.node_name)
+    else:
+        cluster.nominator.update_from_status(pod)
+
+
+def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
+    """Return the object of a manifest, or None if its kind is not read."""
+    if not isinstance(content, Mapping):
+        raise ManifestError(f"{where}: expected an object")
+    kind, version = content.get("kind"), content.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
+        raise ManifestError(f"{where}: kind: required")
+    known_version, decode_as = _READ.get(kind, ("", Object))
+    if decode_as is Object or version not in (None, "", known_version):
+        skipped.add(_kind_of(content))
+        return None
+    try:
+        obj = _named(_converted(content, decode_as), namespaced=kind not in _CLUSTER_SCOPED)
+        wrong = find_invalid_quantity(content) if kind in _STORAGE else None
+    except (ValueError, RecursionError) as e:
+        wrong = format_decode_error(str(e))
+    if wrong is not None:
+        raise ManifestError(f"{where} ({_name_of(content)}): {wrong}")
+    return obj
+
+
+def _converted(content: object, decode_as: type[AnyObject]) -> AnyObject:
+    """Decode an object. Null means absent, as in Go; nulls are removed only after decoding failed, to save time."""
+    try:
+        return msgspec.convert(content, decode_as)
+    except msgspec.ValidationError:
+        return msgspec.convert(_without_null(content), decode_as)
+
+
+def _without_null(content: object) -> object:
+    if isinstance(content, Mapping):
+        return {k: v if k in _MAPS else _without_null(v) for k, v in content.items() if v is not None}
+    return [_without_null(item) for item in content] if isinstance(content, list) else content
+
+
+def _wrong_time(pod: Pod) -> str | None:
+    try:
+        parse_microseconds(pod.metadata.creation_timestamp)
+    except (ValueError, TypeError):  # TypeError: a time without a zone
+        return f"metadata.creationTimestamp: {pod.metadata.creation_timestamp!r} is not an RFC 3339 time"
+    return None
+
+
+def _named(obj: AnyObject, *, namespaced: bool) -> AnyObject:
+    metadata = obj.metadata
+    if not metadata.name:
+        raise ValueError("metadata.name: required")
+    if not namespaced:
+        return obj
+    changes: dict[str, str] = {}
+    if not metadata.namespace:
+        changes["namespace"] = DEFAULT_NAMESPACE
+    if isinstance(obj, Pod) and not metadata.uid:
+        changes["uid"] = f"{metadata.namespace or DEFAULT_NAMESPACE}/{metadata.name}"
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(metadata, **changes)) if changes else obj
+
+
+def _name_of(content: Any) -> str:
+    """Return the name of an object for messages, as far as it is known: `Pod default/web`."""
+    metadata = content.get("metadata")
+    named = metadata if isinstance(metadata, Mapping) else {}
+    parts = [named.get("namespace"), named.get("name")]
+    return " ".join(filter(None, [content["kind"], "/".join(p for p in parts if isinstance(p, str) and p)]))
+
+
+def _kind_of(content: Any) -> str:
+    return "/".join(str(content[key]) for key in ("apiVersion", "kind") if content.get(key))
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Disable garbage collection while objects are read; a collection would only traverse live objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,48 @@
+"""Go's duration notation: `15s`, `1m30s`, `250ms`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+
+
+def parse_seconds(text: str) -> float:
+    """Return a duration in seconds. Raise ValueError if the text is not a duration."""
+    return parse_nanoseconds(text) / 10**9
+
+
+def parse_nanoseconds(text: str) -> int:
+    """Return a duration in nanoseconds, truncated as Go truncates it.
+
+    Raise ValueError if the text is not a duration.
+    """
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0
+    parts = list(_PART.finditer(rest))
+    if not parts or "".join(p[0] for p in parts) != rest:
+        raise ValueError(f"{text!r} is not a duration such as 15s or 1m30s")
+    return sign * sum(int(Fraction(f"0{p[1]}") * _NS[p[2]]) for p in parts)
+
+
+def normalize(text: str) -> str:
+    """Return a duration as Go prints it: `90s` becomes `1m30s`. Raise ValueError if the text is not a duration."""
+    ns = parse_nanoseconds(text)
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    if ns == 0:
+        return "0s"
+    for unit in ("ns", "µs", "ms"):
+        if ns < _NS[unit] * 1000:
+            return f"{sign}{_decimal(Fraction(ns, _NS[unit]))}{unit}"
+    minutes, rest = divmod(ns, _NS["m"])
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{whole}{_decimal(Fraction(rest, _NS['s']))}s"
+
+
+def _decimal(number: Fraction) -> str:
+    """Return an exact decimal without trailing zeros. Nanoseconds need at most nine digits."""
+    return f"{int(number)}.{int(number % 1 * 10**9):09}".rstrip("0").rstrip(".")

@@ -1,0 +1,146 @@
+"""YAML as Kubernetes reads it, decoded to JSON values: strings, numbers, booleans, null, lists and maps.
+
+Owns: the dialect, and limits on nesting and on the values that aliases multiply. The dialect is Go's YAML 1.1: a time
+is a string, `1e3` is a number, 16.0 is an integer, and a key that is set twice is an error. Does not own: the meaning
+of a document. Source: sigs.k8s.io/yaml, which kubectl and kube-scheduler use. Unlike there, a lone `y` or `n` is a
+string, since other YAML writers do not quote it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import yaml
+
+MAX_DEPTH: Final = 200  # far above any object; libyaml's composer overflows the stack at tens of thousands
+MAX_ALIASED: Final = 100_000  # values that aliases add to the written ones
+_EXACT: Final = 1 << 53  # a float is exact for integers below
+
+_FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times as fast
+_INT, _FLOAT, _TIME = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_NUMBERS: Final = {  # neither 1:30 nor 2026-01-01 is a number
+    _INT: r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]*|[1-9][0-9_]*)$",
+    _FLOAT: r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$",
+}
+_FIRST: Final = {_INT: "-+0123456789", _FLOAT: "-+0123456789."}
+
+
+class YamlError(ValueError):
+    """Text that is not YAML or exceeds a limit; the message starts with the line where it is known."""
+
+
+def decode_text(content: bytes) -> str:
+    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark. Raise YamlError for other bytes.
+
+    Some shells write UTF-16 when output is redirected to a file.
+    """
+    utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return content.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise YamlError(f"not UTF-8 text: {e}") from e
+
+
+def load_documents(text: str) -> list[Any]:
+    """Return every document of a text. Raise YamlError if one cannot be read."""
+    return list(_load_documents(text))
+
+
+def load_first_document(text: str) -> Any:
+    """Return the first document, or None if there is none. Raise YamlError if it cannot be read.
+
+    Further documents are not parsed.
+    """
+    return next(_load_documents(text), None)
+
+
+def _load_documents(text: str) -> Iterator[Any]:
+    loader = _Loader(text)
+    harmless = _check_limits(text)
+    try:
+        while next(harmless, False) and loader.check_data():
+            yield loader.get_data()
+    except YamlError:
+        raise
+    except yaml.MarkedYAMLError as e:
+        raise YamlError(f"{_line(e.problem_mark)}{e.problem or 'not YAML'}") from e
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as e:
+        raise YamlError(f"not YAML: {' '.join(str(e).split())}") from e
+    finally:
+        loader.dispose()
+
+
+def _line(mark: Any) -> str:
+    return f"line {mark.line + 1}: " if mark else ""
+
+
+def _check_limits(text: str) -> Iterator[bool]:
+    """Yield True for each document within the limits.
+
+    Raise YamlError for one that is too deep or multiplies aliases.
+    """
+    sizes: dict[str, int] = {}  # of what an anchor names, aliases within counted in full
+    open_at: list[tuple[str | None, int]] = []
+    size = aliased = 0
+    for event in yaml.parse(text, _FASTEST):
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_at.append((event.anchor, size))
+            if len(open_at) > MAX_DEPTH:
+                raise YamlError(f"nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_at.pop()
+            if anchor is not None:
+                sizes[anchor] = size - before
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in open_at):
+                raise YamlError(f"{_line(event.start_mark)}anchor '{event.anchor}' value contains itself")
+            aliased += sizes.get(event.anchor or "", 0)
+            size += sizes.get(event.anchor or "", 0)
+            if aliased > MAX_ALIASED:
+                raise YamlError(f"{_line(event.start_mark)}document contains excessive aliasing")
+        elif isinstance(event, yaml.ScalarEvent):
+            size += 1
+        elif isinstance(event, yaml.DocumentEndEvent):
+            yield True
+
+
+class _Loader(_FASTEST):  # type: ignore[misc]
+    """A loader that reads numbers as Go does and rejects duplicate keys."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, regexp) for tag, regexp in resolvers if tag not in (*_NUMBERS, _TIME)]
+        for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise YamlError(f'{_line(key_node.start_mark)}key "{key}" already set in map')
+            seen.add(key)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return {key if isinstance(key, str) else _key_to_text(key): value for key, value in mapping.items()}
+
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        """Return a number as JSON has it, which does not distinguish 16 from 16.0."""
+        number: float = self.construct_yaml_float(node)
+        return int(number) if abs(number) < _EXACT and number.is_integer() else number
+
+
+def _key_to_text(key: object) -> str:
+    """Return a map key as JSON has it, where every key is a string."""
+    if isinstance(key, bool | int | float):
+        return str(key).lower()
+    raise YamlError(f"unsupported map key {key!r}")
+
+
+for _tag, _pattern in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_FIRST[_tag]))
+_Loader.add_constructor(_FLOAT, _Loader.construct_number)

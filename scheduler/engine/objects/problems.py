@@ -1,0 +1,113 @@
+"""Field errors in the form of the API machinery: `PATH: Invalid value: VALUE: DETAIL`.
+
+Owns: the types of errors and their formatting. Does not own: validation rules. Strings are quoted as Go's %q does,
+other values are printed as JSON. Source: k8s.io/apimachinery/pkg/util/validation/field (Error) and util/errors
+(aggregate) v1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+
+class ProblemType(Enum):
+    """The type of a problem; the value is the API machinery's term for it."""
+
+    INVALID = "Invalid value"
+    REQUIRED = "Required value"
+    FORBIDDEN = "Forbidden"
+    DUPLICATE = "Duplicate value"
+    NOT_SUPPORTED = "Unsupported value"
+
+
+_WITHOUT_VALUE = frozenset({ProblemType.REQUIRED, ProblemType.FORBIDDEN})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An invalid field: its path, the type of problem, its value, and the reason."""
+
+    kind: ProblemType
+    path: str
+    value: object = ""
+    detail: str = ""
+
+    def below(self, parent: str) -> Problem:
+        """Return the same problem with a path relative to `parent`'s parent."""
+        joint = "" if not self.path or self.path.startswith("[") else "."
+        return replace(self, path=f"{parent}{joint}{self.path}")
+
+    def __str__(self) -> str:
+        said = [self.path, self.kind.value]
+        if self.kind not in _WITHOUT_VALUE:
+            value = self.value
+            said.append(quote_for_go(value) if isinstance(value, str) else msgspec.json.encode(value).decode())
+        return ": ".join([*said, self.detail] if self.detail else said)
+
+
+def invalid(path: str, value: object, detail: str) -> Problem:
+    """Return the problem of a value that is malformed or out of range."""
+    return Problem(ProblemType.INVALID, path, value, detail)
+
+
+def required(path: str, detail: str = "") -> Problem:
+    """Return the problem of a missing value."""
+    return Problem(ProblemType.REQUIRED, path, detail=detail)
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """Return the problem of a value that is well-formed but not allowed here."""
+    return Problem(ProblemType.FORBIDDEN, path, detail=detail)
+
+
+def duplicate(path: str, value: object) -> Problem:
+    """Return the problem of a value that may occur only once."""
+    return Problem(ProblemType.DUPLICATE, path, value)
+
+
+def not_supported(path: str, value: object, supported: Sequence[str]) -> Problem:
+    """Return the problem of a value that is not among the supported ones."""
+    listed = ", ".join(f'"{each}"' for each in supported)
+    return Problem(ProblemType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
+
+
+_ESCAPES: Final = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+def quote_for_go(text: str) -> str:
+    """Return a string as Go's strconv.Quote writes it."""
+    return f'"{"".join(map(_go_escaped, text))}"'
+
+
+def _go_escaped(character: str) -> str:
+    number = ord(character)
+    if number in _ESCAPES:
+        return _ESCAPES[number]
+    if character.isprintable():
+        return character
+    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def aggregate(problems: Iterable[Problem]) -> str:
+    """Return the problems as one line without repetitions: `[FIRST, SECOND]`, or a single one without brackets."""
+    said = list(dict.fromkeys(str(problem) for problem in problems))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+
+
+def format_decode_error(message: str) -> str:
+    """Return msgspec's message `DETAIL - at `$.PATH`` as `PATH: DETAIL`, in the API machinery's words."""
+    match = re.fullmatch(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`", message)
+    detail, path = (match[1], match[2]) if match else (message, "")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", detail)
+    if unknown:
+        return f'unknown field "{path + "." if path else ""}{unknown[1]}"'
+    missing = re.fullmatch(r"Object missing required field `(.*)`", detail)
+    if missing:
+        return str(required(f"{path + '.' if path else ''}{missing[1]}"))
+    return f"{path}: {detail}" if path else detail

@@ -1,0 +1,51 @@
+"""The table of kinds that the scheduler watches besides nodes and pods, for plugins to look up.
+
+A new kind is a struct in `scheduler.engine.objects`, which has the kind's name, and a line here; RBAC and docs follow
+the table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.engine.objects.policy import PodDisruptionBudget
+from scheduler.engine.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from scheduler.engine.objects.types import Namespace, Object
+from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+
+
+class WatchedKind(NamedTuple):
+    """A watched kind: the path of its collection and the struct that its objects decode to."""
+
+    path: str
+    decode_as: type[Object]
+
+    @property
+    def name(self) -> str:
+        """The collection's name, for logs: `namespaces`."""
+        return self.path.rpartition("/")[2]
+
+
+KINDS: tuple[WatchedKind, ...] = (
+    WatchedKind("/api/v1/namespaces", Namespace),
+    WatchedKind("/api/v1/services", Service),
+    WatchedKind("/api/v1/replicationcontrollers", ReplicationController),
+    WatchedKind("/apis/apps/v1/replicasets", ReplicaSet),
+    WatchedKind("/apis/apps/v1/statefulsets", StatefulSet),
+    WatchedKind("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget),
+    WatchedKind("/api/v1/persistentvolumes", PersistentVolume),
+    WatchedKind("/api/v1/persistentvolumeclaims", PersistentVolumeClaim),
+    WatchedKind("/apis/storage.k8s.io/v1/storageclasses", StorageClass),
+    WatchedKind("/apis/storage.k8s.io/v1/csinodes", CSINode),
+    WatchedKind("/apis/storage.k8s.io/v1/csidrivers", CSIDriver),
+    WatchedKind("/apis/storage.k8s.io/v1/csistoragecapacities", CSIStorageCapacity),
+    WatchedKind("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment),
+)

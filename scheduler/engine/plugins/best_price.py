@@ -1,0 +1,62 @@
+"""BestPrice: prefers the cheapest node, by an annotation with its price.
+
+Known to Herodotus alone. Source of the idea: Kelsey Hightower's toy scheduler, whose annotation is the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import measurements, price
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.names import validate_label_key
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins.measured import Measured
+
+MILLIONTHS: Final = 1_000_000
+UNPRICED: Final = -1
+
+
+class BestPriceArgs(Args, frozen=True):
+    """`annotation`: where a node's price is, a decimal number in any currency."""
+
+    annotation: str = measurements.COST
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems of the annotation key."""
+        yield from (invalid("annotation", self.annotation, wrong) for wrong in validate_label_key(self.annotation))
+
+
+class BestPrice(BasePlugin):
+    """A score plugin that prefers the cheapest node. Prices do not expire; a node without a valid price scores 0."""
+
+    name = "BestPrice"
+    args_type = BestPriceArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._measured = Measured("price", float("inf"))
+        self.annotations = frozenset({args.annotation, self._measured.stamp})
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Return the price in millionths, -1 if there is none."""
+        prices = self._measured.read(nodes).of(self.args.annotation)
+        usable = (prices >= 0) & (prices < 2**40)
+        return np.where(usable, np.rint(np.where(usable, prices, 0) * MILLIONTHS), UNPRICED).astype(np.int64)
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
+        """Return the annotated prices."""
+        reading, key = self._measured.read(nodes), self.args.annotation
+        return (reading.inputs((key,), InputColumn("price", reading.of(key), digits=6)),)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """Return 100 for the cheapest feasible node alone and 0 for the most expensive."""
+        return price.scores(np.where(raw == UNPRICED, np.nan, raw), feasible)

@@ -1,0 +1,80 @@
+"""Congestion: prefers nodes that the annotation `congestion-factor` calls little congested.
+
+Known to Herodotus alone. Source: IBM's kube-safe-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herodotus_record.model import Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import congestion, measurements
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins.measured import Floats, Measured, Reading
+
+SCALE = 10  # points go to 10, as extenders give them; scores to 100
+
+
+class CongestionArgs(Args, frozen=True):
+    """`factor_max`: the factor at which a node gets no points. Older factors are ignored."""
+
+    factor_max: int = 100
+    max_age_seconds: float = measurements.DEFAULT_LIMIT_S
+
+    def problems(self) -> Iterator[Problem]:
+        if self.factor_max <= 0:
+            yield invalid("factorMax", self.factor_max, "must be positive")
+        if self.max_age_seconds <= 0:
+            yield invalid("maxAgeSeconds", self.max_age_seconds, "must be positive")
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """The state that Score writes: the factors, NaN where a node has none."""
+
+    reading: Reading
+    factors: Floats
+
+
+class Congestion(BasePlugin):
+    """A score plugin that prefers nodes with a low congestion factor.
+
+    A node without a factor counts as not congested.
+    """
+
+    name = "Congestion"
+    args_type = CongestionArgs
+    annotations = frozenset({measurements.CONGESTION, measurements.MEASURED["congestion"]})
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._measured = Measured("congestion", args.max_age_seconds)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Report how many nodes have expired factors."""
+        return self._measured.note(nodes, feasible)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Return 0 to 10 points. A value that is not an integer does not count as a factor."""
+        reading = self._measured.read(nodes)
+        given = reading.of(measurements.CONGESTION)
+        factors = np.where(given == np.floor(given), given, np.nan)
+        state.write(_Factors(reading, factors))
+        return congestion.points(np.nan_to_num(factors), self.args.factor_max)
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
+        seen = state.read(_Factors)
+        return (seen.reading.inputs((measurements.CONGESTION,), InputColumn("factor", seen.factors, digits=0)),)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return raw * SCALE

@@ -1,0 +1,160 @@
+"""DefaultPreemption: finds the pods whose eviction would let the pod in, and the node where that does the least harm.
+
+Owns: eligibility, which nodes are tried, the choice among those that work, the message. `victims` tries nodes, `trials`
+remembers what came of it.
+Does not own: evicting, which the scheduler around it does after the attempt (`scheduler.live.preemption`), and does not
+where it is only asked what it would do (`Handle.evicts`). Until the last request for that is sent, the pod is kept out
+of the active queue.
+
+Source: pkg/scheduler/framework/preemption v1.36. Upstream starts at a random node; ours at one that follows from the
+pod's UID, so that a case decides alike every time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record import reasons
+from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
+from scheduler.engine.framework.interface import DryRun
+from scheduler.engine.framework.nominated import CLEARED, Nomination
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins.default_preemption.trials import Trials
+
+NO_CANDIDATE = reasons.format_reason(Reason("preemption-no-candidate"))
+NEVER = reasons.format_reason(Reason("preemption-never"))
+TERMINATING = reasons.format_reason(Reason("preemption-terminating"))
+UNHELPFUL = reasons.format_reason(Reason("preemption-unhelpful"))
+SWITCHED_OFF = reasons.format_reason(Reason("preemption-off"))
+WAITS = unresolvable(Reason("preempting"))
+
+
+class DefaultPreemptionArgs(Args, frozen=True):
+    """How many candidate nodes to look for."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+    def problems(self) -> Iterator[Problem]:
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        if not 0 <= percentage <= 100:
+            yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
+        if absolute < 0:
+            yield invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)")
+        if percentage == absolute == 0:
+            other = "cannot be zero at the same time as minCandidateNodes"
+            yield invalid("minCandidateNodesPercentage", percentage, f"{other}Absolute")
+            yield invalid("minCandidateNodesAbsolute", absolute, f"{other}Percentage")
+
+
+class DefaultPreemption(BasePlugin):
+    """The preemption plugin, at PostFilter and PreEnqueue."""
+
+    name = "DefaultPreemption"
+    args_type = DefaultPreemptionArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._trials = Trials(handle.objects)
+
+    def events_to_register(self) -> Iterator[ClusterEventWithHint]:
+        """A pod that waits for its victims is looked at when one is gone; whether that helps, its rejectors say."""
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
+
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """Keep the pod out of the queue until the last eviction request is sent; its victims would still block it."""
+        return WAITS if self.handle.is_preempting(pod.uid) else SUCCESS
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
+    ) -> PostFilterResult:
+        """Success nominates a node. A node is tried where its first failure was Unschedulable."""
+        if not self.handle.preempts:
+            return _said(SWITCHED_OFF)
+        if pod.pod.spec.preemption_policy == "Never":
+            return _said(NEVER)
+        if _waits_for_victims(pod, nodes, codes):
+            return _said(TERMINATING)
+        candidates, refusals = self._try_nodes(state, pod, nodes, np.flatnonzero(codes == Code.UNSCHEDULABLE), dry_run)
+        total = int(nodes.live.sum())
+        if not candidates:
+            errors = dict.fromkeys(reasons.format_reason(v.reasons[0]) for v in refusals if v.code is Code.ERROR)
+            if errors:
+                return PostFilterResult(error(f"preemption: {_aggregate(list(errors))}"))
+            words = Counter(reasons.format_reason(reason) for verdict in refusals for reason in verdict.reasons)
+            words[UNHELPFUL] += total - len(refusals)
+            return _said(reasons.format_fit_error(total, [(w, count) for w, count in words.items() if count]), CLEARED)
+        agreed = dry_run.run_extenders(pod, nodes, candidates)
+        return self._found(agreed) if agreed.kept else _said(NO_CANDIDATE)
+
+    def _try_nodes(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
+    ) -> tuple[list[PreemptionCandidate], list[Verdict]]:
+        """The nodes where evicting helps, and why it does not on the others that were tried."""
+        args: DefaultPreemptionArgs = self.args
+        share = len(potential) * args.min_candidate_nodes_percentage // 100
+        enough = min(max(share, args.min_candidate_nodes_absolute), len(potential))
+        start = zlib.crc32(pod.uid.encode()) % max(len(potential), 1)
+        candidates: list[PreemptionCandidate] = []
+        refusals: list[Verdict] = []
+        spares_budgets = False
+        for found in self._trials.of(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
+            if isinstance(found, Verdict):
+                refusals.append(found)
+                continue
+            if not found.pods:
+                raise ValueError(f'expected at least one victim pod on node "{found.node}"')
+            candidates.append(found)
+            spares_budgets = spares_budgets or found.pdb_violations == 0
+            if spares_budgets and len(candidates) >= enough:
+                break
+        return candidates, refusals
+
+    def _found(self, agreed: RemainingCandidates) -> PostFilterResult:
+        nominated = min(agreed.kept, key=attrgetter("eviction_cost"))
+        refused = [replace(c.candidate, refused_by=by) for c, by in agreed.refused]
+        preemption = Preemption(
+            nominated=nominated.node,
+            candidates=(*[c.candidate for c in agreed.kept], *refused),
+            evicted=self.handle.evicts,
+        )
+        return PostFilterResult(SUCCESS, preemption, Nomination(nominated.node), nominated.pods)
+
+
+def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
+    """Whether pods that were evicted for this one are still on their way out of its nominated node."""
+    slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
+    if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return False
+    return any(p.priority < pod.priority and _evicted(p) for p in nodes.pods[slot].values())
+
+
+def _evicted(p: PodInfo) -> bool:
+    return p.terminating and any(
+        (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        for c in p.pod.status.conditions or ()
+    )
+
+
+def _said(message: str, nomination: Nomination | None = None) -> PostFilterResult:
+    return PostFilterResult(unschedulable(Reason("preemption", {"message": message})), nomination=nomination)
+
+
+def _aggregate(errors: Sequence[str]) -> str:
+    """Several errors as kube-scheduler joins them."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -1,0 +1,129 @@
+"""Which pods would have to go from a node: the fewest and least important, budgets spared where possible.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go v1.36, SelectVictimsOnNode and
+filterPodsWithPDBViolation.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Reason, Verdict
+from scheduler.engine.columns import NodeColumns, RowCopy
+from scheduler.engine.framework.extender import PreemptionCandidate
+from scheduler.engine.framework.interface import DryRun
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import unresolvable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.policy import PodDisruptionBudget
+from scheduler.engine.objects.selectors import label_selector_matches
+
+NO_VICTIMS: Final = unresolvable(Reason("no-victims"))
+
+Budgets = Mapping[str, Sequence[PodDisruptionBudget]]  # by namespace
+
+
+def select(
+    whole: NodeColumns,
+    slots: NDArray[np.intp],
+    state: CycleState,
+    pod: PodInfo,
+    budgets: Budgets,
+    dry_run: DryRun,
+) -> list[PreemptionCandidate | Verdict]:
+    """Return for each slot the victims on its node, or the reason why evicting does not help.
+
+    All nodes are tried together on one copy, so that filters run as often as for a single node.
+    """
+    nodes, state = RowCopy(whole, slots), state.clone()
+    lower = [[p for p in whole.pods[slot].values() if p.priority < pod.priority] for slot in slots.tolist()]
+    dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
+    without_all = dry_run.find_first_failures(state, pod, nodes)
+    tries = [
+        _Try(slot, sorted(lower[slot], key=importance), budgets)
+        for slot in np.flatnonzero(without_all.codes(nodes.slots) == 0).tolist()
+        if lower[slot]
+    ]
+    putting_back = tries
+    while putting_back := [one for one in putting_back if one.waiting]:
+        added = [(one.slot, one.waiting.popleft()) for one in putting_back]
+        dry_run.add_pods(state, pod, added, nodes)
+        fits = (dry_run.find_first_failures(state, pod, nodes).codes(nodes.slots) == 0).tolist()
+        dry_run.remove_pods(state, pod, [(slot, p) for slot, p in added if not fits[slot]], nodes)
+        for one, (slot, p) in zip(putting_back, added, strict=True):
+            if not fits[slot]:  # the pod does not fit then: it has to go after all
+                one.gone.append(p)
+    found = {one.slot: one.victims(nodes.names[one.slot]) for one in tries}
+    return [
+        found[slot] if slot in found else without_all.verdict_at(slot) if pods else NO_VICTIMS
+        for slot, pods in enumerate(lower)
+    ]
+
+
+class _Try:
+    """A node that the pod fits when all less important pods are gone, while they are put back one by one."""
+
+    def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
+        """`pods`: the less important ones, the most important first. Those that budgets forbid come back first."""
+        self.slot = slot
+        self.gone: list[PodInfo] = []
+        self._violating = _violating(pods, budgets) if budgets else []
+        self.waiting = deque(pods)
+        if self._violating:
+            self.waiting = deque([*self._violating, *(p for p in pods if p not in self._violating)])
+
+    def victims(self, node: str) -> PreemptionCandidate:
+        """Those that could not be put back, the most important first."""
+        if not self._violating:
+            return PreemptionCandidate(node, tuple(self.gone), 0)
+        violations = sum(p in self._violating for p in self.gone)
+        return PreemptionCandidate(node, tuple(sorted(self.gone, key=importance)), violations)
+
+
+def importance(p: PodInfo) -> tuple[int, str]:
+    """A sort key, the most important first: higher priority, then the one that has run longer."""
+    return -p.priority, p.started
+
+
+def by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
+    """Those that may select a pod, by its namespace."""
+    found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
+    for budget in budgets:
+        found[budget.metadata.namespace].append(budget)
+    return found
+
+
+def _violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
+    """The pods whose eviction some budget forbids, in the given order.
+
+    Every budget pays for the pods it selects one by one; a pod is forbidden where any of its budgets is used up.
+    """
+    left: dict[int, int] = {}
+    violating: list[PodInfo] = []
+    for p in pods:
+        forbidden = False
+        for budget in budgets.get(p.namespace, ()):
+            if _selects(budget, p):
+                left[id(budget)] = left.get(id(budget), budget.status.disruptions_allowed) - 1
+                forbidden = forbidden or left[id(budget)] < 0
+        if forbidden:
+            violating.append(p)
+    return violating
+
+
+def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
+    """Whether a budget of the pod's namespace does.
+
+    An absent or empty selector selects nothing here, nor does any select a pod without labels.
+    """
+    selector = budget.spec.selector
+    if not p.labels or selector is None:
+        return False
+    if not selector.match_labels and not selector.match_expressions:
+        return False
+    return label_selector_matches(selector, p.labels) and p.name not in (budget.status.disrupted_pods or {})

@@ -1,0 +1,63 @@
+"""ImageLocality: prefers nodes that already have the pod's images.
+
+Source: pkg/scheduler/framework/plugins/imagelocality v1.36 (image volumes count since 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns.images import Image
+from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+
+MIN_BYTES = 23 << 20  # below this an image is not worth a detour
+MAX_CONTAINER_BYTES = 1000 << 20
+
+
+class ImageLocality(BasePlugin):
+    """Points for the bytes that need not be pulled, each image scaled down by how rare it is in the cluster."""
+
+    name = "ImageLocality"
+    depends_on = DependsOn.NODES  # how many have an image counts
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Scaled so that an image of 23 MiB is worth nothing and 1000 MiB a container everything."""
+        return points(pod, nodes, lambda name, image, slots: len(image.slots))
+
+
+def points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
+    """Return the points of each slot. `count`: how many nodes have an image, one number or one for each slot."""
+    total_nodes = int(nodes.live.sum())
+    local = np.zeros(nodes.slots, np.int64)
+    for name in _images(pod):
+        image = nodes.images.get(name)
+        if image is not None:
+            slots = list(image.slots)
+            given = image.size * (count(name, image, slots) / total_nodes)
+            local[slots] += int(given) if isinstance(given, float) else given.astype(np.int64)
+    most = MAX_CONTAINER_BYTES * len(pod.containers)
+    if most <= MIN_BYTES:  # a pod without containers
+        return np.zeros(nodes.slots, np.int64)
+    bounded = np.clip(local, MIN_BYTES, most)
+    scaled: Scores = MAX_NODE_SCORE * (bounded - MIN_BYTES) // (most - MIN_BYTES)
+    return scaled
+
+
+def _images(pod: PodInfo) -> Iterator[str]:
+    for container in pod.containers:
+        yield _normalized(container.image)
+    for volume in pod.pod.spec.volumes or ():
+        if volume.image is not None:
+            yield _normalized(volume.image.reference)
+
+
+def _normalized(image: str) -> str:
+    """An image without a tag means `latest`."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

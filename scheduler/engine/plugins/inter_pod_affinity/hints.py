@@ -1,0 +1,71 @@
+"""What may change InterPodAffinity's mind: pods that come, go or are relabelled, and nodes that change their domain.
+
+Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36 (isSchedulableAfterPodChange and below). It
+asks whether a pod matches *all* anti-affinity terms, though one is enough to be in the way, and does not look namespace
+selectors up; here both are as the filter has them, so that nothing that may help is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.engine.framework.events import QUEUE, QUEUE_SKIP
+from scheduler.engine.framework.update_events import occupies_node
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, readable, wanted
+
+
+class AffinityHints:
+    """Of one profile's plugin."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+
+    def after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+        """Someone wanted has come, or someone unwanted has gone: by the pod's own terms, or by the other pod's."""
+        if old is not None and new is not None and new.uid == pod.uid:
+            return QUEUE  # its labels changed: others may have objected to the old ones
+        if any(not occupies_node(other) for other in (old, new) if other is not None):
+            return QUEUE_SKIP
+        required, anti = self._terms(pod)
+        if new is not None and _all(required, new):
+            return old is None or not _all(required, old) or _no_longer(anti, old, new)
+        if old is not None and new is not None:
+            return _no_longer(anti, old, new)
+        return old is not None and (any(term.selects(old) for term in anti) or self._objected(old, pod))
+
+    def after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        """A node joined, or changed, a domain of an affinity term; or it left one of an anti-affinity term."""
+        required, anti = self._terms(pod)
+        before, after = (None if old is None else old.metadata.labels or {}), new.metadata.labels or {}
+        if before is None:
+            return bool(anti) or any(term.topology_key in after for term in required)
+        joined = (after.get(t.topology_key) not in (None, before.get(t.topology_key)) for t in required)
+        left = (before.get(t.topology_key) not in (None, after.get(t.topology_key)) for t in anti)
+        return any(joined) or any(left)
+
+    def _terms(self, pod: PodInfo) -> tuple[tuple[Wanted, ...], tuple[Wanted, ...]]:
+        terms = pod.terms
+        if terms is None:
+            return (), ()
+        return wanted(terms.required, self._objects), wanted(terms.required_anti, self._objects)
+
+    def _objected(self, gone: PodInfo, pod: PodInfo) -> bool:
+        """Whether a pod that is gone wanted this one far away."""
+        terms = gone.terms
+        if terms is None:
+            return QUEUE_SKIP
+        labels = namespace_labels(pod.namespace, self._objects)
+        return any(term.selects(pod, labels) for term in readable(lambda: terms.required_anti))
+
+
+def _all(terms: Iterable[Wanted], pod: PodInfo) -> bool:
+    """Whether one pod satisfies all terms; there must be one."""
+    said = [term.selects(pod) for term in terms]
+    return bool(said) and all(said)
+
+
+def _no_longer(terms: Iterable[Wanted], old: PodInfo, new: PodInfo) -> bool:
+    return any(term.selects(old) and not term.selects(new) for term in terms)

@@ -1,0 +1,197 @@
+"""Terms against pods: the incoming pod's against the running ones, and theirs against it.
+
+Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns.tallies import Tally
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects import selectors
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_affinity import PodTerms, Term, Terms
+from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
+from scheduler.engine.objects.types import LabelSelector, Namespace
+
+KEPT_KINDS: Final = 256  # of pods, whose reach and terms are known: labels may be of one pod alone
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A term of the incoming pod, its namespaces looked up once. `namespaces`: None means all."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: frozenset[str] | None
+    weight: int
+
+    def selects(self, pod: PodInfo) -> bool:
+        """Whether the term means the pod."""
+        in_namespace = self.namespaces is None or pod.namespace in self.namespaces
+        return in_namespace and label_selector_matches(self.selector, pod.labels)
+
+    def rows(self, nodes: NodeColumns) -> Mask:
+        """The running pods that the term means, as rows of `nodes.pod_rows`."""
+        return nodes.pod_rows.matching(self.selector, self.namespaces)
+
+    def pods(self, nodes: NodeColumns) -> Tally:
+        """How many of them there are."""
+        return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
+
+    def __str__(self) -> str:
+        return selectors.format_label_selector(self.selector)
+
+
+class Reach:
+    """Affinity terms with one topology key that mean some pod, and what they weigh."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._weights: dict[PodTerms, int] = {}
+        self._questions: tuple[Hashable, Hashable] | None = None
+
+    def add(self, terms: PodTerms, weight: int) -> None:
+        """Terms that mean the pod too."""
+        self._weights[terms], self._questions = weight, None
+
+    def pods(self, nodes: NodeColumns) -> Tally:
+        """How many running pods have such terms."""
+        return nodes.pod_rows.tally_terms(self._asked[0], dict.fromkeys(self._weights, 1), nodes.slots)
+
+    def weights(self, nodes: NodeColumns) -> Tally:
+        """What their terms weigh together."""
+        return nodes.pod_rows.tally_terms(self._asked[1], self._weights, nodes.slots)
+
+    def counts(self, pod: PodInfo) -> bool:
+        """Whether a running pod has such terms."""
+        return pod.terms in self._weights
+
+    @property
+    def _asked(self) -> tuple[Hashable, Hashable]:
+        """The two questions: alike for all pods that the same terms mean."""
+        if self._questions is None:
+            self._questions = (frozenset(self._weights), frozenset(self._weights.items()))
+        return self._questions
+
+
+class Reaching:
+    """A cache of the running pods' terms that match a pod, by topology key.
+
+    Pods with equal labels and namespaces share an entry; each distinct list of terms is evaluated once per entry.
+    """
+
+    def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
+        """`terms_of`: which of a running pod's terms to ask."""
+        self._terms_of = terms_of
+        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()  # the one asked for last at the end
+
+    def of(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, Reach]:
+        """`labels`: those of the pod's namespace. Terms whose last pod went may be among them."""
+        known = nodes.pod_rows.terms.values
+        if len(known) == 1:  # nobody has any
+            return {}
+        question = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
+        kind = self._kinds.get(question)
+        if kind is None or kind.terms is not known:
+            kind = self._kinds[question] = _Kind(known)
+            if len(self._kinds) > KEPT_KINDS:
+                self._kinds.popitem(last=False)
+        self._kinds.move_to_end(question)
+        for terms in known[kind.asked :]:
+            if terms is not None:
+                self._ask(kind, terms, pod, labels)
+        kind.asked = len(known)
+        return kind.found
+
+    def _ask(self, kind: _Kind, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> None:
+        weights: dict[str, int] = {}
+        for term in self._terms_of(terms):
+            if term.selects(pod, labels):
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
+        for key, weight in weights.items():
+            kind.found.setdefault(key, Reach(key)).add(terms, weight)
+
+
+@dataclass
+class _Kind:
+    """The matches for pods with equal labels. `terms`: the column's distinct lists, of which `asked` are evaluated."""
+
+    terms: list[PodTerms | None]
+    asked: int = 0
+    found: dict[str, Reach] = field(default_factory=dict)
+
+
+class Own(NamedTuple):
+    """What an incoming pod asks for. The weights of `preferred` are negative for anti-affinity."""
+
+    required: tuple[Wanted, ...] = ()
+    required_anti: tuple[Wanted, ...] = ()
+    preferred: tuple[Wanted, ...] = ()
+
+
+_NOTHING: Final = Own()
+
+
+class Asking:
+    """A cache of incoming pods' terms: each distinct list is parsed and looked up once until namespaces change."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._as_of = -1
+        self._known: dict[PodTerms, Own] = {}
+
+    def of(self, pod: PodInfo) -> Own:
+        """InvalidSelectorError where a term does not parse."""
+        if pod.terms is None:
+            return _NOTHING
+        as_of = self._objects.revision_of(Namespace)
+        if as_of != self._as_of or len(self._known) > KEPT_KINDS:
+            self._known, self._as_of = {}, as_of
+        found = self._known.get(pod.terms)
+        if found is None:
+            terms, objects = pod.terms, self._objects
+            required, required_anti = wanted(terms.required, objects), wanted(terms.required_anti, objects)
+            preferred = wanted((*terms.preferred, *terms.preferred_anti), objects)
+            found = self._known[terms] = Own(required, required_anti, preferred)
+        return found
+
+
+def wanted(terms: Terms, objects: ClusterObjects) -> tuple[Wanted, ...]:
+    """Terms of the incoming pod with their namespace selectors looked up.
+
+    As in kube-scheduler, a selector that matches a namespace without labels matches them all: it is matched once more
+    against no labels, after the lookup.
+    """
+    return tuple(Wanted(t.topology_key, t.selector, _namespaces(t, objects), t.weight) for t in terms)
+
+
+def namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
+    """The labels of a namespace; none where it is not known."""
+    found = objects.get(Namespace, namespace)
+    return (found.metadata.labels if found else None) or {}
+
+
+def readable(terms: Callable[[], Terms]) -> Terms:
+    """Return a running pod's terms, or none if they do not parse: an invalid pod must not affect others."""
+    try:
+        return terms()
+    except InvalidSelectorError:
+        return ()
+
+
+def _namespaces(term: Term, objects: ClusterObjects) -> frozenset[str] | None:
+    selector = term.namespace_selector
+    if label_selector_matches(selector, {}):
+        return None
+    if selector is None:
+        return term.namespaces
+    known = objects.all(Namespace)
+    matching = (n.metadata.name for n in known if label_selector_matches(selector, n.metadata.labels or {}))
+    return term.namespaces.union(matching)

@@ -1,0 +1,164 @@
+"""NetworkTraffic: prefers nodes whose network carries little, as Prometheus' node exporter measures it.
+
+Known to Herodotus alone. One query for all nodes, asked in the background: a cycle reads the newest answer and never
+waits. A node is found by `nodename` of `node_uname_info`. Source: cylonchau's customScheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from scheduler import klog
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import traffic
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.metric_query import MetricAnswer
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid, not_supported, required
+
+RATE: Final = "rate"
+SUM_OVER_TIME: Final = "sum_over_time"  # what the original asks: the counter's readings added up
+FUNCTIONS: Final = (RATE, SUM_OVER_TIME)
+MISSING: Final = {"neutral": 50, "worst": 0}  # the score of a node without a sample
+UNKNOWN: Final = -1
+
+
+class NetworkTrafficArgs(Args, frozen=True):
+    """`ip`: the base URL of Prometheus. `device_name`: the interface. `time_range`: of the average, in minutes.
+
+    `function`: of the counter of received bytes. `missing`: what a node without a sample is worth. An answer older than
+    `max_age_seconds` is none.
+    """
+
+    ip: str = ""
+    device_name: str = "eth0"
+    time_range: int = 5
+    function: str = RATE
+    missing: str = "neutral"
+    refresh_seconds: float = 15.0
+    timeout_seconds: float = 5.0
+    max_age_seconds: float = 120.0
+
+    def problems(self) -> Iterator[Problem]:
+        """What is missing or out of range."""
+        if not self.ip:
+            yield required("ip", "the base URL of Prometheus, such as http://10.0.0.4:9090")
+        elif not self.ip.startswith(("http://", "https://")):
+            yield invalid("ip", self.ip, "must be a URL, such as http://10.0.0.4:9090")
+        if not self.device_name:
+            yield required("deviceName")
+        if self.time_range <= 0:
+            yield invalid("timeRange", self.time_range, "must be a positive number of minutes")
+        if self.function not in FUNCTIONS:
+            yield not_supported("function", self.function, FUNCTIONS)
+        if self.missing not in MISSING:
+            yield not_supported("missing", self.missing, tuple(MISSING))
+        for path, seconds in (
+            ("refreshSeconds", self.refresh_seconds),
+            ("timeoutSeconds", self.timeout_seconds),
+            ("maxAgeSeconds", self.max_age_seconds),
+        ):
+            if seconds <= 0:
+                yield invalid(path, seconds, "must be positive")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The answer that one scheduling cycle uses, and whether it is older than `maxAgeSeconds` allows."""
+
+    answer: MetricAnswer
+    age_s: float
+    is_stale: bool
+
+
+class NetworkTraffic(BasePlugin):
+    """Scores nodes by received traffic. Without a recent answer every node counts as one without a sample.
+
+    With PreScore enabled, a cycle without a recent answer skips the plugin and the record says why. With Score alone
+    the record marks the samples of all nodes as stale.
+    """
+
+    name = "NetworkTraffic"
+    args_type = NetworkTrafficArgs
+
+    def __init__(self, args: Any, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(args, handle)
+        self._clock = clock
+        self.source = handle.query_metrics(
+            args.ip, query(args), "nodename", every_s=args.refresh_seconds, timeout_s=args.timeout_seconds
+        )
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Have the first answer asked for."""
+        self.source.latest()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Success while there is an answer to go by."""
+        reading = self._reading(state)
+        if reading.answer.received_s is None:
+            return _skip(f"no answer of Prometheus: {reading.answer.error}")
+        if reading.is_stale:
+            return _skip(f"the last answer of Prometheus is {reading.age_s:.0f} s old: {reading.answer.error}")
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Bytes a second (or the sum of readings); -1 of a node without a sample, and of all when those are stale."""
+        reading = self._reading(state)
+        usable = _usable(reading.answer, nodes)
+        known = ~np.isnan(usable) & (not reading.is_stale)
+        raw: Scores = np.where(known, np.nan_to_num(usable), UNKNOWN).astype(np.int64)
+        if klog.enabled(3):
+            for slot in np.flatnonzero(feasible):
+                klog.info(3, "[NetworkTraffic] node bandwidth", node=nodes.names[slot], bandwidth=int(raw[slot]))
+        return raw
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
+        """What was received, as of when Prometheus evaluated the query."""
+        reading = self._reading(state)
+        answer, unit = reading.answer, "B/s" if self.args.function == RATE else "B"
+        received = InputColumn("received", _usable(answer, nodes), unit, digits=0)
+        measured_s = np.full(nodes.slots, np.nan if answer.evaluated_s is None else answer.evaluated_s)
+        stale = np.full(nodes.slots, reading.is_stale)
+        return (NodeInputs(f"Prometheus: {query(self.args)}", (received,), measured_s, stale),)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """0 for the busiest feasible node."""
+        known = raw != UNKNOWN
+        return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
+
+    def _reading(self, state: CycleState) -> Reading:
+        """Return the cycle's one reading: the newest answer when it was first needed."""
+        reading = state.find(Reading)
+        if reading is None:
+            answer = self.source.latest()
+            age_s = 0.0 if answer.received_s is None else self._clock() - answer.received_s
+            reading = Reading(answer, age_s, age_s > self.args.max_age_seconds)
+            state.write(reading)
+        return reading
+
+
+def query(args: NetworkTrafficArgs) -> str:
+    """PromQL for all nodes at once."""
+    counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
+    return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
+
+
+def _usable(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
+    """The samples by slot; NaN where there is none, or one that is no amount."""
+    found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
+    return np.where((found >= 0) & (found < 2.0**62), found, np.nan)
+
+
+def _skip(why: str) -> Verdict:
+    return Verdict(Code.SKIP, (Reason("text", {"text": why}),))

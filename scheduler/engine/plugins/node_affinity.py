@@ -1,0 +1,242 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and the affinity a profile adds to all its pods.
+
+Source: pkg/scheduler/framework/plugins/nodeaffinity v1.36, and k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas.allocation import default_normalize
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, error, unresolvable
+from scheduler.engine.objects import selectors
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, aggregate
+from scheduler.engine.objects.selector_problems import find_term_problems, is_valid
+from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
+from scheduler.engine.objects.types import NodeAffinity as Affinity
+
+ENFORCED = unresolvable(Reason("enforced-node-affinity"))
+CONFLICT = unresolvable(Reason("affinity-conflict"))
+
+
+class NodeAffinityArgs(Args, frozen=True):
+    """`addedAffinity` holds for every pod of the profile, besides its own."""
+
+    added_affinity: Affinity | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """Every term must parse, but for preferred ones without weight."""
+        if self.added_affinity is None:
+            return
+        required = self.added_affinity.required
+        for i, term in enumerate(required.node_selector_terms or () if required else ()):
+            path = f"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
+            yield from find_term_problems(term, path)
+        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        yield from _preference_problems(self.added_affinity.preferred, path)
+
+
+class NodeAffinity(BasePlugin):
+    """The node affinity plugin. It evaluates each requirement once per distinct value of its label."""
+
+    name = "NodeAffinity"
+    depends_on = DependsOn.NODE
+    args_type = NodeAffinityArgs
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Register the events after which a node may match that did not match before."""
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node)
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return True
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""
+        required, added = _required(pod), self._added_required
+        if required is None and not pod.pod.spec.node_selector and added is None:
+            return SKIPPED
+        names = _named(required)
+        if names is None:
+            return PreFilterResult()
+        return PreFilterResult(SUCCESS, names) if names else PreFilterResult(CONFLICT)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The profile's affinity first, then the pod's."""
+        ids = np.zeros(nodes.slots, np.uint8)
+        ids[~required_matches(pod, nodes)] = 2
+        if self._added_required is not None:
+            ids[~_any_term(self._added_required.node_selector_terms or (), nodes)] = 1
+        mismatch = unresolvable(Reason("node-affinity", {"wants": _wants(pod)}))
+        return Verdicts((SUCCESS, ENFORCED, mismatch), ids) if ids.any() else Verdicts()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Skip a pod that prefers nothing; fail the attempt of one whose preferred terms do not parse."""
+        try:
+            own = _preferred(pod)
+        except InvalidSelectorError as e:
+            return error(str(e))
+        return SUCCESS if own or self._added_preferred else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The weights of the preferred terms that match. InvalidSelectorError where one of the pod's does not parse."""
+        total = np.zeros(nodes.slots, np.int64)
+        for preferred in (*_preferred(pod), *self._added_preferred):
+            if _counts(preferred):
+                total += preferred.weight * _term(preferred.preference, nodes)
+        return total
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """Scale the scores so that the highest becomes 100."""
+        return default_normalize(raw, feasible)
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        added = self._added_required
+        if added is not None and not _any_term_of(added.node_selector_terms or (), new):
+            return False
+        return _accepts(pod, new) and (old is None or not _accepts(pod, old))
+
+    @property
+    def _added_required(self) -> NodeSelector | None:
+        added: Affinity | None = self.args.added_affinity
+        return added.required if added else None
+
+    @property
+    def _added_preferred(self) -> Iterable[PreferredSchedulingTerm]:
+        added: Affinity | None = self.args.added_affinity
+        return (added.preferred if added else None) or ()
+
+
+def required_matches(pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Return which nodes the pod's nodeSelector and required node affinity accept."""
+    matches = np.ones(nodes.slots, np.bool_)
+    for key, value in (pod.pod.spec.node_selector or {}).items():
+        matches &= nodes.label(key).where(nodes.slots, lambda v, value=value: v == value)  # type: ignore[misc]
+    required = _required(pod)
+    if required is not None:
+        matches &= _any_term(required.node_selector_terms or (), nodes)
+    return matches
+
+
+def _required(pod: PodInfo) -> NodeSelector | None:
+    affinity = pod.pod.spec.affinity
+    return affinity.node_affinity.required if affinity and affinity.node_affinity else None
+
+
+def _named(required: NodeSelector | None) -> frozenset[str] | None:
+    """The nodes that the terms name; None when a term names none, so that every node must be looked at."""
+    if required is None or not required.node_selector_terms:
+        return None
+    names: set[str] = set()
+    for term in required.node_selector_terms:
+        in_names = [
+            set(f.values or ()) for f in term.match_fields or () if f.key == selectors.NAME_FIELD and f.operator == "In"
+        ]
+        if not in_names:
+            return None
+        names |= set.intersection(*in_names)
+    return frozenset(names)
+
+
+def _preferred(pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
+    """Return the pod's preferred terms. InvalidSelectorError lists every requirement that does not parse."""
+    affinity = pod.pod.spec.affinity
+    preferred = (affinity.node_affinity.preferred if affinity and affinity.node_affinity else None) or ()
+    problems = list(_preference_problems(preferred, ""))
+    if problems:
+        raise InvalidSelectorError(aggregate(problems))
+    return preferred
+
+
+def _preference_problems(terms: Iterable[PreferredSchedulingTerm] | None, path: str) -> Iterator[Problem]:
+    """Every requirement that does not parse; terms without weight are not parsed."""
+    for i, preferred in enumerate(terms or ()):
+        if _counts(preferred):
+            yield from find_term_problems(preferred.preference, f"{path}[{i}]")
+
+
+def _counts(preferred: PreferredSchedulingTerm) -> bool:
+    return preferred.weight != 0 and not selectors.is_empty_term(preferred.preference)
+
+
+def _any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Mask:
+    matches = np.zeros(nodes.slots, np.bool_)
+    for term in terms:
+        matches |= _valid_term(term, nodes)
+    return matches
+
+
+def _valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+    """A term that is empty or malformed matches nothing; the others still count."""
+    return (
+        np.zeros(nodes.slots, np.bool_) if selectors.is_empty_term(term) or not is_valid(term) else _term(term, nodes)
+    )
+
+
+def _term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+    matches = np.ones(nodes.slots, np.bool_)
+    for r in term.match_expressions or ():
+        matches &= nodes.label(r.key).where(
+            nodes.slots,
+            lambda v, r=r: selectors.requirement_matches(r, v),  # type: ignore[misc]
+        )
+    for f in term.match_fields or ():
+        matches &= _names(f, nodes)
+    return matches
+
+
+def _names(field: Requirement, nodes: NodeColumns) -> Mask:
+    if field.key != selectors.NAME_FIELD:
+        return np.full(nodes.slots, selectors.field_matches(field, ""))
+    named = np.zeros(nodes.slots, np.bool_)
+    for name in field.values or ():
+        slot = nodes.index.get(name)
+        if slot is not None:
+            named[slot] = True
+    return named if field.operator == "In" else ~named
+
+
+def _wants(pod: PodInfo) -> str:
+    """What the pod asks of a node's labels, as people write it."""
+    wanted = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
+    required = _required(pod)
+    terms = [
+        " and ".join(selectors.format_requirement(r) for r in [*(t.match_expressions or ()), *(t.match_fields or ())])
+        for t in (required.node_selector_terms or () if required else ())
+    ]
+    if terms:
+        wanted.append(" or ".join(terms))
+    return ", ".join(wanted) or "its node affinity (which matches nothing)"
+
+
+def _accepts(pod: PodInfo, node: Node) -> bool:
+    """`required_matches` for a single node. InvalidSelectorError where no term matches and one is malformed."""
+    labels, required = node.metadata.labels or {}, _required(pod)
+    if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
+        return False
+    return required is None or _any_term_of(required.node_selector_terms or (), node)
+
+
+def _any_term_of(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
+    labels, malformed = node.metadata.labels or {}, None
+    for term in terms:
+        problems = list(find_term_problems(term, ""))
+        if problems:
+            malformed = InvalidSelectorError(aggregate(problems))
+            continue
+        by_label = all(selectors.requirement_matches(r, labels.get(r.key)) for r in term.match_expressions or ())
+        by_name = all(selectors.field_matches(f, node.metadata.name) for f in term.match_fields or ())
+        if not selectors.is_empty_term(term) and by_label and by_name:
+            return True
+    if malformed is not None:
+        raise malformed
+    return False

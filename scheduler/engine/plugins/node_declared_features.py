@@ -1,0 +1,86 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes where status.declaredFeatures has it.
+
+Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures and k8s.io/component-helpers/nodedeclaredfeatures v1.36.
+The other features known there (resizing in place, websockets) matter when a running pod changes, not for scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unresolvable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, PodSpec
+
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """The state that PreFilter writes."""
+
+    features: frozenset[str]
+
+
+class NodeDeclaredFeatures(BasePlugin):
+    """A filter that evaluates each distinct set of declared features once."""
+
+    name = "NodeDeclaredFeatures"
+    fails_without: ClassVar = {
+        "filter": ("preFilter", 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
+    }
+    depends_on = DependsOn.NODE
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node's features, or what this pod needs of them."""
+        actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
+        yield ClusterEventWithHint(EventResource.NODE, actions, _after_node)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _after_update)
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return True
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Skip the pods, most of them, that require no feature."""
+        features = needed(pod.pod.spec)
+        if not features:
+            return SKIPPED
+        state.write(_Needed(features))
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The reason names what is missing."""
+        features = state.read(_Needed).features
+
+        def verdict(number: int) -> Verdict:
+            missing = features - nodes.declared_features.values[number]
+            return unresolvable(Reason("features", {"features": ", ".join(sorted(missing))})) if missing else SUCCESS
+
+        return Verdicts.from_ids(nodes.declared_features.ids(nodes.slots), len(nodes.declared_features.values), verdict)
+
+
+def needed(spec: PodSpec) -> frozenset[str]:
+    """Return the features that a pod requires of its node."""
+    found = set()
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):
+        found.add(RESTART_ALL)
+    if spec.host_network and spec.host_users is False:
+        found.add(USER_NAMESPACE_ON_HOST_NETWORK)
+    return frozenset(found)
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    return old is None or old.status.declared_features != new.status.declared_features
+
+
+def _after_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and needed(old.pod.spec) != needed(new.pod.spec)

@@ -1,0 +1,113 @@
+"""The load of nodes as SafeOverload and SafeBalance see it: used shares with the pod, and the risk of overload.
+
+Source of the model: IBM's kube-safe-scheduler, agent `safe`; the arithmetic is `formulas.risk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import measurements, risk
+from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
+from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.objects.requests import CPU, MEMORY
+from scheduler.engine.plugins.measured import Floats, Measured, Reading
+
+RESOURCES: Final = (CPU, MEMORY)
+SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
+
+
+class LoadArgs(Args, frozen=True):
+    """`forecast_weight`: how many per cent a forecast counts against the mean. Older statistics are ignored."""
+
+    forecast_weight: int = 20
+    max_age_seconds: float = measurements.DEFAULT_LIMIT_S
+
+    def problems(self) -> Iterator[Problem]:
+        yield from percent("forecastWeight", self.forecast_weight)
+        if self.max_age_seconds <= 0:
+            yield invalid("maxAgeSeconds", self.max_age_seconds, "must be positive")
+
+
+def percent(path: str, value: int) -> Iterator[Problem]:
+    """Yield a problem if the value is not a percentage."""
+    if not 0 <= value <= 100:
+        yield invalid(path, value, "must be from 0 to 100")
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of every node in one resource: mean and deviation of the used share, NaN if unknown.
+
+    `reading`: the statistics that they follow from.
+    """
+
+    resource: str
+    mean: Floats
+    deviation: Floats
+    reading: Reading
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where there are statistics."""
+        known: NDArray[np.bool_] = ~np.isnan(self.mean)
+        return known
+
+    def inputs(self, risky: Floats | None = None) -> NodeInputs:
+        """For the record; with the risk of overload where there is one."""
+        keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
+        return self.reading.inputs(keys, *build_load_columns(self.resource, self.mean, self.deviation, risky))
+
+
+class LoadPlugin(BasePlugin):
+    """Base class of SafeOverload and SafeBalance: reads the statistics and scales points to scores."""
+
+    args_type: ClassVar[type[Args]] = LoadArgs
+    annotations = frozenset(
+        {
+            measurements.MEASURED["usage"],
+            *MEAN_FREE.values(),
+            *DEVIATION_FREE.values(),
+            *(key for keys in FORECAST_FREE.values() for key in keys),
+        }
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._measured = Measured("usage", args.max_age_seconds)
+
+    def loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[Load]:
+        """Each resource, with the pod on every node."""
+        reading = self._measured.read(nodes)
+        for resource in RESOURCES:
+            mean = reading.of(MEAN_FREE[resource])
+            forecast = reading.of(*FORECAST_FREE[resource])
+            deviation = np.nan_to_num(reading.of(DEVIATION_FREE[resource]))
+            free = risk.expected_free(mean, forecast, self.args.forecast_weight / 100)
+            demand = pod.requests.get(resource, 0)
+            shares = risk.utilization(nodes.allocatable(resource), free, deviation, demand)
+            yield Load(resource, *shares, reading)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Notes what is too old."""
+        return self._measured.note(nodes, feasible)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return raw * SCALE
+
+
+def least(loads: Iterable[Load], points: Iterable[Scores]) -> Scores:
+    """Return the lower score of the resources with statistics; 0 if there are none."""
+    return risk.least_known(list(points), [load.known for load in loads])

@@ -1,0 +1,39 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from herodotus_record.model import Reason
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
+from scheduler.engine.objects.pod import PodInfo
+
+OTHER_NODE = unresolvable(Reason("node-name"))
+
+
+class NodeName(BasePlugin):
+    """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
+
+    name = "NodeName"
+    depends_on = DependsOn.NODE
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node, for it may be the one."""
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """All pass where the pod names none."""
+        wanted = pod.pod.spec.node_name
+        if not wanted:
+            return PASS
+        others = np.ones(nodes.slots, np.bool_)
+        slot = nodes.index.get(wanted)
+        if slot is not None:
+            others[slot] = False
+        return Verdicts.reject(others, OTHER_NODE)

@@ -1,0 +1,57 @@
+"""NodePorts: rejects nodes on which a host port of the pod is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.update_events import occupies_node
+from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+
+
+class NodePorts(BasePlugin):
+    """Rejects nodes where a host port of the pod is taken."""
+
+    name = "NodePorts"
+    fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A pod that had one of the ports is gone, or there is a new node."""
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _after_delete)
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return True
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Skip the pods, most of them, without host ports."""
+        return PreFilterResult() if pod.host_ports else SKIPPED
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Reject nodes with a conflicting port; the reason names the ports in use on that node."""
+        taken: dict[int, list[str]] = {}
+        for wanted in pod.host_ports:
+            for slot in nodes.slots_with_port(wanted):
+                taken.setdefault(slot, []).append(str(wanted))
+        table: list[Verdict] = [SUCCESS]
+        ids = np.zeros(nodes.slots, np.uint16)
+        numbers: dict[str, int] = {}
+        for slot, ports in taken.items():
+            text = ", ".join(dict.fromkeys(ports))
+            if text not in numbers:
+                numbers[text] = len(table)
+                table.append(unschedulable(Reason("ports", {"ports": text})))
+            ids[slot] = numbers[text]
+        return Verdicts(tuple(table), ids) if taken else Verdicts()
+
+
+def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+    return occupies_node(old) and any(wanted.conflicts(free) for wanted in pod.host_ports for free in old.host_ports)

@@ -1,0 +1,234 @@
+"""NodeResourcesFit: the pod must fit into what a node has left, and, as configured, fill nodes or spread over them.
+
+Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strategies, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Code, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import allocation
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.update_events import occupies_node
+from scheduler.engine.framework.verdicts import PASS, Verdicts
+from scheduler.engine.objects.names import validate_label_key
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, forbidden, invalid, not_supported, required
+from scheduler.engine.objects.requests import CPU, MEMORY, PODS, STORAGE, compute_allocatable, is_extended, is_scalar
+from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
+
+LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
+RATIO_SCALE = 10  # a shape's points go to 10, scores to 100
+
+
+class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A point of the function from utilization (0..100) to score (0..10)."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+class RatioParam(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The argument requestedToCapacityRatio: a function from utilization to score."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The scoring strategy and the resources that it uses. A configured strategy must name its type."""
+
+    type: str = ""
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+    requested_to_capacity_ratio: RatioParam | None = None
+
+    def __post_init__(self) -> None:
+        if not self.resources:
+            msgspec.structs.force_setattr(self, "resources", DEFAULT_RESOURCES)
+
+
+class NodeResourcesFitArgs(Args, frozen=True):
+    """The resources that the filter ignores, and the scoring strategy."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type=LEAST)
+
+    def problems(self) -> Iterator[Problem]:
+        """What kube-scheduler refuses when it builds the plugin."""
+        for i, resource in enumerate(self.ignored_resources):
+            path = f"ignoredResources[{i}]"
+            yield from (invalid(path, resource, wrong) for wrong in validate_label_key(resource))
+        for i, group in enumerate(self.ignored_resource_groups):
+            path = f"ignoredResourceGroups[{i}]"
+            if "/" in group:
+                yield invalid(path, group, "resource group name can't contain '/'")
+            yield from (invalid(path, group, wrong) for wrong in validate_label_key(group))
+        yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
+
+
+class NodeResourcesFit(BasePlugin):
+    """Filters by the requests, and scores by the non-zero requests (with defaults for absent ones)."""
+
+    name = "NodeResourcesFit"
+    depends_on = DependsOn.AMOUNTS
+    args_type = NodeResourcesFitArgs
+    idle_at = frozenset({"preFilter", "preScore"})
+    fails_without: ClassVar = {
+        "filter": ("preFilter", 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
+    }
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._allocatable = _Allocatable()
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Pods that make room, and nodes with more of what the pod requests."""
+        pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+        yield ClusterEventWithHint(EventResource.POD, pods, _after_pod)
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
+        yield ClusterEventWithHint(EventResource.NODE, nodes, self._after_node)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
+        asked = [(r, q) for r, q in _in_filter_order(pod) if q > 0 and not self._ignored(r)]
+        resources, amounts = [PODS, *(r for r, _ in asked)], np.array([1, *(q for _, q in asked)], np.int64)[:, None]
+        allocatable = nodes.allocatable_of(resources)
+        short = amounts > allocatable - nodes.requested_of(resources)
+        short &= nodes.live
+        if not short.any():
+            return PASS
+        # one bit a reason, the lowest first in the message; the bit above them: larger than the whole node
+        failing, too_large = np.zeros(nodes.slots, np.int64), 1 << len(resources)
+        for i, row in enumerate(short):
+            failing |= row.astype(np.int64) << i
+        failing |= too_large * (short & (amounts > allocatable))[1:].any(axis=0)
+        reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in asked)]
+        distinct, ids = np.unique(failing, return_inverse=True)
+
+        def verdict(number: int) -> Verdict:
+            bits = int(distinct[number])
+            if not bits:
+                return SUCCESS
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & too_large else Code.UNSCHEDULABLE
+            return Verdict(code, tuple(reason for i, reason in enumerate(reasons) if bits >> i & 1))
+
+        return Verdicts.from_ids(ids, len(distinct), verdict)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The strategy's score of each resource, averaged by weight over those the node has."""
+        strategy: ScoringStrategy = self.args.scoring_strategy
+        specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
+        if not specs:
+            return np.zeros(nodes.slots, np.int64)
+        names, (cpu, memory) = [s.name for s in specs], pod.incoming_scoring_requests
+        asked = {**pod.requests, CPU: cpu, MEMORY: memory}
+        allocatable = nodes.allocatable_of(names)
+        requested = nodes.scoring_requested_of(names) + np.array([asked.get(n, 0) for n in names], np.int64)[:, None]
+        scores = self._strategy()(allocatable, requested)
+        mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
+        return mean(scores, allocatable != 0, [s.weight for s in specs])
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        """The pod fits the node when it is empty, and, where the node was there before, something grew."""
+        asked = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
+        has = self._allocatable.of(new)
+        if any(amount > has.get(resource, 0) for resource, amount in asked.items()):
+            return False
+        had = None if old is None else self._allocatable.of(old)
+        return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in asked)
+
+    def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
+        strategy: ScoringStrategy = self.args.scoring_strategy
+        if strategy.type == LEAST:
+            return allocation.least_allocated
+        if strategy.type == MOST:
+            return allocation.most_allocated
+        ratio = strategy.requested_to_capacity_ratio
+        shape = [(p.utilization, p.score * RATIO_SCALE) for p in (ratio.shape if ratio else ())]
+        return partial(_by_shape, shape)
+
+    def _ignored(self, resource: str) -> bool:
+        if not is_extended(resource):
+            return False
+        args: NodeResourcesFitArgs = self.args
+        return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
+
+
+def _in_filter_order(pod: PodInfo) -> list[tuple[str, int]]:
+    """The pod's requests in the order of the message: cpu, memory, storage, then the scalars by name."""
+    first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
+    return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
+
+
+def _by_shape(
+    shape: list[tuple[int, int]], allocatable: NDArray[np.int64], requested: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    return allocation.broken_linear(shape, allocation.utilization(allocatable, requested))
+
+
+def _strategy_problems(strategy: ScoringStrategy) -> Iterator[Problem]:
+    ratio, path = strategy.requested_to_capacity_ratio, "requestedToCapacityRatio"
+    if strategy.type not in (LEAST, MOST, RATIO):
+        yield not_supported("type", strategy.type, (LEAST, MOST, RATIO))
+    for i, spec in enumerate(strategy.resources):
+        if not 0 < spec.weight <= 100:
+            detail = f"resource weight of {spec.name} not in valid range (0, 100]"
+            yield invalid(f"resources[{i}].weight", spec.weight, detail)
+    if strategy.type != RATIO:
+        if ratio is not None:
+            yield forbidden(path, f"must be nil when type is not {RATIO}")
+    elif ratio is None:
+        yield required(path, f"must be specified when type is {RATIO}")
+    else:
+        yield from (problem.below(f"{path}.shape") for problem in _shape_problems(ratio.shape))
+
+
+def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
+    if not points:
+        yield required("", "at least one point must be specified")
+    for i in range(1, len(points)):
+        if points[i - 1].utilization >= points[i].utilization:
+            yield invalid(f"[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
+            break
+    for i, point in enumerate(points):
+        if not 0 <= point.utilization <= 100:
+            yield invalid(f"[{i}].utilization", point.utilization, "not in valid range [0, 100]")
+        if not 0 <= point.score <= RATIO_SCALE:
+            yield invalid(f"[{i}].score", point.score, f"not in valid range [0, {RATIO_SCALE}]")
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
+    """A pod that took up room is gone; one asks for less of what this pod requests; or this pod asks for less."""
+    if new is None:
+        return occupies_node(old)
+    if new.uid == pod.uid:
+        return True
+    wanted = (resource for resource, amount in pod.requests.items() if amount)
+    return bool(new.pod.spec.node_name) and any(new.requests.get(r, 0) < old.requests.get(r, 0) for r in wanted)
+
+
+class _Allocatable:
+    """A cache of two nodes' allocatable: an event concerns the same two for every pod template that waits."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)
+
+    def of(self, node: Node) -> dict[str, int]:
+        for known, amounts in self._last:
+            if known is node:
+                return amounts
+        self._last.append((node, compute_allocatable(node.status.allocatable)))
+        return self._last[-1][1]

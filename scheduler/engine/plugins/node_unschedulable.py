@@ -1,0 +1,43 @@
+"""NodeUnschedulable: no new pods on cordoned nodes, but for pods that tolerate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from herodotus_record.model import Reason
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.taints import UNSCHEDULABLE, is_tolerated
+from scheduler.engine.objects.types import Node
+
+CORDONED = unresolvable(Reason("unschedulable"))
+
+
+class NodeUnschedulable(BasePlugin):
+    """Rejects nodes with spec.unschedulable."""
+
+    name = "NodeUnschedulable"
+    depends_on = DependsOn.NODE
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node that takes pods now, or this pod's toleration of those that do not."""
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Asked of the synthetic taint that cordoning stands for."""
+        if is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or ()):
+            return PASS
+        return Verdicts.reject(nodes.unschedulable, CORDONED)
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
+
+
+def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and is_tolerated(UNSCHEDULABLE, new.pod.spec.tolerations or ())

@@ -1,0 +1,165 @@
+"""What is attached to each node, and how much more may be: columns that follow nodes, pods and volumes.
+
+Invariant: after `catch_up` the columns equal those built from scratch. Only what changed is counted again: the slots
+that changed since, and those whose answer depended on an object that did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects.cluster import ClusterObjects, Index
+from scheduler.engine.objects.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from scheduler.engine.objects.types import Object
+from scheduler.engine.plugins.node_volume_limits.volumes import CsiVolume, Source, UncountableError, VolumeLookup
+
+Amounts = NDArray[np.int64]
+K = TypeVar("K")
+
+READ: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, VolumeAttachment)
+
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+class AttachedVolumes:
+    """The columns of one `NodeColumns`."""
+
+    def __init__(self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment]) -> None:
+        """`attachments`: by node name."""
+        self.uncountable: dict[int, Verdict] = {}  # slots with a pod whose volumes cannot be counted
+        self._objects = objects
+        self._attachments = attachments
+        self._generation = -1
+        self._revisions: dict[type[Object], int] = {}
+        self._known = np.zeros(0, np.bool_)
+        self._limits: dict[str, Amounts] = {}
+        self._attached: dict[str, Amounts] = {}
+        self._volumes: dict[int, set[CsiVolume]] = {}
+        self._holders: dict[CsiVolume, set[int]] = {}
+        self._sources: dict[int, set[Source]] = {}
+        self._readers: dict[Source, set[int]] = {}
+
+    @property
+    def known(self) -> Mask:
+        """Which nodes have a CSINode."""
+        return self._known
+
+    def limit(self, driver: str) -> Amounts:
+        """How many volumes of the driver each node takes; a very large number where there is no limit."""
+        return self._column(self._limits, driver, _NO_LIMIT)
+
+    def attached(self, driver: str) -> Amounts:
+        """How many distinct volumes of the driver are attached, or about to be. Counted only where a limit is."""
+        return self._column(self._attached, driver, 0)
+
+    def holders(self, volume: CsiVolume) -> list[int]:
+        """The slots where pods use the volume already."""
+        return list(self._holders.get(volume, ()))
+
+    def catch_up(self, nodes: NodeColumns) -> None:
+        """Count again what changed."""
+        if len(self._known) < nodes.slots:
+            self._grow(nodes.slots)
+        changed = self._changed(nodes)
+        self._generation = nodes.generation
+        self._revisions = {kind: self._objects.revision_of(kind) for kind in READ}
+        for slot in range(nodes.slots) if changed is None else sorted(changed):
+            self._forget(slot)
+            self._count(nodes, slot)
+
+    def _changed(self, nodes: NodeColumns) -> set[int] | None:
+        """The slots to count again; None for all."""
+        if self._generation < 0:
+            return None
+        found = set(np.flatnonzero(nodes.since > self._generation).tolist())
+        for kind, revision in self._revisions.items():
+            changes = self._objects.changed_since(kind, revision)
+            if changes is None:
+                return None
+            for namespace, name in changes:
+                found |= self._readers.get(Source(kind, namespace, name), set())
+                found.update(self._named(nodes, kind, name))
+        return found
+
+    def _named(self, nodes: NodeColumns, kind: type[Object], name: str) -> Iterator[int]:
+        """The slot whose node an object names."""
+        attachment = self._objects.get(VolumeAttachment, name) if kind is VolumeAttachment else None
+        node = name if kind is CSINode else attachment.spec.node_name if attachment else ""
+        if node in nodes.index:
+            yield nodes.index[node]
+
+    def _count(self, nodes: NodeColumns, slot: int) -> None:
+        csi_node = self._objects.get(CSINode, nodes.names[slot]) if nodes.live[slot] else None
+        self._known[slot] = csi_node is not None
+        limits = csi_node.limits if csi_node else {}
+        if not limits:
+            return
+        lookup = VolumeLookup(self._objects)
+        volumes: set[CsiVolume] = set()
+        try:
+            for pod in nodes.pods[slot].values():
+                if pod.pod.spec.volumes:
+                    volumes |= lookup.volumes_of(pod, incoming=False)
+        except UncountableError as e:
+            self.uncountable[slot] = e.verdict
+        attached = volumes | set(self._attachments_of(nodes.names[slot], lookup))
+        for driver, limit in limits.items():
+            self._column(self._limits, driver, _NO_LIMIT)[slot] = limit
+        for driver, count in Counter(volume.driver for volume in attached).items():
+            self._column(self._attached, driver, 0)[slot] = count
+        self._volumes[slot], self._sources[slot] = volumes, lookup.sources
+        for volume in volumes:
+            self._holders.setdefault(volume, set()).add(slot)
+        for source in lookup.sources:
+            self._readers.setdefault(source, set()).add(slot)
+
+    def _attachments_of(self, node: str, lookup: VolumeLookup) -> Iterator[CsiVolume]:
+        for attachment in self._attachments.get(node):
+            lookup.sources.add(Source(VolumeAttachment, "", attachment.metadata.name))
+            name = attachment.spec.source.persistent_volume_name
+            volume = lookup.volume_named(name) if name is not None and attachment.spec.attacher else None
+            if volume is not None and volume.spec.csi is not None:
+                yield CsiVolume(attachment.spec.attacher, volume.spec.csi.volume_handle)
+
+    def _forget(self, slot: int) -> None:
+        self.uncountable.pop(slot, None)
+        self._known[slot] = False
+        for column in self._limits.values():
+            column[slot] = _NO_LIMIT
+        for column in self._attached.values():
+            column[slot] = 0
+        for volume in self._volumes.pop(slot, ()):
+            _drop(self._holders, volume, slot)
+        for source in self._sources.pop(slot, ()):
+            _drop(self._readers, source, slot)
+
+    def _column(self, columns: dict[str, Amounts], driver: str, default: int) -> Amounts:
+        if driver not in columns:
+            columns[driver] = np.full(len(self._known), default, np.int64)
+        return columns[driver]
+
+    def _grow(self, slots: int) -> None:
+        more = (0, slots - len(self._known))
+        self._known = np.pad(self._known, more)
+        self._limits = {d: np.pad(c, more, constant_values=_NO_LIMIT) for d, c in self._limits.items()}
+        self._attached = {d: np.pad(c, more) for d, c in self._attached.items()}
+
+
+def _drop(slots_of: dict[K, set[int]], key: K, slot: int) -> None:
+    slots_of[key].discard(slot)
+    if not slots_of[key]:
+        del slots_of[key]

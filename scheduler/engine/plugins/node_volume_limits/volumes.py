@@ -1,0 +1,127 @@
+"""Which CSI volumes a pod needs attached.
+
+Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go v1.36 (filterAttachableVolumes and below it).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from herodotus_record.model import Reason, Verdict
+from scheduler.engine.framework.verdicts import error, unresolvable
+from scheduler.engine.objects import csi_migration
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.csi_migration import TranslationError
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    find_claim_name,
+    is_owned_by_pod,
+)
+from scheduler.engine.objects.types import Object, Volume
+
+T = TypeVar("T", bound=Object)
+
+_NOT_YET = "-"  # no driver's handle begins so: the volume of a claim that is not bound
+
+
+class CsiVolume(NamedTuple):
+    """A volume as its driver knows it."""
+
+    driver: str
+    handle: str
+
+
+class Source(NamedTuple):
+    """An object, there or not, that an answer depends on."""
+
+    kind: type[Object]
+    namespace: str
+    name: str
+
+
+class UncountableError(Exception):
+    """A pod whose volumes cannot be counted, and the verdict for it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+
+
+class VolumeLookup:
+    """Looks volumes up. `sources` collects what the answers depended on."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self.sources: set[Source] = set()
+
+    def volumes_of(self, pod: PodInfo, *, incoming: bool, migrated: bool = True) -> set[CsiVolume]:
+        """Return the pod's volumes. Raise UncountableError if one cannot be determined.
+
+        `incoming`: every claim must exist; for a pod on a node missing claims are left out. `migrated`: whether the
+        node has a CSINode, so that in-tree volumes count as their CSI driver's.
+        """
+        found: set[CsiVolume | None] = set()
+        for volume in pod.pod.spec.volumes or ():
+            name = find_claim_name(pod.pod, volume)
+            if name is None:
+                found.add(_inline(volume) if migrated else None)
+                continue
+            if not name:
+                raise UncountableError(error("PersistentVolumeClaim had no name"))
+            claim = self._get(PersistentVolumeClaim, name, pod.namespace)
+            if claim is None:
+                if incoming:
+                    params = {"claim": f"{pod.namespace}/{name}", "name": name}
+                    raise UncountableError(unresolvable(Reason("claim-lookup", params)))
+                continue
+            if volume.persistent_volume_claim is None and not is_owned_by_pod(claim, pod.pod):
+                text = f"PVC {claim.full_name} was not created for pod {pod.full_name} (pod is not owner)"
+                raise UncountableError(error(text))
+            found.add(self._of_claim(claim, migrated=migrated))
+        return {volume for volume in found if volume is not None}
+
+    def _of_claim(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+        volume = self._get(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is None:
+            return self._not_yet(claim, migrated=migrated)
+        source = volume.spec.csi
+        if source is None:
+            migration = csi_migration.find_migration(volume.spec)
+            if migration is None or not migration.counted or not migrated:
+                return None
+            try:
+                source = csi_migration.translate_volume(volume)
+            except TranslationError:
+                return None
+        return CsiVolume(source.driver, source.volume_handle) if source.driver and source.volume_handle else None
+
+    def _not_yet(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+        """A claim without a volume counts as one of its class' driver."""
+        name = claim.storage_class
+        storage_class = self._get(StorageClass, name) if name else None
+        if storage_class is None:
+            return None
+        driver = storage_class.provisioner
+        migration = csi_migration.find_migration_by_plugin(driver)
+        if migration is not None:
+            driver = migration.driver if migration.counted and migrated else ""
+        return CsiVolume(driver, f"{_NOT_YET}{claim.full_name}") if driver else None
+
+    def volume_named(self, name: str) -> PersistentVolume | None:
+        return self._get(PersistentVolume, name)
+
+    def _get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        self.sources.add(Source(kind, namespace, name))
+        return self._objects.get(kind, name, namespace)
+
+
+def _inline(volume: Volume) -> CsiVolume | None:
+    migration = csi_migration.find_migration(volume)
+    if migration is None or not migration.counted:
+        return None
+    try:
+        return CsiVolume(migration.driver, csi_migration.translate_inline_volume(volume))
+    except TranslationError as e:
+        raise UncountableError(error(f"converting volume({volume.name}) from inline to csi: {e}")) from e

@@ -1,0 +1,126 @@
+"""Pigeon: places a pod where it suits the cluster as a whole, by one of three objectives.
+
+Known to Herodotus alone. The cluster is the feasible nodes; usage is what their pods request, as the columns have it.
+Source: IBM's kube-safe-scheduler, agent `pigeon`; the objectives are `formulas.packing`.
+
+Invariant: what pods ask for is learnt from every pod that is scored; at the start, from the pods that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import measurements, packing
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.packing import Demand, Floats
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid, not_supported
+from scheduler.engine.objects.requests import PODS
+
+A_BINPACK: Final = "A_BINPACK"
+LOAD_BALANCE: Final = "LOAD_BALANCE"
+CONSOLIDATE: Final = "CONSOLIDATE"
+OBJECTIVES: Final = (A_BINPACK, LOAD_BALANCE, CONSOLIDATE)
+SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
+
+
+class PigeonArgs(Args, frozen=True):
+    """`num_resources`: the first so many of cpu, memory, pods, gpu, ephemeral-storage count.
+
+    `policy_resource_index`: the one that LOAD_BALANCE and CONSOLIDATE look at. `gpu_resource`: what a GPU is called.
+    """
+
+    policy_objective: str = A_BINPACK
+    num_resources: int = 2
+    policy_resource_index: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+
+    def problems(self) -> Iterator[Problem]:
+        if self.policy_objective not in OBJECTIVES:
+            yield not_supported("policyObjective", self.policy_objective, OBJECTIVES)
+        if not 1 <= self.num_resources <= len(measurements.ALLOCATED):
+            yield invalid("numResources", self.num_resources, f"must be from 1 to {len(measurements.ALLOCATED)}")
+        if not 0 <= self.policy_resource_index < self.num_resources:
+            yield invalid("policyResourceIndex", self.policy_resource_index, "must be less than numResources")
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What Score saw: each node's value, and of how many pods the demand is known."""
+
+    values: Floats
+    pods: int
+
+
+class Pigeon(BasePlugin):
+    """A score plugin that evaluates one of three objectives for the whole cluster."""
+
+    name = "Pigeon"
+    args_type = PigeonArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._resources = measurements.ALLOCATED[: args.num_resources]
+        self._learnt = Demand()
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Learn from the pods that are there, in the order of their creation."""
+        there = [pod for pods in nodes.pods for pod in pods.values()]
+        there.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
+        capacity = self._matrix(nodes.live, nodes.allocatable)
+        for pod in there[-packing.WINDOW :] if nodes.live.any() else ():
+            self._learnt = packing.learn(self._learnt, self._demand(pod).tolist(), capacity)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """0 to 10, of the feasible nodes alone."""
+        demand = self._demand(pod)
+        capacity = self._matrix(feasible, nodes.allocatable)
+        self._learnt = packing.learn(self._learnt, demand.tolist(), capacity)
+        usage = self._matrix(feasible, nodes.requested)
+        raw = np.zeros(nodes.slots, np.int64)
+        values = np.full(nodes.slots, np.nan)
+        values[feasible] = self._values(capacity, usage, demand)
+        state.write(_Scored(values, self._learnt.count))
+        raw[feasible] = packing.points(values[feasible])
+        return raw
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
+        """The objective as if the pod were on each node in turn; none where it does not fit."""
+        seen = state.read(_Scored)
+        learnt = f"; demand of {seen.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
+        source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learnt}"
+        return (NodeInputs(source, (InputColumn("objective", seen.values, digits=6),)),)
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return raw * SCALE
+
+    def _values(self, capacity: Floats, usage: Floats, demand: Floats) -> Floats:
+        if self.args.policy_objective == LOAD_BALANCE:
+            return packing.load_balance(capacity, usage, demand, self.args.policy_resource_index)
+        if self.args.policy_objective == CONSOLIDATE:
+            return packing.consolidate(capacity, usage, demand, self.args.policy_resource_index)
+        return packing.adaptive_bin_pack(capacity, usage, demand, self._learnt)
+
+    def _matrix(self, feasible: Mask, column: Callable[[str], NDArray[np.int64]]) -> Floats:
+        return np.array([packing.scaled(r, column(self._name(r))[feasible]) for r in self._resources], np.float64)
+
+    def _demand(self, pod: PodInfo) -> Floats:
+        def amount(resource: str) -> int:
+            if resource == PODS:
+                return 1
+            asked = packing.scaled(resource, pod.requests.get(self._name(resource), 0))
+            return asked if asked > 0 else packing.LEAST.get(resource, 0)
+
+        return np.array([amount(resource) for resource in self._resources], np.float64)
+
+    def _name(self, resource: str) -> str:
+        return str(self.args.gpu_resource) if resource == "gpu" else resource

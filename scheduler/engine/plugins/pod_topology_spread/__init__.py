@@ -1,0 +1,298 @@
+"""PodTopologySpread: keeps alike pods evenly spread over zones, nodes or any other topology.
+
+Owns: the plugin's extension points. Does not own: which constraints a pod has (`constraints`), the arguments (`args`).
+Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, scoring.go).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.equivalence_cache import union_rows
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.types import Node, TopologySpreadConstraint
+from scheduler.engine.plugins.pod_topology_spread import constraints as spread
+from scheduler.engine.plugins.pod_topology_spread import hints
+from scheduler.engine.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
+from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
+from scheduler.engine.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
+
+Slots = NDArray[np.intp]
+
+__all__ = ["PodTopologySpread", "PodTopologySpreadArgs"]
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
+)
+_NO_DOMAINS: Final = (1 << 31) - 1  # the fewest pods of no domain at all
+_OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no number of pods
+
+
+@dataclass
+class _Hard:
+    """PreFilter's note: the hard constraints and, of each, whether it counts the pod itself, and the pods by domain."""
+
+    constraints: Constraints
+    itself: list[bool]
+    domains: list[Domains]
+
+    def clone(self) -> _Hard:
+        return _Hard(self.constraints, self.itself, [d.clone() for d in self.domains])
+
+    def judged(self, i: int) -> tuple[int, Counts]:
+        """The fewest pods in a domain; and by value, those in a domain that the pod must not join, itself among them.
+
+        `_OPEN` where it may.
+        """
+        constraint, domains = self.constraints[i], self.domains[i]
+        fewest, with_pod = _fewest(constraint, domains), domains.by_value + self.itself[i]
+        return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
+
+    def changed_slots(self, before: _Hard, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is judged in other words."""
+        if (self.constraints, self.itself) != (before.constraints, before.itself):
+            return None
+        return union_rows(self._differing(i, before, nodes) for i in range(len(self.constraints)))
+
+    def _differing(self, i: int, before: _Hard, nodes: NodeColumns) -> Slots | None:
+        (fewest, judged), (fewest_before, judged_before) = self.judged(i), before.judged(i)
+        if fewest != fewest_before and not (_all_open(judged) and _all_open(judged_before)):
+            return None
+        now, then = self.domains[i], before.domains[i]
+        return differing(now.key, (now.values, judged), (then.values, judged_before), nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """A soft constraint's part of the score: what each value of its key is worth, by number, or else each slot."""
+
+    constraint: Constraint
+    values: list[str | None]
+    points: NDArray[np.floating]
+
+    def of(self, nodes: NodeColumns) -> NDArray[np.floating]:
+        """What each slot is worth."""
+        if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
+            return self.points[nodes.slot_numbers]
+        return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
+
+    def differing(self, before: _Term, nodes: NodeColumns) -> Slots | None:
+        if self.constraint != before.constraint:
+            return None
+        if self.constraint.key == HOSTNAME:
+            return np.flatnonzero(self.points != before.points) if len(self.points) == len(before.points) else None
+        return differing(self.constraint.key, (self.values, self.points), (before.values, before.points), nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Soft:
+    """PreScore's note. Ignored: nodes that lack a key which all must have."""
+
+    terms: tuple[_Term, ...]
+    ignored: Mask  # follows from the constraints and the Node objects
+
+    def changed_slots(self, before: _Soft, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is worth something else now."""
+        if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
+            return None
+        return union_rows(now.differing(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
+
+
+class PodTopologySpread(BasePlugin):
+    """Pods are matched once a constraint, and summed by node and by domain."""
+
+    name = "PodTopologySpread"
+    args_type = PodTopologySpreadArgs
+    fails_without: ClassVar = {
+        "filter": ("preFilter", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
+        "score": ("preScore", 'error reading "PreScorePodTopologySpread" from cycleState: not found'),
+    }
+    depends_on = DependsOn.ROW
+    filter_state = _Hard
+    score_state = _Soft
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Pods to spread, nodes that make up domains, and this pod's tolerations where taints count."""
+        pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
+        yield ClusterEventWithHint(EventResource.POD, pods, self._after_pod)
+        nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(EventResource.NODE, nodes, self._after_node)
+
+    def _after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+        return hints.after_pod(pod, self._constraints(pod, HARD, "hard"), old, new)
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node | None) -> bool:
+        return hints.after_node(self._constraints(pod, HARD, "hard"), old, new)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._system = args.defaulting_type == SYSTEM
+        self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints or ()
+
+    @property
+    def has_default_constraints(self) -> bool:
+        """Whether pods without constraints of their own are spread."""
+        return bool(self._defaults)
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """The rows of the running pods."""
+        _ = nodes.pod_rows
+
+    # --- hard constraints -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Count pods by domain, over the nodes that have every key and that the constraint includes."""
+        constraints = self._constraints(pod, HARD, "hard")
+        if not constraints:
+            return SKIPPED
+        domains = [_domains(c, spread.keys_of(constraints), pod, nodes) for c in constraints]
+        state.write(_Hard(constraints, [c.selects(pod) for c in constraints], domains))
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The first constraint that the pod would violate; the reason says by how much."""
+        note, said = state.read(_Hard), FirstRejections(nodes.slots)
+        for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
+            missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
+            said.reject(~has_label(constraint.key, nodes), missing)
+            fewest, judged = note.judged(i)
+            if not _all_open(judged):
+                counts = np.union1d(_OPEN, judged)
+                words = [_rejection(constraint, count, fewest) for count in counts[1:].tolist()]
+                said.give(words, domains.told(np.searchsorted(counts, judged), nodes))
+        return said.verdicts()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        _change(state.read(_Hard), pod, added, nodes, slot, +1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        _change(state.read(_Hard), pod, removed, nodes, slot, -1)
+
+    # --- soft constraints -----------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Count pods for every constraint; the more domains the feasible nodes have, the more it weighs."""
+        constraints = self._constraints(pod, SOFT, "soft")
+        if not constraints:
+            return SKIP
+        # kube-scheduler's own constraints are lenient, so that nodes without a zone still spread by name
+        lenient = self._system and not pod.pod.spec.topology_spread_constraints
+        keys = spread.keys_of(()) if lenient else spread.keys_of(constraints)
+        scored = feasible & spread.have_all(keys, nodes)
+        terms = tuple(_term(c, keys, pod, nodes, scored) for c in constraints)
+        state.write(_Soft(terms, spread.lacking(keys, nodes)))
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The pods in the node's domains, weighed: fewer is better."""
+        note, total = state.read(_Soft), np.zeros(nodes.slots)
+        for term in note.terms:
+            total += term.of(nodes)
+        return np.where(note.ignored[nodes.slot_numbers], 0, _rounded(total))
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """The fewest is best; ignored nodes get nothing."""
+        ignored = state.read(_Soft).ignored
+        counted = raw[feasible & ~ignored]
+        most = int(counted.max(initial=0))
+        if most == 0:
+            return np.where(ignored, 0, MAX_NODE_SCORE)
+        return np.where(ignored, 0, MAX_NODE_SCORE * (most + int(counted.min()) - raw) // most)
+
+    def _constraints(self, pod: PodInfo, action: str, kind: str) -> Constraints:
+        if pod.pod.spec.topology_spread_constraints:
+            return _parsed(lambda: spread.own(pod, action), f"obtaining pod's {kind} topology spread constraints")
+        objects = self.handle.objects
+        return spread.default(pod, action, self._defaults, objects) if self._defaults else ()
+
+
+def _parsed(constraints: Callable[[], Constraints], what: str) -> Constraints:
+    try:
+        return constraints()
+    except InvalidSelectorError as e:
+        raise InvalidSelectorError(f"{what}: {e}") from e
+
+
+def _all_open(judged: Counts) -> bool:
+    return bool((judged == _OPEN).all())
+
+
+def _fewest(constraint: Constraint, domains: Domains) -> int:
+    """The pods of the emptiest domain; 0 where there are fewer domains than there should be."""
+    if len(domains) < constraint.min_domains:
+        return 0
+    return int(domains.counts.min(initial=_NO_DOMAINS))
+
+
+def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
+    params = {
+        "key": constraint.key,
+        "pods": str(with_pod),
+        "fewest": str(fewest),
+        "maxSkew": str(constraint.max_skew),
+    }
+    return unschedulable(Reason("spread", params))
+
+
+def _change(note: _Hard, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
+    """As upstream: a terminating pod counts here, and so does every pod where the selector is empty."""
+    keys = spread.keys_of(note.constraints)
+    if changed.namespace != pod.namespace or not spread.have_all(keys, nodes)[slot]:
+        return
+    for constraint, domains in zip(note.constraints, note.domains, strict=True):
+        if constraint.selects(changed) and spread.included(constraint, pod, nodes)[slot]:
+            domains.add(nodes, slot, by)
+
+
+def _domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Domains:
+    """The pods to spread, over the nodes that have every key and that the constraint includes."""
+    where = spread.counted(constraint, keys, pod, nodes)
+    present = spread.domains(constraint, keys, pod, nodes)
+    return Domains.among(constraint.key, nodes, where, present, spread.pods_to_spread(constraint, pod, nodes))
+
+
+def _term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _Term:
+    """`scored`: the feasible nodes that have every key."""
+    tally, column = spread.pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
+    spare = float(constraint.max_skew - 1)
+    if constraint.key == HOSTNAME:
+        points = np.where(has_label(constraint.key, nodes), tally.counts * _weight(scored) + spare, 0.0)
+        return _Term(constraint, column.values, points)
+    pods = tally.by_value(column, spread.counted(constraint, keys, pod, nodes)).copy()
+    seen = np.zeros(len(column.values), np.bool_)
+    seen[column.ids(nodes.slots)[scored]] = True
+    if "" in column.values:  # a missing label counts as the empty one
+        empty = column.values.index("")
+        pods[empty] += pods[0]
+        seen[empty] |= seen[0]
+        seen[0] = False
+    points = pods * _weight(seen) + spare
+    points[0] = 0.0  # of the nodes that lack the key
+    return _Term(constraint, column.values, points)
+
+
+def _weight(domains: Mask) -> float:
+    """What a pod counts: the more domains there are, the more."""
+    return math.log(np.count_nonzero(domains) + 2)
+
+
+def _rounded(amounts: NDArray[np.float64]) -> Scores:
+    """Go's math.Round of amounts that are not negative: half goes up."""
+    whole = np.floor(amounts)
+    return (whole + (amounts - whole >= 0.5)).astype(np.int64)

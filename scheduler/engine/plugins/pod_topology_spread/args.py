@@ -1,0 +1,55 @@
+"""PodTopologySpreadArgs: the constraints of pods that bring none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler.engine.framework.plugin import Args
+from scheduler.engine.objects.names import validate_label_key
+from scheduler.engine.objects.problems import Problem, duplicate, forbidden, invalid, not_supported, required
+from scheduler.engine.objects.types import TopologySpreadConstraint
+from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT
+
+SYSTEM, LIST = "System", "List"
+
+
+class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
+    """A constraint in a file: unknown keys are errors."""
+
+
+class PodTopologySpreadArgs(Args, frozen=True):
+    """`defaultingType` System: kube-scheduler's own two soft constraints; List: `defaultConstraints`."""
+
+    default_constraints: tuple[DefaultConstraint, ...] | None = None
+    defaulting_type: str = SYSTEM
+
+    def problems(self) -> Iterator[Problem]:
+        """The type, then each constraint, and whether it was given before."""
+        constraints = self.default_constraints or ()
+        if self.defaulting_type not in (SYSTEM, LIST):
+            yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))
+        elif self.defaulting_type == SYSTEM and constraints:
+            yield invalid("defaultingType", SYSTEM, "when .defaultConstraints are not empty")
+        for i, constraint in enumerate(constraints):
+            path = f"defaultConstraints[{i}]"
+            yield from _problems(constraint, path)
+            pair = (constraint.topology_key, constraint.when_unsatisfiable)
+            if pair in [(c.topology_key, c.when_unsatisfiable) for c in constraints[:i]]:
+                yield duplicate(path, f"{{{', '.join(pair)}}}")
+
+
+def _problems(constraint: DefaultConstraint, path: str) -> Iterator[Problem]:
+    key, action = constraint.topology_key, constraint.when_unsatisfiable
+    if constraint.max_skew <= 0:
+        yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
+    if not key:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    else:
+        yield from (invalid(f"{path}.topologyKey", key, wrong) for wrong in validate_label_key(key))
+    if not action:
+        yield required(f"{path}.whenUnsatisfiable", "can not be empty")
+    elif action not in (HARD, SOFT):
+        yield not_supported(f"{path}.whenUnsatisfiable", action, (HARD, SOFT))
+    if constraint.label_selector is not None:
+        words = "constraint must not define a selector, as they deduced for each pod"
+        yield forbidden(f"{path}.labelSelector", words)

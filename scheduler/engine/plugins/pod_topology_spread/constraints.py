@@ -1,0 +1,189 @@
+"""A pod's spread constraints: its own, or the profile's with a selector deduced from what the pod belongs to.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugins/helper/spread.go v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns.tallies import Tally
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.selectors import label_selector_matches, validate_selector
+from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
+from scheduler.engine.objects.types import LabelSelector, OwnerReference, Requirement, TopologySpreadConstraint
+from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from scheduler.engine.plugins.node_affinity import required_matches
+from scheduler.engine.plugins.topology import has_label, values_of
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+HONOR = "Honor"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint with everything filled in."""
+
+    key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+    def selects(self, pod: PodInfo) -> bool:
+        """Whether a pod of the right namespace is one of those to spread."""
+        return label_selector_matches(self.selector, pod.labels)
+
+
+Constraints = tuple[Constraint, ...]
+Keys = frozenset[str]
+
+
+def own(pod: PodInfo, action: str) -> Constraints:
+    """The pod's own constraints of one action."""
+    return tuple(
+        _constraint(c, _with_label_keys(c, pod))
+        for c in pod.pod.spec.topology_spread_constraints or ()
+        if c.when_unsatisfiable == action
+    )
+
+
+def default(
+    pod: PodInfo, action: str, constraints: Iterable[TopologySpreadConstraint], objects: ClusterObjects
+) -> Constraints:
+    """The profile's constraints of one action; none for a pod that belongs to nothing."""
+    wanted = [c for c in constraints if c.when_unsatisfiable == action]
+    selector = deduced_selector(pod, objects) if wanted else None
+    return tuple(_constraint(c, selector) for c in wanted) if selector is not None else ()
+
+
+def deduced_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
+    """Which pods are like this one, by its Services and its controller; None where neither says."""
+    labels: dict[str, str] = {}
+    for service in objects.in_namespace(Service, pod.namespace):
+        selector = service.spec.selector
+        if selector is not None and label_selector_matches(LabelSelector(match_labels=selector), pod.labels):
+            labels |= selector
+    requirements: list[Requirement] = []
+    owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    if owner is not None:
+        labels |= _replication_controller(owner, pod, objects)
+        requirements = _requirements(_controller_selector(owner, pod, objects))
+    if not labels and not requirements:
+        return None
+    return LabelSelector(match_labels=labels, match_expressions=requirements)
+
+
+def included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """The nodes whose pods count, by the constraint's node inclusion policies; not to be changed."""
+    return nodes.cached(("included", *_policies(constraint, pod)), lambda: _included(constraint, pod, nodes))
+
+
+def counted(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Those of them that have every key; not to be changed."""
+    what = ("counted", keys, *_policies(constraint, pod))
+    return nodes.cached(what, lambda: have_all(keys, nodes) & included(constraint, pod, nodes))
+
+
+def domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    """Which values of the constraint's key, by number, these nodes have; not to be changed."""
+    what = ("domains", constraint.key, keys, *_policies(constraint, pod))
+    return nodes.cached(what, lambda: values_of(constraint.key, nodes, counted(constraint, keys, pod, nodes)))
+
+
+def _policies(constraint: Constraint, pod: PodInfo) -> tuple[bytes, bool, bool]:
+    return pod.spec_digest, constraint.honor_affinity, constraint.honor_taints
+
+
+def _included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
+    counts = nodes.live.copy()
+    if constraint.honor_affinity:
+        counts &= required_matches(pod, nodes)
+    if constraint.honor_taints:
+        tolerations = pod.pod.spec.tolerations or ()
+        counts &= nodes.taints.where(
+            nodes.slots,
+            lambda taints: all(t.effect not in HARD_EFFECTS or is_tolerated(t, tolerations) for t in taints),
+        )
+    return counts
+
+
+def keys_of(constraints: Constraints) -> Keys:
+    """The topology keys that a node must have all of to count."""
+    return frozenset(c.key for c in constraints)
+
+
+def have_all(keys: Keys, nodes: NodeColumns) -> Mask:
+    """The nodes that have every key; not to be changed."""
+    return nodes.cached(
+        ("labels", keys), lambda: np.logical_and.reduce([nodes.live, *(has_label(key, nodes) for key in keys)])
+    )
+
+
+def lacking(keys: Keys, nodes: NodeColumns) -> Mask:
+    """The others; not to be changed."""
+    return nodes.cached(("lacking", keys), lambda: ~have_all(keys, nodes))
+
+
+def pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
+    """How many pods to spread there are. The empty selector, which matches every pod, counts none."""
+    selector = constraint.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return Tally(np.zeros(nodes.slots, np.int64))
+    return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
+
+
+def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> Constraint:
+    return Constraint(
+        key=c.topology_key,
+        max_skew=c.max_skew,
+        selector=selector,
+        min_domains=1 if c.min_domains is None else c.min_domains,
+        honor_affinity=c.node_affinity_policy in (None, HONOR),
+        honor_taints=c.node_taints_policy == HONOR,
+    )
+
+
+def _with_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
+    """The selector, and the pod's own values of matchLabelKeys. No selector stays none."""
+    selector = validate_selector(c.label_selector)
+    same = [
+        Requirement(key=k, operator="In", values=[pod.labels[k]]) for k in c.match_label_keys or () if k in pod.labels
+    ]
+    if selector is None or not same:
+        return selector
+    return LabelSelector(
+        match_labels=selector.match_labels, match_expressions=[*(selector.match_expressions or ()), *same]
+    )
+
+
+def _replication_controller(owner: OwnerReference, pod: PodInfo, objects: ClusterObjects) -> dict[str, str]:
+    if (owner.api_version, owner.kind) != ("v1", "ReplicationController"):
+        return {}
+    controller = objects.get(ReplicationController, owner.name, pod.namespace)
+    return (controller.spec.selector if controller else None) or {}
+
+
+def _controller_selector(owner: OwnerReference, pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
+    controller: ReplicaSet | StatefulSet | None = None
+    if (owner.api_version, owner.kind) == ("apps/v1", "ReplicaSet"):
+        controller = objects.get(ReplicaSet, owner.name, pod.namespace)
+    elif (owner.api_version, owner.kind) == ("apps/v1", "StatefulSet"):
+        controller = objects.get(StatefulSet, owner.name, pod.namespace)
+    return controller.spec.selector if controller else None
+
+
+def _requirements(selector: LabelSelector | None) -> list[Requirement]:
+    if selector is None:
+        return []
+    equal = [
+        Requirement(key=key, operator="In", values=[value]) for key, value in (selector.match_labels or {}).items()
+    ]
+    return [*equal, *(selector.match_expressions or ())]

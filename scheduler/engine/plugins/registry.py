@@ -1,0 +1,96 @@
+"""The registry that resolves the plugin names of a configuration to plugin classes.
+
+Owns: the sources of plugins, and the error for a plugin that cannot be loaded. Does not own: the choice of plugins that
+a profile enables (`config`), their construction.
+
+    in-tree            NodeName                       `IN_TREE`
+    given in code      with_plugin(name, factory)     a command of one's own: `app.main(plugins=…)`
+    installed          an entry point of the group `herodotus.plugins`, by its name
+    importable         module:Class                   anything on the import path
+
+Invariant: a plugin is imported only when a configuration names it, so that a broken package does no harm until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.plugins import IN_TREE
+
+GROUP: Final = "herodotus.plugins"
+_REFERENCE: Final = re.compile(r"[\w.]+\s*:\s*[\w.]+")
+
+Factory = type[BasePlugin]
+Named = tuple[str, Factory]
+
+
+class PluginLoadError(Exception):
+    """A plugin that a configuration names but that cannot be loaded, with the reason."""
+
+
+def with_plugin(name: str, factory: Factory) -> Named:
+    """Return an out-of-tree plugin for `Registry` and `app.main`. Raise PluginLoadError if its own name differs."""
+    return name, _checked(name, factory, f'with_plugin("{name}", …)')
+
+
+class Registry(Mapping[str, Factory]):
+    """Plugins by name. Reading one that is not in-tree may import it: PluginLoadError when that fails."""
+
+    def __init__(self, given: Iterable[Named] = ()) -> None:
+        """`given`: out-of-tree plugins (`with_plugin`). PluginLoadError where a name is taken."""
+        self._known: dict[str, Factory] = dict(IN_TREE)
+        for name, factory in given:
+            self._add(name, factory)
+        self._installed = {e.name: e for e in entry_points(group=GROUP) if e.name not in self._known}
+
+    def __getitem__(self, name: str) -> Factory:
+        if name not in self._known:
+            if ":" in name:
+                factory = _imported(EntryPoint(name, name, GROUP))
+                self._add(factory.name, factory)
+                self._known[name] = factory
+            else:
+                entry = self._installed[name]
+                where = f"the entry point {entry.name} = {entry.value}"
+                self._known[name] = _checked(name, _imported(entry), where)
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known or name in self._installed or (isinstance(name, str) and ":" in name)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._known
+        yield from (name for name in self._installed if name not in self._known)
+
+    def __len__(self) -> int:
+        return len(self._known.keys() | self._installed.keys())
+
+    def _add(self, name: str, factory: Factory) -> None:
+        if self._known.setdefault(name, factory) is not factory:
+            raise PluginLoadError(f"a plugin named {name} already exists")
+
+
+def _imported(entry: EntryPoint) -> Factory:
+    if not _REFERENCE.fullmatch(entry.value):
+        raise PluginLoadError(f"plugin {entry.value}: expected module:Class")
+    try:
+        factory: Any = entry.load()
+    except Exception as e:  # whatever a foreign module does when it is imported
+        raise PluginLoadError(f"plugin {entry.value} cannot be loaded: {type(e).__name__}: {e}") from e
+    return _checked(None, factory, f"plugin {entry.value}")
+
+
+def _checked(name: str | None, factory: Any, where: str) -> Factory:
+    """The factory itself where it is a plugin's class, and has the name that it is known by."""
+    if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
+        raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
+    own = getattr(factory, "name", None)
+    if not isinstance(own, str) or not own:
+        raise PluginLoadError(f"{where}: the class has no `name`")
+    if name is not None and own != name:
+        raise PluginLoadError(f"{where}: the plugin calls itself {own}")
+    return factory

@@ -1,0 +1,21 @@
+"""The resource list that NodeResourcesFit and NodeResourcesBalancedAllocation are configured with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.engine.objects.requests import CPU, MEMORY
+
+
+class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A resource and its weight; 0 means 1."""
+
+    name: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weight == 0:
+            msgspec.structs.force_setattr(self, "weight", 1)
+
+
+DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))

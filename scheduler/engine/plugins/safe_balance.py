@@ -1,0 +1,46 @@
+"""SafeBalance: prefers nodes whose load with the pod is low and steady.
+
+Known to Herodotus alone. By the statistics of free cpu and memory that `annotate usage` writes on nodes. A node without
+statistics gets no points. Source: IBM's kube-safe-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import risk
+from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins.node_load import Load, LoadArgs, LoadPlugin, least
+
+
+class SafeBalanceArgs(LoadArgs, frozen=True):
+    """The arguments of SafeBalance, shared with SafeOverload."""
+
+
+@dataclass(frozen=True)
+class _Loads:
+    """The state that Score writes."""
+
+    by_resource: tuple[Load, ...]
+
+
+class SafeBalance(LoadPlugin):
+    """A score plugin that combines the mean of the used share with the root of its deviation."""
+
+    name = "SafeBalance"
+    args_type = SafeBalanceArgs
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The worse of both resources, 0 to 10."""
+        loads = tuple(self.loads(pod, nodes))
+        state.write(_Loads(loads))
+        return least(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
+        """Used share and deviation of each resource."""
+        yield from (load.inputs() for load in state.read(_Loads).by_resource)

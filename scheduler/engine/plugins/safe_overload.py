@@ -1,0 +1,112 @@
+"""SafeOverload: keeps the risk that a node is overloaded below a limit, and prefers nodes where it is low.
+
+Known to Herodotus alone. By the statistics of free cpu and memory that `annotate usage` writes on nodes. A node without
+statistics is accepted, and gets no points. Source: IBM's kube-safe-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas import risk
+from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, Verdicts, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem
+from scheduler.engine.plugins.measured import Floats
+from scheduler.engine.plugins.node_load import Load, LoadArgs, LoadPlugin, percent
+
+
+class SafeOverloadArgs(LoadArgs, frozen=True):
+    """Per cent. `utilization`: used more than this is overload. `percentile`: the risk of it that is accepted."""
+
+    utilization: int = 90
+    percentile: int = 30
+
+    def problems(self) -> Iterator[Problem]:
+        yield from percent("utilization", self.utilization)
+        yield from percent("percentile", self.percentile)
+        yield from super().problems()
+
+
+@dataclass(frozen=True)
+class _Risks:
+    """Of overload with the pod, by resource, on these columns as of a revision; and the loads they follow from."""
+
+    nodes: NodeColumns
+    revision: int
+    by_resource: dict[str, Floats]
+    loads: tuple[Load, ...]
+
+
+class SafeOverload(LoadPlugin):
+    """Risk is P(used share > utilization), of a beta distribution with the node's mean and deviation."""
+
+    name = "SafeOverload"
+    args_type = SafeOverloadArgs
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """New statistics, a larger node, or a pod that asks for less."""
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION | ActionType.UPDATE_NODE_ALLOCATABLE
+        yield ClusterEventWithHint(EventResource.NODE, nodes)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, _own)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The reason says the risk in per cent, so that many nodes share few reasons."""
+        risks = self._risks(state, pod, nodes).by_resource
+        refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
+        if not any(column.any() for column in refused.values()):
+            return PASS
+        # one number a slot: the risks of the refused resources, to the base of 102
+        numbers = np.zeros(nodes.slots, np.int64)
+        for resource, where in refused.items():
+            per_cent = np.ceil(100 * np.nan_to_num(risks[resource])).astype(np.int64)
+            numbers = numbers * _BASE + np.where(where, per_cent + 1, 0)
+        distinct, ids = np.unique(numbers, return_inverse=True)
+        return Verdicts.from_ids(ids, len(distinct), lambda i: self._verdict(int(distinct[i]), list(refused)))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """The worse of both resources, 0 to 10."""
+        risks = self._risks(state, pod, nodes).by_resource.values()
+        points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
+        return risk.least_known(points, [~np.isnan(risky) for risky in risks])
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
+        """Used share, deviation and risk of each resource."""
+        found = self._risks(state, pod, nodes)
+        yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
+
+    def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
+        """Computed once a cycle for Filter and Score."""
+        known = state.find(_Risks)
+        if known is None or known.nodes is not nodes or known.revision != nodes.revision:
+            threshold = self.args.utilization / 100
+            loads = tuple(self.loads(pod, nodes))
+            risks = {load.resource: risk.risk(load.mean, load.deviation, threshold) for load in loads}
+            known = _Risks(nodes, nodes.revision, risks, loads)
+            state.write(known)
+        return known
+
+    def _verdict(self, number: int, resources: list[str]) -> Verdict:
+        reasons = []
+        for resource in reversed(resources):
+            number, said = divmod(number, _BASE)
+            if said:
+                text = f"node(s) had a risk of {said - 1} % that {resource} is used more than {self.args.utilization} %"
+                reasons.append(Reason("text", {"text": text}))
+        return unschedulable(*reversed(reasons)) if reasons else SUCCESS
+
+
+_BASE = 102  # 0: not refused; 1 to 101: refused, with a risk of one per cent less
+
+
+def _own(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid

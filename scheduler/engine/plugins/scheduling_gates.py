@@ -1,0 +1,30 @@
+"""SchedulingGates: a pod with scheduling gates waits until they are lifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.verdicts import unresolvable
+from scheduler.engine.objects.pod import PodInfo
+
+
+class SchedulingGates(BasePlugin):
+    """Keeps gated pods out of the active queue."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """The reason names the gates."""
+        gates = [gate.name for gate in pod.pod.spec.scheduling_gates or ()]
+        return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """The last gate is lifted."""
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
+
+
+def _ungated(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid

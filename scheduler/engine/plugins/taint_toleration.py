@@ -1,0 +1,84 @@
+"""TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with fewer soft ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas.allocation import default_normalize
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import Verdicts, unresolvable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
+from scheduler.engine.objects.types import Node, Taint
+
+SOFT_EFFECT = "PreferNoSchedule"
+
+
+class TaintToleration(BasePlugin):
+    """The taint plugin. It evaluates each distinct list of taints once, for both Filter and Score."""
+
+    name = "TaintToleration"
+    depends_on = DependsOn.NODE
+    idle_at = frozenset({"preScore"})
+    fails_without: ClassVar = {
+        "score": ("preScore", 'failed to read "PreScoreTaintToleration" from cycleState: not found')
+    }
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node whose taints the pod tolerates now and did not before, or this pod's own toleration."""
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """The reason names the first taint that is not tolerated, and for our screens the others."""
+
+        def verdict(number: int) -> Verdict:
+            return _rejection(_untolerated(nodes.taints.values[number], pod))
+
+        return Verdicts.from_ids(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """How many PreferNoSchedule taints the pod does not tolerate."""
+        soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
+        counts = [
+            sum(t.effect == SOFT_EFFECT and not is_tolerated(t, soft) for t in taints) for taints in nodes.taints.values
+        ]
+        return np.array(counts, np.int64).take(nodes.taints.ids(nodes.slots))
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return default_normalize(raw, feasible, reverse=True)
+
+
+def _rejection(taints: Iterator[Taint]) -> Verdict:
+    first = next(taints, None)
+    if first is None:
+        return SUCCESS
+    params = {"key": first.key, "value": first.value, "effect": first.effect}
+    others = ", ".join(f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}" for t in taints)
+    return unresolvable(Reason("untolerated-taint", params | ({"others": others} if others else {})))
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    was_closed = old is None or not _open(old, pod)
+    return was_closed and _open(new, pod)
+
+
+def _open(node: Node, pod: PodInfo) -> bool:
+    return next(_untolerated(node.spec.taints or (), pod), None) is None
+
+
+def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid
+
+
+def _untolerated(taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:
+    tolerations = pod.pod.spec.tolerations or ()
+    return (t for t in taints if t.effect in HARD_EFFECTS and not is_tolerated(t, tolerations))

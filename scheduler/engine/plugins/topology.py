@@ -1,0 +1,204 @@
+"""Pods counted by topology domain and first rejections, shared by PodTopologySpread and InterPodAffinity.
+
+A domain is a value of a topology key. Counts are stored by value, so that they apply to other node columns than those
+that they were counted on, and can change by single pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import SUCCESS, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns.tallies import Tally
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.framework.verdicts import PASS, Verdicts
+
+Counts = NDArray[np.int64]
+
+_NO_VALUE: Final = 0  # number of the value of nodes that lack the key, in every label column
+
+
+class Domains:
+    """The number of pods in each domain of a key. A domain with a count of 0 still exists.
+
+    Counts are indexed by the label column's number of each value; other columns may number values differently.
+    """
+
+    def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
+        """`values`: of the column, by number; shared with it, so replaced, never changed."""
+        self.key = key
+        self._values = values
+        self._present = present
+        self._counts = counts
+        self._numbers: dict[str | None, int] | None = None  # of the values, once they are asked for
+
+    @classmethod
+    def of(cls, key: str, nodes: NodeColumns, tally: Tally) -> Domains:
+        """Return the domains that contain pods."""
+        column = nodes.label(key)
+        counts = tally.by_value(column).copy()
+        counts[_NO_VALUE] = 0
+        return cls(key, column.values, counts > 0, counts)
+
+    @classmethod
+    def among(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> Domains:
+        """The domains of the nodes of `where`, with or without pods. Both masks are kept (`NodeColumns.kept`).
+
+        `present`: which numbers of the label's values these are.
+        """
+        column = nodes.label(key)
+        return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
+
+    @classmethod
+    def none(cls, key: str) -> Domains:
+        """Return an object without domains."""
+        return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
+
+    def clone(self) -> Domains:
+        """A copy to change."""
+        copy = Domains(self.key, self._values, self._present.copy(), self._counts.copy())
+        copy._numbers = self._numbers
+        return copy
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._present))
+
+    @property
+    def counts(self) -> Counts:
+        """The count of each domain, in no order."""
+        return self._counts[self._present]
+
+    @property
+    def values(self) -> list[str | None]:
+        """The values of the key, by number."""
+        return self._values
+
+    @property
+    def by_value(self) -> Counts:
+        """The count of every value of the key, by number; 0 where there is no such domain."""
+        return self._counts
+
+    def on(self, nodes: NodeColumns) -> Counts:
+        """The count of each slot's domain; 0 where there is no such domain or the node lacks the key."""
+        return self.told(self._counts, nodes)
+
+    def told(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
+        """Return, for each slot, the entry of `by_value` for its value of the key; other slots get the entry of no
+        value."""
+        column = nodes.label(self.key)
+        ids = column.ids(nodes.slots)
+        if column.values is self._values and len(column.values) == len(by_value):
+            return by_value.take(ids)
+        numbers = self._known()
+        return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
+
+    def differing(self, before: Domains, nodes: NodeColumns) -> NDArray[np.intp] | None:
+        """The slots in domains that were not there before, or are not any more; None where these may be any."""
+        return differing(self.key, (self._values, self._present), (before._values, before._present), nodes)
+
+    def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
+        """Count pods on a node, more or fewer. Nothing changes where the node lacks the key."""
+        value = labels_of(nodes, slot).get(self.key)
+        if value is None:
+            return
+        number = self._known().get(value)
+        if number is None:
+            number = len(self._counts)
+            self._values = [*self._values[:number], value]
+            self._numbers = {**self._known(), value: number}
+            self._present, self._counts = np.append(self._present, False), np.append(self._counts, 0)
+        self._present[number] = True
+        self._counts[number] += change
+
+    def _known(self) -> Mapping[str | None, int]:
+        if self._numbers is None:
+            self._numbers = {value: number for number, value in enumerate(self._values[: len(self._counts)])}
+        return self._numbers
+
+
+def differing(
+    key: str,
+    now: tuple[list[str | None], NDArray[Any]],
+    before: tuple[list[str | None], NDArray[Any]],
+    nodes: NodeColumns,
+) -> NDArray[np.intp] | None:
+    """Return the slots whose value's entry changed, or None if any slot may have changed.
+
+    `now` and `before`: the column's values, and an entry for each value, by number.
+    """
+    column = nodes.label(key)
+    if now[0] is not before[0] or now[0] is not column.values:
+        return None
+    known = len(before[1])  # nodes whose value has come since have changed rows
+    numbers = np.flatnonzero(now[1][:known] != before[1])
+    if not len(numbers):
+        return numbers
+    ids = column.ids(nodes.slots)
+    if len(numbers) == 1:
+        return np.flatnonzero(ids == numbers[0])
+    chosen = np.zeros(len(column.values), np.bool_)
+    chosen[numbers] = True
+    return np.flatnonzero(chosen.take(ids))
+
+
+class FirstRejections:
+    """A verdict column in the making: each slot keeps the first verdict it is given."""
+
+    def __init__(self, slots: int) -> None:
+        self._table = [SUCCESS]
+        self._ids = np.zeros(slots, np.uint16)
+
+    @property
+    def undecided(self) -> Mask:
+        """The slots that no verdict was given to."""
+        undecided: Mask = self._ids == 0
+        return undecided
+
+    def reject(self, where: Mask, verdict: Verdict) -> None:
+        """Give the undecided slots of the mask this verdict."""
+        where = where & self.undecided
+        if where.any():
+            self._ids[where] = self._number(verdict)
+
+    def give(self, verdicts: Sequence[Verdict], numbers: NDArray[np.integer]) -> None:
+        """Give each undecided slot the verdict of its number; 0 gives none, 1 the first."""
+        given = np.where(self.undecided, numbers, 0)
+        occurring = np.flatnonzero(np.bincount(given, minlength=1)[1:]) + 1
+        if len(occurring):
+            numbers_of = np.zeros(int(occurring[-1]) + 1, np.uint16)
+            for number in occurring.tolist():
+                numbers_of[number] = self._number(verdicts[number - 1])
+            self._ids = np.where(given > 0, numbers_of.take(given), self._ids)
+
+    def _number(self, verdict: Verdict) -> int:
+        if verdict not in self._table:  # two constraints may have the same words
+            self._table.append(verdict)
+        return self._table.index(verdict)
+
+    def verdicts(self) -> Verdicts:
+        return Verdicts(tuple(self._table), self._ids) if len(self._table) > 1 else PASS
+
+
+def has_label(key: str, nodes: NodeColumns) -> Mask:
+    """Return which nodes have a label with any value; the mask must not be changed."""
+    return nodes.cached(("label", key), lambda: ~nodes.label(key).among(nodes.slots, (None,)))
+
+
+def values_of(key: str, nodes: NodeColumns, where: Mask) -> Mask:
+    """Which values of a key the nodes of the mask have, by number."""
+    column = nodes.label(key)
+    present = np.zeros(len(column.values), np.bool_)
+    present[column.ids(nodes.slots)[where]] = True
+    present[_NO_VALUE] = False
+    return present
+
+
+def labels_of(nodes: NodeColumns, slot: int) -> Mapping[str, str]:
+    """A node's labels; none where the slot has no node."""
+    node = nodes.nodes[slot]
+    return (node.metadata.labels if node else None) or {}

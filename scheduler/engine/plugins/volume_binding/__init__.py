@@ -1,0 +1,142 @@
+"""VolumeBinding: a pod goes where its volumes are, or can be made, and is bound when they are.
+
+Owns: the plugin's extension points and arguments. Which claims a pod has is `claims`; on which nodes their volumes can
+be had is `search`; how they are bound there is `binding`. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import (
+    PASS,
+    SKIP,
+    SKIPPED,
+    Pending,
+    PreFilterResult,
+    Verdicts,
+    error,
+    unresolvable,
+)
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins.volume_binding import binding, hints
+from scheduler.engine.plugins.volume_binding.binding import Reserved
+from scheduler.engine.plugins.volume_binding.claims import Claims, UnusableClaimError, claims_of
+from scheduler.engine.plugins.volume_binding.search import Choices, Search, Storage
+from scheduler.engine.plugins.volume_hints import any_claim
+
+
+class VolumeBindingArgs(Args, frozen=True):
+    """How long PreBind may wait. `shape` belongs to an alpha feature (StorageCapacityScoring) that is off."""
+
+    bind_timeout_seconds: int = 600
+    shape: list[dict[str, int]] | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """No negative time, no shape."""
+        if self.bind_timeout_seconds < 0:
+            detail = "invalid BindTimeoutSeconds, should not be a negative value"
+            yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, detail)
+        if self.shape is not None:
+            detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            yield invalid("shape", self.shape, detail)
+
+
+class VolumeBinding(BasePlugin):
+    """Filters; gives no points, as long as StorageCapacityScoring is off."""
+
+    name = "VolumeBinding"
+    args_type = VolumeBindingArgs
+    fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """Register events of the pod's claims, and of objects that may provide a volume or access to one."""
+        either = ActionType.ADD | ActionType.UPDATE
+        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.after_class)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, any_claim)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME, either)
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        yield ClusterEventWithHint(EventResource.CSI_NODE, either, hints.after_csi_node)
+        yield ClusterEventWithHint(EventResource.CSI_DRIVER, ActionType.UPDATE, hints.after_driver)
+        yield ClusterEventWithHint(EventResource.CSI_STORAGE_CAPACITY, either, hints.after_capacity)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._storage = Storage(handle.objects)
+
+    def prepare(self, nodes: NodeColumns) -> None:
+        """Update the indexes of volumes and capacities."""
+        self._storage.catch_up()
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Every claim must be there and, but for those that wait for their first consumer, bound."""
+        try:
+            claims = claims_of(pod, self.handle.objects)
+        except UnusableClaimError as e:
+            return PreFilterResult(unresolvable(e.reason))
+        if claims is None:
+            return SKIPPED
+        state.write(claims)
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Bound volumes must reach the node; for waiting claims there must be a volume, or a way to make one."""
+        claims = state.find(Claims)
+        if claims is None:
+            return PASS
+        search = Search(self._storage, nodes)
+        verdicts = search.verdicts(claims)
+        state.write(search.choices(claims))
+        return verdicts
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        return SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        return np.zeros(nodes.slots, np.int64)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Count the chosen volumes as taken; nothing to do where every claim is bound."""
+        choices = state.find(Choices)
+        if choices is not None and choices.delayed:
+            state.write(binding.reserve(self.handle.objects, choices, node))
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Count them as free again. What was written stays written: the volume is kept for the claim."""
+        kept = state.find(Reserved)
+        if kept is not None:
+            binding.unreserve(self.handle.objects, kept)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Nothing to do where every claim is bound."""
+        return SKIP if state.find(Reserved) is None else SUCCESS
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
+        """Write, then wait until every claim is bound."""
+        kept = state.find(Reserved)
+        if kept is None:
+            return SUCCESS
+        binding.write(self.handle, kept)
+        late = error("binding volumes: context deadline exceeded")
+        return Pending(lambda: self._bound(kept), self.args.bind_timeout_seconds, late, kept.waited_for)
+
+    def _bound(self, kept: Reserved) -> Verdict | None:
+        try:
+            return SUCCESS if binding.check(self.handle, self._storage, kept) else None
+        except binding.BindingError as e:
+            return error(f"binding volumes: {e}")

@@ -1,0 +1,189 @@
+"""From the choice of a node to volumes that are bound there: assumed, written, waited for, or taken back.
+
+Owns: what is kept for a pod between Reserve and the end of its binding. Does not own: which volumes (`search`), the
+requests themselves (`Handle`).
+
+    reserve     volumes and claims are assumed: later cycles see them taken
+    write       claimRef of each volume, the selected node of each claim that needs a new one (a binding thread)
+    check       until the volume controller and the provisioners have bound every claim (the loop's thread)
+
+Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (AssumePodVolumes, BindPodVolumes, checkBindings).
+As upstream, nothing that was written is taken back: the next attempt finds the volume kept for the claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.storage import (
+    Annotations,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageMetadata,
+)
+from scheduler.engine.plugins.volume_binding.claims import Claims
+from scheduler.engine.plugins.volume_binding.search import Choices, Search, Storage
+
+
+class BindingError(Exception):
+    """The volumes will not be bound as chosen; scheduling starts over."""
+
+
+@dataclass
+class StaticBinding:
+    """An existing volume for a claim. `bound_by_us`: it was unclaimed, so the controller may release it."""
+
+    volume: PersistentVolume
+    claim: PersistentVolumeClaim
+    bound_by_us: bool
+    changed: bool
+    version: int = 0  # the volume's, once it is written
+
+
+@dataclass
+class Provision:
+    """A volume to be made for a claim. `claim` names the node."""
+
+    claim: PersistentVolumeClaim
+    version: int = 0
+
+
+@dataclass
+class Reserved:
+    """Reserve's note: what the pod's binding is about."""
+
+    node: str
+    static: list[StaticBinding] = field(default_factory=list)
+    provisions: list[Provision] = field(default_factory=list)
+
+    @property
+    def waited_for(self) -> str:
+        """The claims that PreBind waits for, as text."""
+        claims = [b.claim for b in self.static] + [p.claim for p in self.provisions]
+        return f"volumes of {', '.join(claim.full_name for claim in claims)}"
+
+
+def reserve(objects: ClusterObjects, choices: Choices, node: str) -> Reserved:
+    """Assume the volumes and claims of a node."""
+    static, to_provision = choices.on(node)
+    kept = Reserved(node)
+    for volume, claim in static:
+        binding = _bound_to(volume, claim)
+        if binding.changed:
+            objects.assume(binding.volume)
+        kept.static.append(binding)
+    for claim in to_provision:
+        annotations = msgspec.structs.replace(claim.annotations, selected_node=node)
+        assumed = msgspec.structs.replace(claim, metadata=_annotated(claim.metadata, annotations))
+        objects.assume(assumed)
+        kept.provisions.append(Provision(assumed))
+    return kept
+
+
+def unreserve(objects: ClusterObjects, kept: Reserved) -> None:
+    """Read them as the API server shows them again."""
+    for binding in kept.static:
+        objects.restore(binding.volume)
+    for provision in kept.provisions:
+        objects.restore(provision.claim)
+
+
+def write(handle: Handle, kept: Reserved) -> None:
+    """Tell the API server. Raises what it says."""
+    for binding in kept.static:
+        binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_us)
+    for provision in kept.provisions:
+        provision.version = handle.select_node(provision.claim, kept.node)
+
+
+def check(handle: Handle, storage: Storage, kept: Reserved) -> bool:
+    """Whether every claim is bound. BindingError when it will not be, with upstream's words."""
+    node = handle.node(kept.node)
+    if node is None:
+        raise BindingError(f'failed to get node "{kept.node}": node "{kept.node}" not found')
+    alone = NodeColumns()
+    alone.set_node(node)
+    objects = handle.objects
+    # both lists to their ends as upstream: the first that is not ready yet ends the question
+    return all(_is_bound(objects, storage, alone, b) for b in kept.static) and all(
+        _is_provisioned(objects, storage, alone, kept.node, p) for p in kept.provisions
+    )
+
+
+def _is_bound(objects: ClusterObjects, storage: Storage, alone: NodeColumns, binding: StaticBinding) -> bool:
+    name = binding.volume.metadata.name
+    volume = objects.shown(PersistentVolume, name)
+    if volume is None:
+        raise BindingError(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+    claim = _claim(objects, binding.claim, "failed to check binding")
+    if _older(volume, binding.version):
+        return False
+    _reaches(storage, alone, volume, claim)
+    if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+        raise BindingError(f'ClaimRef got reset for pv "{name}"')
+    return claim.fully_bound
+
+
+def _is_provisioned(
+    objects: ClusterObjects, storage: Storage, alone: NodeColumns, node: str, provision: Provision
+) -> bool:
+    claim = _claim(objects, provision.claim, "failed to check provisioning pvc")
+    if _older(claim, provision.version):
+        return False
+    if claim.annotations.selected_node != node:  # the provisioner's way to say that it could not
+        raise BindingError(f'provisioning failed for PVC "{claim.metadata.name}"')
+    if claim.spec.volume_name:
+        volume = objects.shown(PersistentVolume, claim.spec.volume_name)
+        if volume is None:  # not seen yet
+            return False
+        _reaches(storage, alone, volume, claim)
+    return claim.fully_bound
+
+
+def _claim(objects: ClusterObjects, claim: PersistentVolumeClaim, what: str) -> PersistentVolumeClaim:
+    shown = objects.shown(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+    if shown is None:
+        raise BindingError(f'{what}: could not find v1.PersistentVolumeClaim "{claim.full_name}"')
+    return shown
+
+
+def _reaches(storage: Storage, alone: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+    """BindingError where the node cannot reach the volume: its labels may have changed."""
+    spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
+    bound = Claims((msgspec.structs.replace(claim, spec=spec),), ())
+    if Search(storage, alone).verdicts(bound).ids is not None:
+        (node,) = alone.names
+        name = volume.metadata.name
+        raise BindingError(f'pv "{name}" node affinity doesn\'t match node "{node}": no matching NodeSelectorTerms')
+
+
+def _older(shown: PersistentVolume | PersistentVolumeClaim, version: int) -> bool:
+    """Whether the watch has not shown yet what we wrote."""
+    return int(shown.metadata.resource_version or 0) < version
+
+
+def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> StaticBinding:
+    """Return the volume with a reference to the claim.
+
+    Source: k8s.io/component-helpers/storage/volume GetBindVolumeToClaim.
+    """
+    ours = ClaimReference(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
+    now = volume.spec.claim_ref
+    kept_for_it = now is not None and (now.namespace, now.name, now.uid or ours.uid) == (
+        ours.namespace,
+        ours.name,
+        ours.uid,
+    )
+    spec = msgspec.structs.replace(volume.spec, claim_ref=ours)
+    assumed = msgspec.structs.replace(volume, spec=spec)
+    return StaticBinding(assumed, claim, bound_by_us=not kept_for_it, changed=now != ours)
+
+
+def _annotated(metadata: StorageMetadata, annotations: Annotations) -> StorageMetadata:
+    return msgspec.structs.replace(metadata, annotations=annotations)

@@ -1,0 +1,80 @@
+"""A pod's claims: bound, to be bound where the pod goes, or in the way of scheduling it at all.
+
+Source: volume_binding.go (podHasPVCs) and binder.go (GetPodVolumeClaims) v1.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herodotus_record.model import Reason
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolumeClaim,
+    StorageClass,
+    find_claim_name,
+    is_owned_by_pod,
+)
+
+
+@dataclass(frozen=True)
+class Claims:
+    """PreFilter's note. `delayed`: waits for its first consumer, so that its volume suits the pod's node."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[PersistentVolumeClaim, ...]
+
+
+class UnusableClaimError(Exception):
+    """A claim that keeps the pod from every node."""
+
+    def __init__(self, code: str, **params: str) -> None:
+        super().__init__(code)
+        self.reason = Reason(code, params)
+
+
+def claims_of(pod: PodInfo, objects: ClusterObjects) -> Claims | None:
+    """The pod's claims; None where it has none.
+
+    UnusableClaimError where one rules the pod out, ValueError where a class lacks what the API server would default.
+    """
+    claims = [_usable(pod, name, own, objects) for name, own in _named(pod)]
+    if not claims:
+        return None
+    bound = tuple(claim for claim in claims if claim.fully_bound)
+    unbound = [claim for claim in claims if not claim.fully_bound]
+    delayed = [claim for claim in unbound if _waits_for_consumer(claim, objects) and not claim.spec.volume_name]
+    if len(delayed) < len(unbound):
+        at_once = ", ".join(claim.full_name for claim in unbound if claim not in delayed)
+        raise UnusableClaimError("claims-unbound", claims=at_once)
+    return Claims(bound, tuple(delayed))
+
+
+def _named(pod: PodInfo) -> list[tuple[str, bool]]:
+    """(claim, whether it is an ephemeral volume's) of every volume that has one."""
+    named = ((find_claim_name(pod.pod, v), v.persistent_volume_claim is None) for v in pod.pod.spec.volumes or ())
+    return [(name, own) for name, own in named if name is not None]
+
+
+def _usable(pod: PodInfo, name: str, own: bool, objects: ClusterObjects) -> PersistentVolumeClaim:
+    claim = objects.get(PersistentVolumeClaim, name, pod.namespace)
+    if claim is None:
+        raise UnusableClaimError("claim-not-made" if own else "claim-not-found", claim=name)
+    if claim.status.phase == "Lost":
+        raise UnusableClaimError("claim-lost", claim=name, volume=claim.spec.volume_name)
+    if claim.metadata.deletion_timestamp is not None:
+        raise UnusableClaimError("claim-deleted", claim=name)
+    if own and not is_owned_by_pod(claim, pod.pod):
+        raise UnusableClaimError("claim-not-owned", claim=claim.full_name, pod=pod.full_name)
+    return claim
+
+
+def _waits_for_consumer(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
+    storage_class = objects.get(StorageClass, claim.storage_class) if claim.storage_class else None
+    if storage_class is None:
+        return False
+    if storage_class.volume_binding_mode is None:
+        raise ValueError(f'VolumeBindingMode not set for StorageClass "{claim.storage_class}"')
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

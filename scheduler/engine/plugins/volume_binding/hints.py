@@ -1,0 +1,38 @@
+"""What may change VolumeBinding's mind, where that is not a claim of the pod or just any new volume.
+
+Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go v1.36 (isSchedulableAfter…). Of a CSIDriver it
+asks only about inline volumes of the driver; claims may profit too, so here every driver that stops looking at capacity
+counts.
+"""
+
+from __future__ import annotations
+
+from scheduler.engine.objects import quantity
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+
+
+def after_class(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
+    """A new class, or one for other nodes."""
+    return old is None or old.allowed_topologies != new.allowed_topologies
+
+
+def after_csi_node(pod: PodInfo, old: CSINode | None, new: CSINode) -> bool:
+    """A new node, or one where a driver took over, or gave back, an in-tree plugin."""
+    return old is None or old.migrated != new.migrated
+
+
+def after_driver(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
+    """Capacity no longer matters."""
+    return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+
+
+def after_capacity(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+    """Room for a larger volume."""
+    before, after = None if old is None else _largest(old), _largest(new)
+    return old is None or (after is not None and (before is None or after > before))
+
+
+def _largest(capacity: CSIStorageCapacity) -> int | None:
+    room = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return None if room is None else quantity.scaled_value(room, quantity.WHOLE)

@@ -1,0 +1,144 @@
+"""Volumes that exist already, for claims that wait: on which nodes each claim finds one.
+
+Source: k8s.io/component-helpers/storage/volume/pv_helpers.go v1.36 (FindMatchingVolume). Upstream's choice among
+volumes of one size is that of a Go map; ours is by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects import quantity, selectors
+from scheduler.engine.objects.cluster import ClusterObjects, Index
+from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.storage import STORAGE, PersistentVolume, PersistentVolumeClaim
+from scheduler.engine.objects.types import Amounts, NodeSelector
+from scheduler.engine.plugins.volume_binding.reach import Reach, Slots
+
+FILESYSTEM = "Filesystem"
+
+
+class Volumes:
+    """The cluster's volumes by class, those without a claim apart from those with one."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._index: Index[tuple[str, str], PersistentVolume] = Index(objects, PersistentVolume, _class_and_claim)
+
+    def catch_up(self) -> None:
+        """Update the index."""
+        self._index.catch_up()
+
+    def kept_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Return the volumes that are bound to or reserved for the claim and suit it, by name."""
+        kept = self._index.get((claim.storage_class, claim.full_name))
+        return sorted((v for v in kept if _is_for(v, claim) and _suits(v, claim)), key=lambda v: v.metadata.name)
+
+    def free_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Return the unclaimed volumes that suit the claim, the smallest first, then by name."""
+        try:
+            selectors.validate_selector(claim.spec.selector)
+        except InvalidSelectorError as e:
+            raise InvalidSelectorError(f"{claim.full_name}: {e}") from e
+        free = [v for v in self._index.get((claim.storage_class, "")) if _suits(v, claim) and _is_free_for(v, claim)]
+        return sorted(free, key=lambda v: (size_of(v.spec.capacity), v.metadata.name))
+
+
+class Match:
+    """Which volume a claim finds on each node: an index into `volumes` a slot, or -1."""
+
+    def __init__(self, claim: PersistentVolumeClaim, slots: int) -> None:
+        self.claim = claim
+        self.volumes: list[PersistentVolume] = []
+        self.which: NDArray[np.int32] = np.full(slots, -1, np.int32)
+
+    @property
+    def found(self) -> Mask:
+        """The slots where there is one."""
+        found: Mask = self.which >= 0
+        return found
+
+    def at(self, slot: int) -> PersistentVolume | None:
+        """Return the volume for one node, or None."""
+        return None if self.which[slot] < 0 else self.volumes[int(self.which[slot])]
+
+    def take(self, volume: PersistentVolume, slots: Slots) -> None:
+        """Use a volume on these nodes."""
+        self.which[slots] = len(self.volumes)
+        self.volumes.append(volume)
+
+
+def matched(claims: Iterable[PersistentVolumeClaim], volumes: Volumes, reach: Reach, where: Mask) -> list[Match]:
+    """For each claim, in this order, the volumes that it finds on the nodes of the mask.
+
+    A volume that one claim took on a node is not there for the next. InvalidSelectorError for a malformed selector.
+    """
+    taken: dict[str, Slots] = {}
+    return [_match(claim, volumes, reach, where, taken) for claim in claims]
+
+
+def size_of(amounts: Amounts | None) -> int:
+    """The storage of a claim's requests or a volume's capacity, in units of 10^-9 bytes; 0 where there is none."""
+    return quantity.parse((amounts or {}).get(STORAGE, 0))
+
+
+def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: Mask, taken: dict[str, Slots]) -> Match:
+    looking, match = where.copy(), Match(claim, len(where))
+
+    def take(volume: PersistentVolume) -> None:
+        slots = reach.of_affinity(_required(volume))
+        slots = slots[looking[slots]]
+        if volume.metadata.name in taken:
+            slots = np.setdiff1d(slots, taken[volume.metadata.name], assume_unique=True)
+        if len(slots):
+            match.take(volume, slots)
+            looking[slots] = False
+            taken[volume.metadata.name] = np.concatenate([taken.get(volume.metadata.name, slots[:0]), slots])
+
+    for volume in volumes.kept_for(claim):
+        gone = taken.get(volume.metadata.name, np.zeros(0, np.intp))
+        take(volume)
+        looking &= reach.mask(gone)  # where it cannot be reached, nothing else will do
+    for volume in volumes.free_for(claim):
+        if not looking.any():
+            break
+        take(volume)
+    return match
+
+
+def _class_and_claim(volume: PersistentVolume) -> tuple[str, str]:
+    claim = volume.spec.claim_ref
+    return volume.storage_class, "" if claim is None else f"{claim.namespace}/{claim.name}"
+
+
+def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the claim that it names is this one, and not an earlier one of the same name."""
+    uid = volume.spec.claim_ref.uid if volume.spec.claim_ref else ""
+    return not uid or uid == claim.metadata.uid
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        size_of(volume.spec.capacity) >= size_of(claim.spec.resources.requests)
+        and (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+        and (volume.spec.volume_attributes_class_name or "") == (claim.spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        volume.status.phase == "Available"
+        and (
+            claim.spec.selector is None
+            or selectors.label_selector_matches(claim.spec.selector, volume.metadata.labels or {})
+        )
+        and set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
+    )
+
+
+def _required(volume: PersistentVolume) -> NodeSelector | None:
+    return volume.spec.node_affinity.required if volume.spec.node_affinity else None

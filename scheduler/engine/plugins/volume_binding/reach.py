@@ -1,0 +1,96 @@
+"""Which nodes a selector names, as slots: of a volume's node affinity, a class' topologies, a capacity's topology.
+
+A selector that names one of many values (a local volume's host name) costs one comparison of a column, not a question
+to every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects import selectors
+from scheduler.engine.objects.selector_problems import is_valid
+from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.storage import TopologyTerm
+from scheduler.engine.objects.types import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+
+Slots = NDArray[np.intp]
+
+
+class Reach:
+    """Answers about one set of columns; each distinct selector is worked out once."""
+
+    def __init__(self, nodes: NodeColumns) -> None:
+        self._nodes = nodes
+        self._known: dict[bytes, Slots] = {}
+        self._everywhere = np.arange(nodes.slots)
+
+    def of_affinity(self, required: NodeSelector | None) -> Slots:
+        """The nodes that a volume's required node affinity accepts: all where it has none."""
+        if required is None:
+            return self._everywhere
+        key = msgspec.msgpack.encode(required)
+        slots = self._known.get(key)
+        if slots is None:
+            slots = self._known[key] = np.flatnonzero(self._any(required.node_selector_terms or ()))
+        return slots
+
+    def of_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask:
+        """The nodes where a class provisions: all where it names none. A term without requirements names none."""
+        masks = [
+            np.logical_and.reduce([self._values(r.key, r.values or ()) for r in term.match_label_expressions])
+            for term in terms or ()
+            if term.match_label_expressions
+        ]
+        if not terms:
+            return np.ones(self._nodes.slots, np.bool_)
+        return np.logical_or.reduce(masks) if masks else np.zeros(self._nodes.slots, np.bool_)
+
+    def of_labels(self, selector: LabelSelector | None) -> Slots:
+        """The nodes that a label selector matches: none where there is no selector, or it is malformed."""
+        if selector is None:
+            return self._everywhere[:0]
+        try:
+            selectors.validate_selector(selector)
+        except InvalidSelectorError:
+            return self._everywhere[:0]
+        matches = np.ones(self._nodes.slots, np.bool_)
+        for key, value in (selector.match_labels or {}).items():
+            matches &= self._values(key, (value,))
+        for requirement in selector.match_expressions or ():
+            matches &= self._requirement(requirement)
+        return np.flatnonzero(matches)
+
+    def mask(self, slots: Slots) -> Mask:
+        """The same as a mask."""
+        mask = np.zeros(self._nodes.slots, np.bool_)
+        mask[slots] = True
+        return mask
+
+    def _any(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
+        """Terms that are empty or malformed match nothing; the others still count."""
+        matches = np.zeros(self._nodes.slots, np.bool_)
+        for term in terms:
+            if selectors.is_empty_term(term) or not is_valid(term):
+                continue
+            # upstream matches a volume against a node without a name, for which it skips matchFields
+            here = np.ones(len(matches), np.bool_)
+            for requirement in term.match_expressions or ():
+                here &= self._requirement(requirement)
+            matches |= here
+        return matches
+
+    def _requirement(self, requirement: Requirement) -> Mask:
+        if requirement.operator == "In":
+            return self._values(requirement.key, requirement.values or ())
+        column = self._nodes.label(requirement.key)
+        return column.where(self._nodes.slots, lambda v: selectors.requirement_matches(requirement, v))
+
+    def _values(self, key: str, values: Iterable[str]) -> Mask:
+        return self._nodes.label(key).among(self._nodes.slots, values)

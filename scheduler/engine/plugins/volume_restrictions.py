@@ -1,0 +1,105 @@
+"""VolumeRestrictions: disks that one node mounts once, and claims that one pod of the cluster uses at a time.
+
+Source: pkg/scheduler/framework/plugins/volumerestrictions v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from herodotus_record.model import SUCCESS, Reason
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from scheduler.engine.plugins.volume_hints import named_claim
+
+
+@dataclass
+class _Exclusive:
+    """PreFilter's note: the pod's ReadWriteOncePod claims by name, and how often other pods use them."""
+
+    claims: frozenset[str]
+    uses: int
+
+    def clone(self) -> _Exclusive:
+        return replace(self)
+
+
+class VolumeRestrictions(BasePlugin):
+    """Inline disks per node; ReadWriteOncePod claims for the cluster as a whole."""
+
+    name = "VolumeRestrictions"
+    fails_without: ClassVar = {"filter": ("preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState')}
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A pod that held a disk or claim is gone, the claim is there, or there is a new node."""
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _after_delete)
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, named_claim)
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Every claim must exist. Nothing to filter without an inline disk and without a claim in use."""
+        exclusive = set()
+        for volume in pod.pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            claim = self.handle.objects.get(PersistentVolumeClaim, name, pod.namespace)
+            if claim is None:
+                return PreFilterResult(unresolvable(Reason("claim-not-found", {"claim": name})))
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                exclusive.add(name)
+        uses = sum(nodes.volumes.in_use(f"{pod.namespace}/{name}") for name in exclusive)
+        if not pod.disks and not uses:
+            return SKIPPED
+        state.write(_Exclusive(frozenset(exclusive), uses))
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Its uses count; namespaces are not compared, as kube-scheduler does not."""
+        _count(state.read(_Exclusive), added, +1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
+        """Its uses count no longer."""
+        _count(state.read(_Exclusive), removed, -1)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Disks first. A claim in use anywhere rejects every node."""
+        note = state.read(_Exclusive)
+        in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
+        table = [SUCCESS, unschedulable(in_use)]
+        ids = np.full(nodes.slots, 1 if note.uses > 0 else 0, np.uint8)
+        taken: dict[int, str] = {}
+        for disk in pod.disks:
+            for slot in nodes.volumes.slots_with_conflicting_disk(disk):
+                taken.setdefault(slot, f"{disk.kind} {disk.name}")
+        for slot, disk_name in taken.items():
+            verdict = unschedulable(Reason("disk-conflict", {"disk": disk_name}))
+            if verdict not in table:
+                table.append(verdict)
+            ids[slot] = table.index(verdict)
+        return Verdicts(tuple(table), ids) if ids.any() else PASS
+
+
+def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
+    claims = (v.persistent_volume_claim for v in pod.pod.spec.volumes or ())
+    note.uses += sign * sum(claim is not None and claim.claim_name in note.claims for claim in claims)
+
+
+def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+    """Disks are compared only within a namespace, as kube-scheduler does."""
+    if old.namespace != pod.namespace:
+        return False
+    return not set(pod.claims).isdisjoint(old.claims) or any(d.conflicts(o) for d in pod.disks for o in old.disks)

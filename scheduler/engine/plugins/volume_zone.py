@@ -1,0 +1,163 @@
+"""VolumeZone: a pod goes to a zone of its volumes, where volumes say theirs by label.
+
+Source: pkg/scheduler/framework/plugins/volumezone v1.36. Volumes with a node affinity are VolumeBinding's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from herodotus_record.model import Reason
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable
+from scheduler.engine.objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.engine.plugins.volume_hints import named_claim
+
+KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+
+
+class _Place(NamedTuple):
+    """One label of a volume: the node's value must be among these."""
+
+    volume: str
+    key: str
+    values: frozenset[str]
+
+
+class _Places(tuple[_Place, ...]):
+    """The state that PreFilter writes."""
+
+
+class _UnplaceableError(Exception):
+    """A claim that keeps the pod from every node."""
+
+    def __init__(self, code: str, **params: str) -> None:
+        self.reason = Reason(code, params)
+
+
+class VolumeZone(BasePlugin):
+    """Each volume's labels are compared with the nodes' columns."""
+
+    name = "VolumeZone"
+
+    def events_to_register(self) -> Iterable[ClusterEventWithHint]:
+        """A node's labels, the pod's claims, a volume's zones, a class whose claims may wait."""
+        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _after_class)
+        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        yield ClusterEventWithHint(
+            EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE, named_claim
+        )
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE, _after_volume)
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        """Where there is no volume to look at."""
+        return not pod.has_storage
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """The zone and region labels of the volumes that the pod's claims are bound to."""
+        try:
+            places = self._places_of_pod(pod)
+        except _UnplaceableError as e:
+            return PreFilterResult(unresolvable(e.reason))
+        if not places:
+            return SKIPPED
+        state.write(places)
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Nodes without any such label pass: a cluster of one zone may do without.
+
+        Where the profile disables PreFilter, what rejects the pod there rejects it on every node.
+        """
+        try:
+            places = state.find(_Places) or self._places_of_pod(pod)
+        except _UnplaceableError as e:
+            return Verdicts.everywhere(unresolvable(e.reason), nodes.slots)
+        somewhere = np.zeros(nodes.slots, np.bool_)
+        for key in KEYS:
+            somewhere |= nodes.label(key).where(nodes.slots, lambda v: v is not None)
+        elsewhere = np.zeros(nodes.slots, np.bool_)
+        for place in places:
+            elsewhere |= ~_has(nodes, place)
+        wants = ", ".join(f"{p.key}={'|'.join(sorted(p.values))} ({p.volume})" for p in places)
+        verdict = unresolvable(Reason("volume-zone", {"wants": wants}))
+        return Verdicts.reject(somewhere & elsewhere, verdict) if somewhere.any() else PASS
+
+    def _places_of_pod(self, pod: PodInfo) -> _Places:
+        return _Places(place for claim in self._claims(pod) for place in self._places(claim))
+
+    def _claims(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
+        for volume in pod.pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                raise _UnplaceableError("claim-unnamed")
+            claim = self.handle.objects.get(PersistentVolumeClaim, name, pod.namespace)
+            if claim is None:
+                raise _UnplaceableError("claim-not-found", claim=name)
+            yield claim
+
+    def _places(self, claim: PersistentVolumeClaim) -> Iterator[_Place]:
+        name = claim.spec.volume_name
+        if not name:
+            self._check_unbound(claim)
+            return
+        volume = self.handle.objects.get(PersistentVolume, name)
+        if volume is None:
+            raise _UnplaceableError("volume-not-found", volume=name)
+        yield from _places_of(volume)
+
+    def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
+        """A claim that waits for its pod may be unbound; any other may not."""
+        name = claim.storage_class
+        if not name:
+            raise _UnplaceableError("claim-without-class")
+        storage_class = self.handle.objects.get(StorageClass, name)
+        if storage_class is None:
+            raise _UnplaceableError("class-not-found", storage_class=name)
+        if storage_class.volume_binding_mode is None:
+            raise _UnplaceableError("class-without-mode", storage_class=name)
+        if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+            raise _UnplaceableError("claim-without-volume")
+
+
+def _has(nodes: NodeColumns, place: _Place) -> Mask:
+    """Which nodes are at the place; where a node lacks the beta label, its general one counts."""
+    own = nodes.label(place.key)
+    here = own.where(nodes.slots, lambda v: v in place.values)
+    if place.key != GENERAL[place.key]:
+        general = nodes.label(GENERAL[place.key]).where(nodes.slots, lambda v: v in place.values)
+        here |= own.where(nodes.slots, lambda v: v is None) & general
+    return here
+
+
+def _places_of(volume: PersistentVolume) -> Iterator[_Place]:
+    labels = volume.metadata.labels or {}
+    for key in KEYS:
+        values = frozenset(value.strip() for value in labels.get(key, "").split(ZONE_SEPARATOR))
+        if "" not in values:  # a label that names nothing, or is malformed, is ignored
+            yield _Place(volume.metadata.name, key, values)
+
+
+def _after_class(pod: PodInfo, old: None, new: StorageClass) -> bool:
+    return new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    return old is None or list(_places_of(old)) != list(_places_of(new))

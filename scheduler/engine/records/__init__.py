@@ -1,0 +1,1 @@
+"""Builds the record of a scheduling attempt from its trace."""

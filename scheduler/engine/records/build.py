@@ -1,0 +1,300 @@
+"""Builds records: a Decision from the data of an attempt, and node rows from the columns. Pure.
+
+Owns: the content of a record, and which parts it shares with the last record of its equivalence class
+(`ClassRecordCache`). Does not own: numbers and order of records (`recorder`).
+
+Invariant: the record is equal with and without a cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.codec import DERIVED, END_OF_TIME_S, MAX_DIGITS, SMALL_COLUMN, column_from_list, column_from_numpy
+from herodotus_record.codec.deltas import build_template_key
+from herodotus_record.model import (
+    AttemptKey,
+    Column,
+    Decision,
+    FilterColumn,
+    InputColumn,
+    Inputs,
+    NodeRows,
+    Owner,
+    PodInfo,
+    Reason,
+    Reconstruction,
+    RequeueEvent,
+    Retry,
+    SchedulerInfo,
+    ScoreColumn,
+    Times,
+    empty_column,
+)
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.formulas import inputs
+from scheduler.engine.framework.interface import Scores
+from scheduler.engine.framework.trace import FilterRun, InputRun, ScoreRun
+from scheduler.engine.objects import pod as objects
+from scheduler.engine.objects.types import Volume
+from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
+from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed, RecentClasses
+
+MOST: Final = 2.0**62  # larger numbers are not recorded: their columns hold 64 bits
+_NOTHING: Final = array("B")
+
+
+class AttemptData(NamedTuple):
+    """The data of one attempt from which its record is built.
+
+    `unknown`, `reconstruction`: set only for another scheduler's attempt.
+    """
+
+    pod: objects.PodInfo
+    number: int
+    profile: str
+    snapshot: Snapshot
+    result: CycleResult
+    times: Times
+    seed: int
+    marks: tuple[Reason, ...] = ()
+    woken_by: RequeueEvent | None = None
+    retry: Retry | None = None
+    unknown: tuple[str, ...] = ()
+    reconstruction: Reconstruction | None = None
+
+
+class ClassRecordCache:
+    """The parts of the last record of one equivalence class, and the arrays they were built from."""
+
+    def __init__(self) -> None:
+        self._evaluated: Evaluated | None = None
+        self._columns: defaultdict[Hashable, Narrowed] = defaultdict(Narrowed)
+        self._filters: ElementCache[FilterRun, FilterColumn] = ElementCache(self._filter)
+        self._scores: ElementCache[ScoreRun, ScoreColumn] = ElementCache(self._score)
+
+    def evaluated(self, evaluation: NDArray[np.uint8]) -> Evaluated:
+        """Return the evaluation's parts; equal arrays give the same object."""
+        known = self._evaluated
+        if known is None or (evaluation is not known.array and not np.array_equal(evaluation, known.array)):
+            known = self._evaluated = Evaluated(evaluation)
+            self._filters = ElementCache(self._filter)  # their columns depend on it
+        return known
+
+    def filters(self, runs: Sequence[FilterRun]) -> tuple[FilterColumn, ...]:
+        """Return the filter columns. Rows of nodes that were not evaluated are 0."""
+        return self._filters.update(runs)
+
+    def scores(self, runs: Sequence[ScoreRun]) -> tuple[ScoreColumn, ...]:
+        """Return the score columns. Normalized scores that equal the raw ones are DERIVED."""
+        return self._scores.update(runs)
+
+    def totals(self, totals: Scores | None) -> Column:
+        """Return the column of totals, empty where nothing was scored."""
+        return _NOTHING if totals is None else self._columns["totals"].update(totals)
+
+    def _filter(self, position: int, run: FilterRun) -> FilterColumn:
+        ids, evaluated = run.verdicts.ids, self._evaluated
+        ids_of_evaluated = None if ids is None or evaluated is None else np.where(evaluated.mask, ids, 0)
+        if ids_of_evaluated is None or not ids_of_evaluated.any():
+            return _passed(run.plugin, run.skipped)  # most filters pass every node, and those share one object
+        return FilterColumn(
+            run.plugin, run.skipped, run.verdicts.table, self._columns["filter", position].update(ids_of_evaluated)
+        )
+
+    def _score(self, position: int, run: ScoreRun) -> ScoreColumn:
+        raw, normalized = run.raw, run.normalized
+        if raw is None or normalized is None:
+            return _skipped(run.plugin, run.weight)
+        as_raw = normalized is raw or np.array_equal(normalized, raw)
+        return ScoreColumn(
+            run.plugin,
+            run.weight,
+            False,
+            self._columns["raw", position].update(raw),
+            DERIVED if as_raw else self._columns["normalized", position].update(normalized),
+        )
+
+
+def decision(
+    attempt: AttemptData,
+    *,
+    id: str,
+    key: AttemptKey,
+    sequence: int,
+    scheduler: SchedulerInfo,
+    marks: tuple[Reason, ...] = (),
+    classes: RecentClasses[ClassRecordCache] | None = None,
+    omitted: OmittedLabels = NOTHING_OMITTED,
+) -> Decision:
+    """Return the record of one attempt, with DERIVED columns where `codec.fill_derived` can compute them.
+
+    `marks`: marks in addition to the attempt's own. `classes`: the parts of earlier records, by equivalence class.
+    """
+    pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
+    parts = (
+        ClassRecordCache()
+        if classes is None
+        else classes.get_or_create(build_template_key(pod, scheduler.profile, result.path))
+    )
+    evaluated = parts.evaluated(trace.evaluation)
+    return Decision(
+        id=id,
+        key=key,
+        sequence=sequence,
+        scheduler=scheduler,
+        pod=pod,
+        times=attempt.times,
+        generation=attempt.snapshot.generation,
+        slots=trace.slots,
+        nodes_total=evaluated.nodes,
+        nodes_evaluated=evaluated.count,
+        nodes_feasible=evaluated.feasible(trace.codes),
+        path=result.path,
+        chosen=result.chosen,
+        pre_filters=tuple(trace.pre_filters),
+        narrowed_by=trace.narrowed_by,
+        evaluation=evaluated.column,
+        filters=parts.filters(trace.filters),
+        scores=() if trace.totals is None else parts.scores(trace.scores),
+        totals=parts.totals(trace.totals),
+        rank=DERIVED,
+        seed=attempt.seed,
+        post_filters=tuple(trace.post_filters),
+        message=result.message,
+        preemption=trace.preemption,
+        notes=(*marks, *attempt.marks, *omitted.marks(attempt.pod.labels), *trace.marks),
+        woken_by=attempt.woken_by,
+        retry=attempt.retry,
+        unknown=attempt.unknown,
+        reconstruction=attempt.reconstruction,
+        inputs=tuple([_inputs(run) for run in trace.inputs]),
+    )
+
+
+def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
+    """Return the present rows of these slots. A slot without a node has no name."""
+    made = column_from_list if len(slots) > SMALL_COLUMN else _of_few
+    live = [columns.nodes[slot] is not None for slot in slots]
+    since, allocatable, requested = columns.amounts(slots)
+    known = [
+        (resource, made(a), made(q))
+        for resource, a, q in zip(columns.resources, allocatable, requested, strict=True)
+        if any(a) or any(q)
+    ]
+    return NodeRows(
+        cluster=cluster,
+        incarnation=incarnation,
+        base=base,
+        generation=columns.generation,
+        resources=tuple(r for r, _, _ in known),
+        slot=made(list(slots)),
+        since=made(since),
+        name=tuple([columns.names[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
+        uid=tuple([columns.uids[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
+        allocatable=tuple([a for _, a, _ in known]),
+        requested=tuple([q for _, _, q in known]),
+    )
+
+
+def _of_few(values: list[int]) -> Column:
+    """Return a 64-bit column: finding the narrowest type of a few entries costs more than it saves."""
+    return array("q", values)
+
+
+def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> PodInfo:
+    """Return the part of a pod that is recorded: what scheduling reads, without the omitted labels."""
+    labels = omitted.kept(pod.labels)
+    controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    return PodInfo(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        labels=labels,
+        owner=Owner(controller.kind, controller.name) if controller else None,
+        priority=pod.priority,
+        requests=dict(pod.requests),
+        digest=_digest(_Read(pod, labels)),
+        nominated_node=pod.pod.status.nominated_node_name,
+    )
+
+
+class _Read:
+    """The input of a pod's digest, compared by values that determine it and are cheap to hash."""
+
+    __slots__ = ("key", "labels", "namespace", "spec", "volumes")
+
+    def __init__(self, pod: objects.PodInfo, labels: Mapping[str, str]) -> None:
+        self.namespace, self.labels, self.spec = pod.namespace, sorted(labels.items()), pod.pod.spec
+        volumes = self.spec.volumes  # each pod's token volume has a random name
+        self.volumes = [v for v in volumes if v != Volume(name=v.name)] if volumes else volumes
+        encoded = msgspec.msgpack.encode(self.volumes) if self.volumes else b""
+        self.key = (pod.namespace, *self.labels, pod.spec_digest, encoded)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Read) and self.key == other.key
+
+
+@lru_cache(maxsize=256)  # templates
+def _digest(read: _Read) -> str:
+    """Return the digest of what scheduling reads, which all pods of a template share."""
+    spec = read.spec if read.volumes is read.spec.volumes else msgspec.structs.replace(read.spec, volumes=read.volumes)
+    content = (read.namespace, read.labels, spec)
+    return hashlib.blake2b(msgspec.msgpack.encode(content), digest_size=12).hexdigest()
+
+
+@lru_cache(maxsize=256)  # plugins and extenders
+def _passed(plugin: str, skipped: bool) -> FilterColumn:
+    return FilterColumn(plugin, skipped)
+
+
+@lru_cache(maxsize=256)
+def _skipped(plugin: str, weight: int) -> ScoreColumn:
+    return ScoreColumn(plugin, weight, skipped=True)
+
+
+def _inputs(run: InputRun) -> Inputs:
+    given = run.inputs
+    return Inputs(
+        plugin=run.plugin,
+        source=given.source,
+        numbers=tuple(_number(number) for number in given.numbers),
+        measured=_measured(given.measured_s),
+        stale=_where(given.stale),
+    )
+
+
+def _number(number: inputs.InputColumn) -> InputColumn:
+    """Return a column of integers in units of the last digit; values beyond 62 bits count as unknown."""
+    digits = min(max(number.digits, 0), MAX_DIGITS)
+    scaled = np.asarray(number.values, np.float64) * 10**digits
+    known = np.abs(scaled) < MOST  # not NaN
+    whole = np.rint(np.where(known, scaled, 0)).astype(np.int64)
+    return InputColumn(number.name, number.unit, digits, column_from_numpy(whole), _where(~known))
+
+
+def _measured(moments_s: NDArray[np.float64] | None) -> Column:
+    """Return Unix seconds, as one entry where all are equal; an invalid time is 0."""
+    if moments_s is None:
+        return empty_column()
+    known = (moments_s >= 0) & (moments_s < END_OF_TIME_S)  # not NaN
+    whole = np.where(known, moments_s, 0).astype(np.int64)
+    alike = len(whole) and (whole == whole[0]).all()
+    return column_from_numpy(whole[:1] if alike else whole) if whole.any() else empty_column()
+
+
+def _where(mask: NDArray[np.bool_] | None) -> Column:
+    return empty_column() if mask is None or not mask.any() else column_from_numpy(mask)

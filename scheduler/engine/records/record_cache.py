@@ -1,0 +1,119 @@
+"""Reuses the parts of the last record of the same equivalence class.
+
+Pods of one template form an equivalence class. Where nothing changed, the equivalence cache returns the same objects
+for them as before; elsewhere a few rows differ. So a record reuses each part whose source is the same object as in the
+record before, and builds its other columns by changing those rows. The codec detects an unchanged part by its identity.
+
+Owns: which part was built from which source. Does not own: the meaning of parts (`build`).
+
+Invariant: a reused part equals a part built anew. This requires that arrays of traces are never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.codec import column_from_numpy
+from herodotus_record.codec.deltas import MAX_BASES
+from herodotus_record.model import Column, Evaluation
+
+MOST_CHANGED: Final = 8  # beyond one changed row in so many, building the whole column is faster
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Evaluated:
+    """The nodes that exist and those that were evaluated: the array of the trace and the column of the record."""
+
+    def __init__(self, evaluation: NDArray[np.uint8]) -> None:
+        self.array = evaluation
+        self.column: Column = column_from_numpy(evaluation)
+        self.mask: NDArray[np.bool_] = evaluation == Evaluation.EVALUATED
+        self.nodes = len(evaluation) - int(np.count_nonzero(evaluation == Evaluation.ABSENT))
+        self.count = int(np.count_nonzero(self.mask))
+        self._codes: NDArray[np.uint8] | None = None
+        self._feasible = 0
+
+    def feasible(self, codes: NDArray[np.uint8]) -> int:
+        """Return how many of the evaluated nodes have the code 0."""
+        if codes is not self._codes:
+            self._codes, self._feasible = codes, int(np.count_nonzero(self.mask & (codes == 0)))
+        return self._feasible
+
+
+class Narrowed:
+    """One column of the record in its narrowest type, built from the column before by changing rows."""
+
+    def __init__(self) -> None:
+        self._values: NDArray[Any] | None = None
+        self._column: Column | None = None
+
+    def update(self, values: NDArray[Any]) -> Column:
+        """Return the column of these values; the same object as before where they did not change."""
+        if values is not self._values or self._column is None:
+            self._column = column_from_numpy(values) if self._column is None else self._changed(self._column, values)
+            self._values = values
+        return self._column
+
+    def _changed(self, before: Column, values: NDArray[Any]) -> Column:
+        if self._values is None or len(values) != len(self._values):
+            return column_from_numpy(values)
+        (rows,) = (values != self._values).nonzero()
+        if not len(rows):
+            return before
+        if len(rows) * MOST_CHANGED > len(values):
+            return column_from_numpy(values)
+        changed = before[:]
+        try:
+            for row, value in zip(rows.tolist(), values[rows].tolist(), strict=True):
+                changed[row] = value
+        except OverflowError:  # the values need a wider type
+            return column_from_numpy(values)
+        return changed
+
+
+class ElementCache(Generic[S, T]):
+    """Builds a part from each element of a sequence, and reuses the parts of unchanged elements."""
+
+    def __init__(self, make: Callable[[int, S], T]) -> None:
+        """`make`: builds the part of an element, given its position and the element."""
+        self._make = make
+        self._sources: Sequence[S] = ()
+        self._made: tuple[T, ...] = ()
+
+    def update(self, sources: Sequence[S]) -> tuple[T, ...]:
+        """Return the parts; the same tuple where all elements are the same objects as before."""
+        before, made = self._sources, self._made
+        if len(sources) != len(before):
+            self._made = tuple([self._make(i, source) for i, source in enumerate(sources)])
+        elif changed := [i for i, source in enumerate(sources) if source is not before[i]]:
+            parts = list(made)
+            for i in changed:
+                parts[i] = self._make(i, sources[i])
+            self._made = tuple(parts)
+        self._sources = tuple(sources)
+        return self._made
+
+
+class RecentClasses(Generic[T]):
+    """An LRU cache with one value for each of the most recent equivalence classes."""
+
+    def __init__(self, new: Callable[[], T], most: int = MAX_BASES) -> None:
+        self._new, self._most = new, most
+        self._known: OrderedDict[Hashable, T] = OrderedDict()  # most recently used last
+
+    def get_or_create(self, template: Hashable) -> T:
+        """Return the value of a class, a new one where there is none."""
+        found = self._known.get(template)
+        if found is None:
+            found = self._known[template] = self._new()
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(template)
+        return found

@@ -1,0 +1,1 @@
+"""Places hypothetical pods one after the other on a copy of the state."""

@@ -1,0 +1,62 @@
+"""The controller that a workload's pods would have, whose selector determines their default topology spreading.
+
+Owns: the owner reference of such pods, and the controller object that would exist. Does not own: how pods are spread
+(`plugins.pod_topology_spread`), the other objects of the cluster. Pure, except `ensure`.
+
+The name of a Deployment's next ReplicaSet is unknown, so it has the Deployment's name here. It selects by the
+template's labels, and so counts the pods of older ReplicaSets of the same Deployment too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from herodotus_record.templates import PodTemplate
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.types import LabelSelector, Metadata, Object
+from scheduler.engine.objects.workloads import (
+    LabelSelectorSpec,
+    MapSelectorSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+Json = dict[str, Any]
+
+# kind of the workload -> API version and type of its pods' controller
+_CONTROLLERS: Final[Mapping[str, tuple[str, type[Object]]]] = {
+    "Deployment": ("apps/v1", ReplicaSet),
+    "ReplicaSet": ("apps/v1", ReplicaSet),
+    "StatefulSet": ("apps/v1", StatefulSet),
+    "ReplicationController": ("v1", ReplicationController),
+}
+
+
+def owner_reference(template: PodTemplate) -> Json:
+    """Return the controller's owner reference for the pods of a workload, which must not be a Pod."""
+    version, kind = _CONTROLLERS.get(template.kind, ("batch/v1", None))
+    named = kind.__name__ if kind else template.kind
+    return {"apiVersion": version, "kind": named, "name": template.name, "controller": True}
+
+
+def controller_of(template: PodTemplate, namespace: str) -> Object | None:
+    """Return the controller as it would be created, or None where it does not affect spreading."""
+    _, kind = _CONTROLLERS.get(template.kind, ("", None))
+    labels = template.pod["metadata"].get("labels")
+    metadata = Metadata(name=template.name, namespace=namespace)
+    if not kind or not labels:
+        return None
+    if kind is ReplicationController:
+        return ReplicationController(metadata=metadata, spec=MapSelectorSpec(selector=labels))
+    spec = LabelSelectorSpec(selector=LabelSelector(match_labels=labels))
+    return (
+        StatefulSet(metadata=metadata, spec=spec) if kind is StatefulSet else ReplicaSet(metadata=metadata, spec=spec)
+    )
+
+
+def ensure(controller: Object | None, objects: ClusterObjects) -> None:
+    """Add the controller to the objects unless it exists. `objects` must be a copy, or used by the caller only."""
+    if controller and not objects.get(type(controller), controller.metadata.name, controller.metadata.namespace):
+        objects.set(controller)

@@ -1,0 +1,109 @@
+"""Places pods one after the other, each as if the earlier ones were bound; nothing is bound.
+
+Owns: the order (decide, record, count on the node), and the frames of the answer. Does not own: the cycle; the nodes,
+which this module changes and which must therefore be a copy.
+
+Invariant: the first pod without a node is the last one that is tried. Preemption is reported and not carried out.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from herodotus_record.codec import fill_derived
+from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source, Times
+from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
+from herodotus_record.version import __version__
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.records import build
+from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.ids import uuid7
+from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
+from scheduler.engine.whatif.pods import Pods
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The cluster ("" for files) and scheduler identity that the frames carry, and the labels that they omit."""
+
+    cluster: str
+    identity: str
+    omitted: OmittedLabels = NOTHING_OMITTED
+
+
+def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
+    """Yield the node rows, decision and outcome of each pod. `seed`: of the draws among nodes with equal totals."""
+    if requested.named:
+        remove_existing(nodes, requested.pods[0])
+        framework.nominator.remove_named(requested.pods[0])
+    incarnation, base = str(uuid.uuid4()), -1
+    for number, pod in enumerate(requested.pods, 1):
+        slots = range(nodes.slots) if base < 0 else nodes.take_changed_slots()
+        yield build.node_rows(nodes, slots, origin.cluster, incarnation, base)
+        nodes.take_changed_slots()
+        base = nodes.generation
+        started_us = time.time_ns() // 1000
+        snapshot = Snapshot.from_columns(nodes)
+        result = _without_eviction(schedule(framework, pod, snapshot, seed + number))
+        times = Times(
+            created_us=parse_microseconds(pod.pod.metadata.creation_timestamp),
+            queued_us=started_us,
+            started_us=started_us,
+            phases_s=dict(result.trace.phases_s),
+        )
+        profile = framework.profile.scheduler_name
+        attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.marks)
+        recorded = build.decision(
+            attempt,
+            id=uuid7(),
+            key=AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1),
+            sequence=2 * number,
+            scheduler=SchedulerInfo(profile, origin.identity, __version__),
+            omitted=origin.omitted,
+        )
+        decision = fill_derived(recorded)
+        yield decision
+        if result.chosen is None:
+            return
+        node = nodes.names[result.chosen]
+        yield _outcome(decision, node)
+        nodes.add_pod(pod, node)
+
+
+def remove_existing(nodes: NodeColumns, pod: PodInfo) -> None:
+    """Remove a bound pod from its node, since the review is about where it would go now."""
+    for slot, there in enumerate(nodes.pods):
+        found = [uid for uid, other in there.items() if uid == pod.uid or other.full_name == pod.full_name]
+        for uid in found:
+            nodes.remove_pod(uid, nodes.names[slot])
+
+
+def _without_eviction(result: CycleResult) -> CycleResult:
+    """Return the result with its preemption marked as not carried out."""
+    preemption = result.trace.preemption
+    if preemption is not None:
+        result.trace.preemption = replace(preemption, evicted=False)
+    return result
+
+
+def _outcome(decision: Decision, node: str) -> Outcome:
+    return Outcome(
+        incarnation=decision.key.incarnation,
+        sequence=decision.sequence + 1,
+        decision_id=decision.id,
+        decision_sequence=decision.sequence,
+        phase=REVIEWED,
+        status=Code.SKIP,
+        node=node,
+        message=NOTHING_CREATED,
+        at_us=decision.times.started_us,
+        duration_s=0.0,
+        final=True,
+    )

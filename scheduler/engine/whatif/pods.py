@@ -1,0 +1,109 @@
+"""The pods of a review, as the API server would store them.
+
+Owns: the names of equal pods, the admission steps that can be reproduced here (priority), and which fields are ignored
+and marked. Does not own: defaults (`manifests.defaults`), which kinds have a pod template
+(`herodotus_record.templates`). Pure.
+
+Source: plugin/pkg/admission/priority v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from herodotus_record.model import Reason
+from herodotus_record.templates import POD, PodTemplate
+from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError, decode_pod
+from scheduler.engine.manifests.defaults import apply_pod_defaults
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Int32, Object, PodStatus
+from scheduler.engine.whatif.controllers import controller_of, owner_reference
+
+Json = dict[str, Any]
+# Fields of an existing pod's manifest that do not affect where it would go.
+_LEFT_OUT: Final = ("nodeName", "schedulingGates")
+
+
+class PriorityClass(Object, frozen=True):
+    """The fields of scheduling.k8s.io/v1.PriorityClass that priority admission reads."""
+
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+@dataclass(frozen=True)
+class Pods:
+    """One or more pods of a review. `named`: the first has the given name, and may exist.
+
+    `marks`: the fields that were ignored. `controller`: the pods' controller, as it would be created.
+    """
+
+    pods: tuple[PodInfo, ...]
+    named: bool
+    marks: tuple[Reason, ...]
+    controller: Object | None = None
+
+    def with_marks(self, marks: Iterable[Reason]) -> Pods:
+        """Return a copy with more marks."""
+        return replace(self, marks=(*self.marks, *marks))
+
+
+def pods_of(
+    template: PodTemplate,
+    namespace: str,
+    scheduler: str,
+    replicas: int,
+    classes: Mapping[str, PriorityClass] | None,
+) -> Pods:
+    """Return `replicas` pods of a template. Raises ManifestError that names the invalid field.
+
+    `namespace`, `scheduler`: used where the template has none, "" for the API server's defaults. `classes`: None where
+    they are unknown.
+    """
+    spec = dict(template.pod["spec"]) | {"schedulerName": scheduler or template.scheduler}
+    marks = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
+    namespace = namespace or template.namespace or DEFAULT_NAMESPACE
+    metadata = dict(template.pod["metadata"]) | {"namespace": namespace, "name": template.name}
+    if template.kind != POD:
+        metadata["ownerReferences"] = [owner_reference(template)]
+    where = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
+    marks += _set_priority(where, spec, classes)
+    alone = template.kind == POD
+    names = [template.name if alone and not i else f"{template.name}-{i}" for i in range(replicas)]
+    uids = [str(metadata.get("uid") or "") if alone and not i else "" for i in range(replicas)]
+    each = (metadata | {"name": name, "uid": uid} for name, uid in zip(names, uids, strict=True))
+    pods = tuple(_pod(where, its, spec) for its in each)
+    return Pods(pods, alone, tuple(marks), controller_of(template, namespace))
+
+
+def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:
+    manifest = {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec}
+    pod = msgspec.structs.replace(
+        apply_pod_defaults(decode_pod(where, manifest)), status=PodStatus(), manifest=msgspec.json.encode(manifest)
+    )
+    return PodInfo(pod)
+
+
+def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:
+    """Set the priority of the named or default class; return a mark where it is unknown."""
+    name = spec.get("priorityClassName")
+    if classes is None:
+        unknown = Reason("priority-class-unknown", {"name": str(name)})
+        return [unknown] if name and spec.get("priority") is None else []
+    found = classes.get(str(name)) if name else _default_of(classes)
+    if name and found is None:
+        raise ManifestError(f"{where}: no PriorityClass with name {name} was found")
+    if found is not None:
+        spec["priority"] = found.value
+        spec["preemptionPolicy"] = spec.get("preemptionPolicy") or found.preemption_policy
+    return []
+
+
+def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
+    """Return the global default with the lowest value, since the API server tolerates several."""
+    return min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None)

@@ -1,0 +1,226 @@
+"""The scheduler's writes to the API server, which stop once another process may lead.
+
+Owns: the only path from loop, plugins and preemption to `kube.writes`; the log lines about writes; which failures are
+ignored. Does not own: the form of the objects (`kube.writes`), what follows from a failure.
+
+Invariants: before each request this module checks that the process still leads. A binding ends, here and in the server,
+before another leader can begin. A binding's result is reported when it is proved, not when its request ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from scheduler import klog
+from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.kube import writes
+from scheduler.kube.events import EventSender
+from scheduler.kube.http import NOT_DONE, NOT_SENT, TIMEOUT_S, ApiError, ApiServer
+from scheduler.live.binding_reconciler import BindingReconciler
+
+FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
+GONE = (404, 409, 422)  # the pod is gone, or another one has its name
+
+
+class NotLeadingError(Exception):
+    """This process has lost the Lease, so nothing is written."""
+
+    def __init__(self) -> None:
+        super().__init__("leadership is lost: nothing is written any more")
+
+
+class Bindings(Protocol):
+    """What a bind request reads from, and reports to, its binding. Thread-safe."""
+
+    def decision_id(self, uid: str) -> str:
+        """Return the id of the decision that binds the pod."""
+
+    def result_unknown(self, uid: str, why: str) -> None:
+        """Note that the request ended without a result, which follows later."""
+
+
+class ApiWrites:
+    """Implements `loop.Writes`, `preemption.EvictionWrites` and the plugins' requests. Thread-safe."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        events: EventSender | None,
+        aside: Callable[[Callable[[], None]], None],
+        leading: Callable[[], bool],
+        bindings: Callable[[], Bindings],
+        bind_timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`events`: None where the server lacks the events API. `aside`: runs requests in another thread."""
+        self._api = api
+        self._events = events
+        self._aside = aside
+        self._leading = leading
+        self._bindings = bindings
+        self._bind_timeout_s = bind_timeout_s
+        self._reconciler = BindingReconciler(api)
+
+    # --- writes that nothing waits for --------------------
+
+    def scheduled(self, pod: PodInfo, node: str) -> None:
+        """Send the event; the API server sets the condition when it binds."""
+        self._event(pod, writes.scheduled_event(pod, node))
+
+    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+        """Send the event, and write the condition and the nominated node in another thread."""
+        self._event(pod, writes.failed_event(message))
+        self._aside(lambda: self._condition(pod, reason, message, nomination))
+
+    def skipped(self, pod: PodInfo, note: str) -> None:
+        self._event(pod, writes.failed_event(note))
+
+    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+        self._event(victim, writes.preempted_event(preemptor, node, in_memory=in_memory), preemptor)
+
+    # --- bind requests -----------------------------------------------------------------------------------
+
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        """Send a bind request; `done` gets None or the failure once the result is known, in another thread.
+
+        Raises NotLeadingError where nothing is sent.
+        """
+        klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
+        self._check()
+        decision_id = self._bindings().decision_id(pod.uid)
+        self._send_binding(pod, node, decision_id, done, time.monotonic() + TIMEOUT_S)
+
+    def finish_bindings(self) -> None:
+        """Wait at most FINISH_S for the results of all bindings. None is reported after that."""
+        unknown = self._reconciler.close(FINISH_S)
+        if unknown:
+            klog.warning("Bindings end with an unknown result; the next leader finds it out", bindings=unknown)
+
+    def _send_binding(
+        self, pod: PodInfo, node: str, decision_id: str, done: Callable[[str | None], None], retry_until: float
+    ) -> None:
+        def send_again() -> None:
+            if self._leading():
+                self._send_binding(pod, node, decision_id, done, retry_until)
+            else:
+                done(str(NotLeadingError()))
+
+        def on_answer(failure: ApiError | None) -> None:
+            now = time.monotonic()
+            if failure is None:
+                done(None)
+            elif failure.code in NOT_DONE and failure.retry_after_s and now + failure.retry_after_s <= retry_until:
+                self._reconciler.call_later(failure.retry_after_s, send_again)
+            elif _is_refusal(failure):
+                done(str(failure))
+            else:
+                # A filter in front of the handler sends 504; the handler may still run, as after no answer at all.
+                ends = now + (self._bind_timeout_s if failure.code in (0, 504) else 0.0)
+                self._bindings().result_unknown(pod.uid, str(failure))
+                self._reconciler.reconcile(pod, node, decision_id, failure, ends, done)
+
+        writes.send_binding(self._api, pod, node, decision_id, self._bind_timeout_s, on_answer, self._leading)
+
+    # --- writes that the calling thread waits for --------------------
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        """Write the claim into a volume; return its new resource version. Raises ApiError or NotLeadingError."""
+        self._check()
+        version = writes.bind_volume(self._api, volume, claim, by_controller=by_controller)
+        klog.info(
+            2,
+            "Updated PersistentVolume with claim. Waiting for binding to complete",
+            PV=volume.metadata.name,
+            PVC=claim.full_name,
+        )
+        return version
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        """Annotate the claim with the node, for its provisioner; return the claim's new resource version."""
+        self._check()
+        return writes.select_node(self._api, claim, node)
+
+    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+        """Set the victim's condition, then delete it. Raises ApiError or NotLeadingError."""
+        self._check()
+        name = preemptor.pod.spec.scheduler_name
+        writes.evict(self._api, victim, f"{name}: preempting to accommodate a higher priority pod")
+        klog.info(
+            2,
+            "Preemptor Pod preempted victim Pod",
+            preemptor=preemptor.full_name,
+            victim=victim.full_name,
+            node=node,
+        )
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Write status.nominatedNodeName. Failures are only logged, since nothing depends on it."""
+        try:
+            self._check()
+            writes.nominate(self._api, pod, node)
+        except (ApiError, NotLeadingError) as e:
+            if not isinstance(e, ApiError) or e.code not in GONE:
+                klog.error(e, "Failed to update the nominated node name", pod=pod.full_name, nominatedNodeName=node)
+
+    def _check(self) -> None:
+        if not self._leading():
+            raise NotLeadingError
+
+    def _event(self, pod: PodInfo, event: tuple[str, str, str, str], related: PodInfo | None = None) -> None:
+        if self._events is not None:
+            controller = (related or pod).pod.spec.scheduler_name
+            self._events.send(pod, controller, event, related)
+
+    def _condition(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+        nominated = None if nomination is None else nomination.node
+        try:
+            self._check()
+            if writes.set_unscheduled(self._api, pod, reason, message, nominated):
+                klog.info(
+                    3,
+                    "Updating pod condition and nominated node name",
+                    pod=pod.full_name,
+                    conditionType="PodScheduled",
+                    conditionStatus="False",
+                    conditionReason=reason,
+                    **({} if nominated is None else {"nominatedNodeName": nominated, "nominatingMode": "Override"}),
+                )
+        except (ApiError, NotLeadingError) as e:
+            if not isinstance(e, ApiError) or e.code not in GONE:
+                klog.error(e, "Error updating pod", pod=pod.full_name)
+
+
+def _is_refusal(failure: ApiError) -> bool:
+    """Return whether the request certainly did nothing.
+
+    A 409 may answer a proxy's retry of a request that did bind the pod.
+    """
+    return (0 < failure.code < 500 and failure.code != 409) or failure.reason == NOT_SENT
+
+
+class NoWrites:
+    """Replaces `ApiWrites` under `--dry-run-binding`: writes nothing and logs failed attempts."""
+
+    def scheduled(self, pod: PodInfo, node: str) -> None:
+        """Do nothing, as nothing is bound."""
+
+    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+        klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
+
+    def skipped(self, pod: PodInfo, note: str) -> None:
+        """Do nothing under `--dry-run-binding`."""
+
+    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+        """Do nothing, as nothing is evicted."""
+
+    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+        raise RuntimeError("a dry run evicts nothing")
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Do nothing under `--dry-run-binding`."""
+
+    def finish_bindings(self) -> None:
+        """Do nothing under `--dry-run-binding`."""

@@ -1,0 +1,183 @@
+"""On SIGUSR2, writes the cache and the queue to the log, and how they differ from the API server.
+
+Owns: the dump in kube-scheduler's words, and the comparison with a fresh list. Does not own: cache and queue. Only the
+loop's thread reads those, between two cycles, and hands over a copy; the rest runs in a separate thread. A difference
+that a second signal does not show again, such as a pod created meanwhile, is no fault.
+
+Source: pkg/scheduler/backend/cache/debugger v1.36. This one also names pods that the API server shows on another node.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from scheduler import klog
+from scheduler.backend.cache import Cache
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Struct
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.watch import PAGE
+from scheduler.live.loop import Loop, LoopTask
+
+ANSWER_S: Final = 60.0  # the loop answers between two cycles; one that takes longer is stuck
+
+
+@dataclass(frozen=True)
+class NodeDump:
+    """A node as the cache counts it, in base units."""
+
+    name: str
+    deleted: bool
+    allocatable: Mapping[str, int]
+    requested: Mapping[str, int]
+    pods: tuple[PodInfo, ...]
+
+
+@dataclass(frozen=True)
+class CacheDump:
+    """The cache and queue at one moment. `waiting`: the queued pods; `queues`: how many pods each queue holds."""
+
+    nodes: tuple[NodeDump, ...]
+    waiting: tuple[PodInfo, ...]
+    queues: Mapping[str, int]
+
+    @classmethod
+    def from_loop(cls, loop: Loop) -> CacheDump:
+        """Return a copy of the loop's state. Runs in the loop's thread."""
+        return cls(tuple(_nodes(loop.cache)), tuple(q.pod for q in loop.queue), loop.queue.lengths())
+
+
+class _Meta(Struct, frozen=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Spec(Struct, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class _Item(Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+class _ListMeta(Struct, frozen=True):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[_Item, ...] = ()
+
+
+class CacheDebugger:
+    """Waits in a separate thread for `wake`, then writes the dump and the comparison."""
+
+    def __init__(self, loop: Loop, api: ApiServer, ours: Collection[str], pod_params: Mapping[str, str]) -> None:
+        """`ours`: the scheduler names whose pods this process queues. `pod_params`: the selectors of the pod watch."""
+        self._loop = loop
+        self._api = api
+        self._ours = ours
+        self._pod_params = pod_params
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="cache-debugger", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self, *_: Any) -> None:
+        """Request a dump. A signal handler calls it and may interrupt itself, so it takes no lock."""
+        self._woken.put(None)
+
+    def _run(self) -> None:
+        while True:
+            self._woken.get()
+            while not self._woken.empty():
+                self._woken.get()  # one dump answers all requests
+            try:
+                self.write_dump_and_mismatches()
+            except (ApiError, msgspec.MsgspecError) as e:
+                klog.error(e, "Cannot compare the cache with the API server")
+            except NotInTimeError:
+                klog.error(f"no answer in {ANSWER_S:.0f} s", "The scheduling loop does not answer")
+
+    def write_dump_and_mismatches(self) -> None:
+        """Write the dump and the comparison to the log. Raises ApiError if the API server cannot be listed."""
+        answer: Future[CacheDump] = Future()
+        self._loop.inbox.put(LoopTask(lambda: answer.set_result(CacheDump.from_loop(self._loop))))
+        dump = answer.result(ANSWER_S)
+        klog.info(0, "Dump of cached NodeInfo", nodes="\n\n".join(map(_node_text, dump.nodes)))
+        summary = "; ".join(f"{queue}:{pods}" for queue, pods in dump.queues.items())
+        klog.info(0, "Dump of scheduling queue", summary=summary, pods="".join(map(_pod_text, dump.waiting)))
+        nodes = {item.metadata.name for item in self._list("/api/v1/nodes", {})}
+        pods = {
+            item.metadata.uid: item.spec.node_name
+            for item in self._list("/api/v1/pods", self._pod_params)
+            if item.spec.node_name or item.spec.scheduler_name in self._ours
+        }
+        mismatches = compare(dump, nodes, pods)
+        for mismatch in mismatches:
+            klog.info(0, "Cache mismatch", **mismatch)
+        klog.info(0, "Cache comparer finished", mismatches=len(mismatches))
+
+    def _list(self, path: str, params: Mapping[str, str]) -> Iterator[_Item]:
+        more = ""
+        while True:
+            page_params = {**params, "limit": str(PAGE)} | ({"continue": more} if more else {})
+            page = msgspec.json.decode(self._api.get(path, page_params), type=_Page)
+            yield from page.items
+            more = page.metadata.continue_
+            if not more:
+                return
+
+
+def compare(dump: CacheDump, nodes: Collection[str], pods: Mapping[str, str]) -> list[dict[str, list[str]]]:
+    """Return the differences. `pods`: UID -> node in the API server, "" for a pending pod."""
+    cached_nodes = {node.name for node in dump.nodes if not node.deleted}
+    on = {pod.uid: node.name for node in dump.nodes for pod in node.pods}
+    cached_pods = on.keys() | {pod.uid for pod in dump.waiting}
+    found = [
+        {"missedNodes": sorted(set(nodes) - cached_nodes), "redundantNodes": sorted(cached_nodes - set(nodes))},
+        {"missedPods": sorted(pods.keys() - cached_pods), "redundantPods": sorted(cached_pods - pods.keys())},
+        {"misplacedPods": sorted(uid for uid, node in pods.items() if node and on.get(uid, node) != node)},
+    ]
+    return [mismatch for mismatch in found if any(mismatch.values())]
+
+
+def _nodes(cache: Cache) -> Iterator[NodeDump]:
+    columns = cache.columns
+    amounts = [(r, columns.allocatable(r), columns.requested(r)) for r in columns.resources]
+    for name, slot in columns.index.items():
+        yield NodeDump(
+            name,
+            columns.nodes[slot] is None,
+            {resource: int(a[slot]) for resource, a, _ in amounts if a[slot]},
+            {resource: int(q[slot]) for resource, _, q in amounts if q[slot]},
+            tuple(columns.pods[slot].values()),
+        )
+
+
+def _node_text(node: NodeDump) -> str:
+    return (
+        f"Node name: {node.name}\nDeleted: {str(node.deleted).lower()}\nRequested Resources: {dict(node.requested)}\n"
+        f"Allocatable Resources: {dict(node.allocatable)}\nScheduled Pods(number: {len(node.pods)}):\n"
+        + "".join(map(_pod_text, node.pods))
+    )
+
+
+def _pod_text(pod: PodInfo) -> str:
+    status = pod.pod.status
+    return (
+        f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, phase: {status.phase},"
+        f" nominated node: {status.nominated_node_name}\n"
+    )

@@ -1,0 +1,78 @@
+"""Counts bound pods that a kubelet rejected, which is how a race with another scheduler shows.
+
+Owns: watching failed pods, and detecting which of them a kubelet rejected for a reason that schedulers check. Does not
+own: the cache (its watch excludes failed pods), what a pod's controller does next.
+
+Invariant: a pod counts once. Pods that failed before this process watched do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from scheduler.engine.objects.types import Object, Struct
+from scheduler.kube.http import ApiServer
+from scheduler.kube.watch import ListResult, Reflector, WatchEvent
+
+FAILED: Final = "failed pods"
+# What a kubelet writes to status.reason (pkg/kubelet/lifecycle/predicate.go v1.36) where a filter's check fails there.
+REASONS: Final = ("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodePorts", "NodeAffinity")
+OUT_OF: Final = "OutOf"
+OTHER: Final = "OutOfextended"  # extended resources share a label value, since their names differ by cluster
+
+
+class _Spec(Struct, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class _Status(Struct, frozen=True):
+    reason: str = ""
+
+
+class FailedPod(Object, frozen=True):
+    """The fields of v1.Pod that show a kubelet's rejection."""
+
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class RejectionCounter:
+    """Calls `count` with the reason and the profile of each rejection. The sink of a watch, in its thread."""
+
+    def __init__(self, count: Callable[[str, str], None]) -> None:
+        self._count = count
+        self._seen: set[str] | None = None  # None: not listed yet
+
+    def put(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
+        """Apply a list result or a watch event."""
+        if isinstance(message, ListResult):
+            pods = {pod.metadata.uid: pod for pod in message.objects}
+            new = pods.keys() - self._seen if self._seen is not None else set()
+            self._seen = set(pods)
+            for uid in new:
+                self._refused(pods[uid])
+        elif self._seen is not None:
+            uid = message.object.metadata.uid
+            if message.type == "DELETED":
+                self._seen.discard(uid)
+            elif uid not in self._seen:
+                self._seen.add(uid)
+                self._refused(message.object)
+
+    def _refused(self, pod: FailedPod) -> None:
+        reason = pod.status.reason
+        if pod.spec.node_name and (reason in REASONS or reason.startswith(OUT_OF)):
+            self._count(reason if reason in REASONS else OTHER, pod.spec.scheduler_name)
+
+
+def reflectors(api: ApiServer, profiles: Collection[str], count: Callable[[str, str], None]) -> list[Reflector[Any]]:
+    """Return one reflector for each profile, not started: the API server has no selector for several."""
+    return [
+        Reflector(
+            *(api, "/api/v1/pods", FAILED, FailedPod, RejectionCounter(count).put),
+            {"fieldSelector": f"status.phase=Failed,spec.schedulerName={profile}"},
+        )
+        for profile in sorted(profiles)
+    ]

@@ -1,0 +1,244 @@
+"""The scheduler's metrics: kube-scheduler's where the meaning is the same, and Herodotus' own.
+
+Owns: names, labels and buckets, and how the loop's numbers become metrics. Does not own: how they are served.
+
+Invariant: metrics named `scheduler_*` have kube-scheduler's labels, buckets and meaning. No label gets more values as
+the cluster grows. The loop's thread adds to counters without waiting, a few microseconds a cycle. Numbers that need a
+pass over every waiting pod are updated by `observe`, at most once in OBSERVE_EVERY_S.
+
+Source of names, labels and buckets: pkg/scheduler/metrics/metrics.go v1.36.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from herodotus_record.model import Code, DecisionPath
+from scheduler.engine.cycle import CycleResult
+
+OBSERVE_EVERY_S: Final = 1.0  # 10,000 waiting pods take a millisecond or two
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+MOST_ATTEMPTS: Final = 15  # pod_scheduling_sli_duration_seconds counts these and more as one
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return `count` bucket bounds, each `factor` times the one before."""
+    return tuple(start * factor**i for i in range(count))
+
+
+_ATTEMPT_S: Final = exponential(0.001, 2, 15)
+_PHASE_S: Final = exponential(0.0001, 2, 12)
+_SLI_S: Final = exponential(0.01, 2, 20)
+
+
+@dataclass(frozen=True)
+class LoopSizes:
+    """Sizes of the cache and the queues. `unschedulable`: each waiting pod's rejecting plugins and profile."""
+
+    queues: Mapping[str, int] = field(default_factory=dict)
+    incoming: Mapping[tuple[str, str], int] = field(default_factory=dict)  # (queue, event) -> pods since the start
+    unschedulable: Sequence[tuple[Collection[str], str]] = ()
+    nodes: int = 0
+    pods: int = 0
+    assumed: int = 0
+    binding: int = 0
+
+
+class SchedulerMetrics:
+    """The metrics of one process, in a separate registry."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # kube-scheduler has no series of that kind
+        self.registry = r = CollectorRegistry()
+        self._clock = clock
+        self._beat = clock()
+        self._observe_at = 0.0
+        self._under_way: dict[str, float] = {}  # pod UID -> when its attempt began
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=r)
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result.",
+            ["result", "profile"],
+            registry=r,
+        )
+        self._attempt_s = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "One attempt: the algorithm, and binding where a node was found.",
+            ["result", "profile"],
+            buckets=_ATTEMPT_S,
+            registry=r,
+        )
+        self._algorithm_s = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "The algorithm alone.", buckets=_ATTEMPT_S, registry=r
+        )
+        self._phase_s = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "All plugins of one extension point, in one cycle, over all nodes.",
+            ["extension_point", "status", "profile"],
+            buckets=_PHASE_S,
+            registry=r,
+        )
+        self._pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a pod took until it was bound.",
+            buckets=exponential(1, 2, 5),
+            registry=r,
+        )
+        self._sli_s = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's first entry into the queue until it was bound.",
+            ["attempts"],
+            buckets=_SLI_S,
+            registry=r,
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts_total", "Cycles that looked for pods to evict.", registry=r
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims", "Pods chosen to be evicted.", buckets=exponential(1, 2, 7), registry=r
+        )
+        self._leader = Gauge("leader_election_master_status", "1 while we hold the Lease.", ["name"], registry=r)
+        self._recording_s = Histogram(
+            "herodotus_recording_duration_seconds",
+            "What recording a decision takes of the loop's time.",
+            buckets=exponential(0.00001, 2, 14),
+            registry=r,
+        )
+        self._refusals = Counter(
+            "herodotus_kubelet_refusals_total",
+            "Pods that a kubelet rejected after they were bound: another scheduler used the room.",
+            ["reason", "profile"],
+            registry=r,
+        )
+        self._heartbeat = Gauge(
+            "herodotus_loop_heartbeat_age_seconds", "Since the scheduling loop last went round.", registry=r
+        )
+        self._heartbeat.set_function(self.heartbeat_age_s)
+        self._held = _LoopSizesCollector()
+        r.register(self._held)
+
+    def refused(self, reason: str, profile: str) -> None:
+        """Count a bound pod that a kubelet rejected. Any thread may call it."""
+        self._refusals.labels(reason, profile).inc()
+
+    # --- called by the loop's thread -----------------------------------------------------------------------------
+
+    def beat(self) -> bool:
+        """Note an iteration of the loop; return whether it is time to `observe`."""
+        self._beat = now = self._clock()
+        if now < self._observe_at:
+            return False
+        self._observe_at = now + OBSERVE_EVERY_S
+        return True
+
+    def observe(self, sizes: LoopSizes) -> None:
+        """Publish the loop's sizes, which the caller does not change afterwards."""
+        self._held.sizes = sizes
+
+    def cycle(self, profile: str, result: CycleResult, duration_s: float) -> None:
+        """Count one scheduling cycle."""
+        trace = result.trace
+        self._algorithm_s.observe(duration_s)
+        for phase, phase_s in trace.phases_s.items():
+            self._phase_s.labels(phase, _status(phase, result), profile).observe(phase_s)
+        if trace.post_filters:
+            self._preemptions.inc()
+
+    def preempted(self, victims: int) -> None:
+        """Count the victims of one preemption."""
+        self._victims.observe(victims)
+
+    def recorded(self, duration_s: float) -> None:
+        """Count the time that recording a decision took."""
+        self._recording_s.observe(duration_s)
+
+    def started(self, uid: str) -> None:
+        """Note the start of an attempt."""
+        self._under_way[uid] = self._clock()
+
+    def ended(self, uid: str, result: str, profile: str) -> None:
+        """Count the end of an attempt, once. `result`: SCHEDULED, UNSCHEDULABLE or ERROR."""
+        started = self._under_way.pop(uid, None)
+        if started is not None:
+            self._attempts.labels(result, profile).inc()
+            self._attempt_s.labels(result, profile).observe(self._clock() - started)
+
+    def scheduled(self, attempts: int, waited_s: float) -> None:
+        """Count a bound pod. `waited_s`: seconds since it first entered the queue."""
+        self._pod_attempts.observe(attempts)
+        self._sli_s.labels(str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+").observe(waited_s)
+
+    # --- called by others -------------------------------------------------------------------------------------------
+
+    def phase(self, phase: str, status: Code, profile: str, duration_s: float) -> None:
+        """Count the end of PreBind or Bind. Binding threads call it."""
+        self._phase_s.labels(phase, status.label, profile).observe(duration_s)
+
+    def leading(self, name: str, leader: Callable[[], bool]) -> None:
+        """Export whether this process holds the Lease `name`; each scrape calls `leader`."""
+        self._leader.labels(name).set_function(leader)
+
+    def heartbeat_age_s(self) -> float:
+        """Return the seconds since the loop's last iteration."""
+        return self._clock() - self._beat
+
+    def exposition(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class _LoopSizesCollector(Collector):
+    """Collects the metrics of `LoopSizes` at each scrape, from the sizes that the loop published last."""
+
+    def __init__(self) -> None:
+        self.sizes = LoopSizes()
+
+    def collect(self) -> Iterator[Metric]:
+        sizes = self.sizes
+        waiting = Tally((plugin, profile) for plugins, profile in sizes.unschedulable for plugin in plugins)
+        held = [(("nodes",), sizes.nodes), (("pods",), sizes.pods), (("assumed_pods",), sizes.assumed)]
+        queues = [((queue,), pods) for queue, pods in sizes.queues.items()]
+        yield _gauge("scheduler_pending_pods", "Waiting pods, by queue.", ("queue",), queues)
+        yield _gauge(
+            "scheduler_unschedulable_pods",
+            "Waiting pods that a plugin rejected; a pod counts for each plugin that did.",
+            ("plugin", "profile"),
+            waiting.items(),
+        )
+        yield _gauge("scheduler_cache_size", "What the cache holds.", ("type",), held)
+        yield _gauge("scheduler_goroutines", "Work under way.", ("operation",), [(("binding",), sizes.binding)])
+        incoming = CounterMetricFamily(
+            "scheduler_queue_incoming_pods", "Pods that came into a queue, by event.", labels=("queue", "event")
+        )
+        for labels, pods in sizes.incoming.items():
+            incoming.add_metric(labels, pods)
+        yield incoming
+
+
+def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], int]]) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=labels)
+    for of, value in values:
+        family.add_metric(of, value)
+    return family
+
+
+def _status(phase: str, result: CycleResult) -> str:
+    """Return how a phase ended, as kube-scheduler labels it: a Filter that leaves no node is a Success."""
+    trace = result.trace
+    verdicts = {"PreFilter": trace.pre_filters, "PostFilter": trace.post_filters}.get(phase)
+    if verdicts:
+        return verdicts[-1].verdict.code.label
+    failed = result.path is DecisionPath.ERROR and phase == next(reversed(trace.phases_s))
+    return (Code.ERROR if failed else Code.SUCCESS).label

@@ -1,0 +1,56 @@
+"""The plugins' handle in a live scheduler: `framework.plugin.Handle` on the in-memory state and the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.engine.objects.types import Node
+from scheduler.live.api_writes import ApiWrites, NotLeadingError
+from scheduler.prometheus import BackgroundQuery
+
+
+class ApiHandle:
+    """Implements `Handle`. `writes` is None until an API server is connected, which is after plugins are built."""
+
+    def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
+        self.preempts = preempts
+        self.evicts = evicts
+        self.writes: ApiWrites | None = None
+        self._shared = shared
+
+    @property
+    def objects(self) -> ClusterObjects:
+        return self._shared.objects
+
+    @property
+    def waiting_pods(self) -> WaitingPods:
+        return self._shared.waiting
+
+    def is_preempting(self, uid: str) -> bool:
+        return uid in self._shared.preempting
+
+    def node(self, name: str) -> Node | None:
+        return self._shared.cache.node(name)
+
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        self._writes().bind(pod, node, done)
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        return self._writes().bind_volume(volume, claim, by_controller=by_controller)
+
+    def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
+        """Return a query that Prometheus answers in the background."""
+        return BackgroundQuery(url, query, label, every_s=every_s, timeout_s=timeout_s)
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        return self._writes().select_node(claim, node)
+
+    def _writes(self) -> ApiWrites:
+        if self.writes is None:
+            raise NotLeadingError
+        return self.writes

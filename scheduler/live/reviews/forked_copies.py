@@ -1,0 +1,155 @@
+"""A copy of the loop's whole state, made by fork between two cycles.
+
+Owns: the child process, its start, its deadline, its answer and its end. Does not own: the function that runs in it,
+the loop.
+
+Why a fork: the copy is complete (nodes, pods, volumes, nominations, state of plugins) without code that copies, and the
+loop pauses only while the kernel copies page tables. The child runs on another core without this interpreter's lock and
+can be killed at any time. It has one thread, so it must not wait for another: a cycle waits only for extenders, which
+are connected anew. A lock that another thread held at the fork stays locked in the child; the deadline ends a child
+that needs it.
+
+Invariant: the loop continues regardless of what happens in the child, no child outlives its deadline, and each child is
+reaped. The child writes only to its pipe and to the log; every other file of the parent is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTimeError
+from pathlib import Path
+from typing import Final, NoReturn
+
+from scheduler import klog
+from scheduler.live.loop import Loop, LoopTask
+
+LOOP_S: Final = 10.0  # the loop answers between two cycles
+MAX_ANSWER_BYTES: Final = 64 << 20  # ten times a hundred records of 5,000 nodes
+_DONE, _FAILED = b"+", b"-"
+_PIECE: Final = 1 << 20
+_FIRST_FILE: Final = 3  # after standard error
+_NICER: Final = 5  # pending pods come first; a review gets a quarter of a busy processor
+
+
+class ForkedCopyError(Exception):
+    """A trial without an answer: the loop was not ready, or the trial failed or missed its deadline."""
+
+
+class ForkedCopies:
+    """Runs functions on copies of one loop's state."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def run(self, trial: Callable[[], bytes], deadline_s: float) -> bytes:
+        """Run `trial` in a copy of the present state and return its result.
+
+        Raises ForkedCopyError. Any thread but the loop's may call it.
+        """
+        ours, theirs = os.pipe()
+        try:
+            started: Future[int] = Future()
+            self._loop.inbox.put(LoopTask(lambda: self._start(started, trial, theirs, deadline_s)))
+            try:
+                child = started.result(LOOP_S)
+            except NotInTimeError:
+                if not started.cancel():  # it is being started this moment
+                    child = started.result()
+                else:
+                    raise ForkedCopyError("the scheduling loop does not answer") from None
+            finally:
+                os.close(theirs)
+            return _answer(child, ours, time.monotonic() + deadline_s)
+        finally:
+            os.close(ours)
+
+    def _start(self, started: Future[int], trial: Callable[[], bytes], theirs: int, deadline_s: float) -> None:
+        """Fork the child. Runs in the loop's thread."""
+        if not started.set_running_or_notify_cancel():
+            return
+        if not self._loop.synced:
+            started.set_exception(ForkedCopyError("the scheduler has not seen the whole cluster yet"))
+            return
+        try:
+            child = os.fork()
+        except OSError as e:
+            started.set_exception(ForkedCopyError(f"the state cannot be copied: {e.strerror}"))
+            return
+        if not child:
+            _child(trial, theirs, deadline_s)
+        started.set_result(child)
+
+
+def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoReturn:
+    code = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_DFL)
+        signal.alarm(math.ceil(deadline_s) + 1)  # ends the child even when the waiting thread is gone
+        gc.disable()  # it would touch, and so copy, every object there is
+        _only_open(theirs)
+        _go_first()
+        klog.set_verbosity(-1)
+        try:
+            answer = _DONE + trial()
+        except Exception as e:
+            answer = _FAILED + f"{type(e).__name__}: {e}".encode()
+        left = memoryview(answer)
+        while left:
+            left = left[os.write(theirs, left) :]
+        code = 0
+    finally:
+        os._exit(code)  # no exit handler or buffer of the parent runs here
+
+
+def _only_open(file: int) -> None:
+    """Close every other file, so that the parent can release its connections and locks."""
+    os.closerange(_FIRST_FILE, file)
+    os.closerange(file + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _go_first() -> None:
+    """Lower this process' priority for processor time and memory."""
+    os.nice(_NICER)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _answer(child: int, ours: int, until: float) -> bytes:
+    """Return what the child wrote before its end. Raises ForkedCopyError."""
+    try:
+        written = _read(ours, until)
+    except ForkedCopyError:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.waitpid(child, 0)
+    if written[:1] == _FAILED:
+        raise ForkedCopyError(f"the review failed: {written[1:].decode('utf-8', 'replace')}")
+    if written[:1] != _DONE:
+        raise ForkedCopyError("the review ended without an answer")
+    return written[1:]
+
+
+def _read(ours: int, until: float) -> bytes:
+    poll = select.poll()
+    poll.register(ours, select.POLLIN)
+    pieces: list[bytes] = []
+    size = 0
+    while poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        piece = os.read(ours, _PIECE)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER_BYTES:
+            raise ForkedCopyError("the answer is too large")
+    raise ForkedCopyError("the review was not over in time")

@@ -1,0 +1,111 @@
+"""Client of the decisions service's review queue: fetches the next review and posts its answer.
+
+Owns: those requests and their form. Does not own: the review itself (`reviewer`), credentials (`recorder.endpoint`).
+
+The scheduler connects to the service, never the other way. The connection, its credentials and its network policy are
+those of the records, and the service need not find out which replica leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from herodotus_record import codec
+from herodotus_record.templates import PodTemplate, PodTemplateError
+from scheduler.recorder.connection import ServiceConnection
+from scheduler.recorder.endpoint import ServiceEndpoint
+
+Json = dict[str, Any]
+
+WAIT_S: Final = 20.0  # how long the service may hold a request for the next review
+PATIENCE_S: Final = WAIT_S + 10.0
+REFUSED: Final = "application/json"
+
+
+class ReviewClientError(Exception):
+    """The service did not answer, or its answer is invalid. The message is one line."""
+
+
+@dataclass(frozen=True)
+class ReviewRequest:
+    """A review to answer. `scheduler`: the profile that decides. `deadline_s`: how long the client waits."""
+
+    id: str
+    namespace: str
+    scheduler: str
+    template: PodTemplate
+    replicas: int
+    deadline_s: float
+
+
+class ReviewClient:
+    """Fetches reviews for the profiles of one scheduler process, which leads."""
+
+    def __init__(
+        self,
+        endpoint: ServiceEndpoint,
+        cluster: str,
+        schedulers: Sequence[str],
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`cluster`: the id that the records of this process carry. `transport`: replaces the network in tests."""
+        self._connection = ServiceConnection(endpoint, PATIENCE_S, transport)
+        self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/reviews"
+        self._cluster_params = [("cluster", cluster)]
+        self._request_params = [
+            *self._cluster_params,
+            *(("scheduler", name) for name in schedulers),
+            ("wait", str(int(WAIT_S))),
+        ]
+
+    def next_request(self) -> ReviewRequest | None:
+        """Return the review that has waited longest, or None after WAIT_S without one. Raises ReviewClientError."""
+        response = self._send("GET", self._url, params=self._request_params)
+        if response.status_code == 204:
+            return None
+        try:
+            return _parse_request(msgspec.json.decode(response.content))
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, PodTemplateError) as e:
+            raise ReviewClientError(f"a question that cannot be read: {e}") from e
+
+    def answer(self, request: ReviewRequest, frames: bytes) -> None:
+        """Post the answer, as frames. Raises ReviewClientError."""
+        headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
+        self._post_answer(request, headers, codec.compress(frames))
+
+    def reject(self, request: ReviewRequest, code: int, message: str) -> None:
+        """Report that there is no answer, with an HTTP status code and a message. Raises ReviewClientError."""
+        self._post_answer(request, {"Content-Type": REFUSED}, msgspec.json.encode({"code": code, "message": message}))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _post_answer(self, request: ReviewRequest, headers: dict[str, str], body: bytes) -> None:
+        self._send("POST", f"{self._url}/{request.id}", headers, params=self._cluster_params, content=body)
+
+    def _send(self, method: str, url: str, headers: dict[str, str] | None = None, **options: Any) -> httpx.Response:
+        try:
+            response = self._connection.send(method, url, headers=headers or {}, **options)
+        except (OSError, httpx.HTTPError) as e:
+            raise ReviewClientError(str(e) or type(e).__name__) from e
+        if response.is_error:
+            raise ReviewClientError(f"{response.status_code}: {response.text[:200]}")
+        return response
+
+
+def _parse_request(document: Json) -> ReviewRequest:
+    template = document["template"]
+    return ReviewRequest(
+        id=str(document["id"]),
+        namespace=str(document["namespace"]),
+        scheduler=str(document["scheduler"]),
+        template=PodTemplate(template["kind"], template["name"], template["namespace"], template["pod"], 1),
+        replicas=int(document["replicas"]),
+        deadline_s=float(document["deadlineSeconds"]),
+    )

@@ -1,0 +1,120 @@
+"""The thread that answers reviews while this process leads, each on a copy of the state.
+
+Owns: running one review at a time, its deadline, the error for a review that cannot be answered. Does not own: the copy
+(`forked_copies`), the placement (`engine.whatif`), requests to the decisions service (`review_client`).
+
+Invariant: nothing here touches the loop's state, and every failure is followed by the next review.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from herodotus_record import codec
+from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.engine.framework.extender import Extender
+from scheduler.engine.framework.extenders import Extenders
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.pods import Pods, PriorityClass, pods_of
+from scheduler.kube.http import ApiError, ApiServer
+from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
+from scheduler.live.reviews.review_client import ReviewClient, ReviewClientError, ReviewRequest
+
+DEADLINE_S: Final = 20.0  # of a review, even where its client waits longer; the largest takes a fraction of it
+REST_S: Final = 0.1  # between two reviews, so that the loop keeps most of the machine
+NOT_READY_S: Final = 0.5  # until the next check of `ready`
+BACKOFF_S: Final = (1.0, 30.0)  # while the service does not answer, or is too old for reviews
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class _Classes(msgspec.Struct):
+    items: list[PriorityClass]
+
+
+class ReviewWorker:
+    """Answers the reviews of one decisions service."""
+
+    def __init__(
+        self,
+        client: ReviewClient,
+        copies: ForkedCopies,
+        api: ApiServer,
+        frameworks: Mapping[str, Framework],
+        shared: ClusterState,
+        origin: Origin,
+        ready: Callable[[], bool],
+        extenders: Callable[[], Sequence[Extender]],
+    ) -> None:
+        """`ready`: whether this process leads and has listed the cluster. `extenders`: connects anew, in the copy."""
+        self._client = client
+        self._copies = copies
+        self._api = api
+        self._frameworks = frameworks
+        self._shared = shared
+        self._origin = origin
+        self._ready = ready
+        self._extenders = extenders
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread without waiting for a request in flight."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        pause = BACKOFF_S[0]
+        while not self._stop.is_set():
+            if not self._ready():
+                self._stop.wait(NOT_READY_S)
+                continue
+            try:
+                request = self._client.next_request()
+                if request is not None:
+                    self.review(request)
+                    self._stop.wait(REST_S)
+                pause = BACKOFF_S[0]
+            except ReviewClientError as e:
+                klog.info(2, "Cannot ask the decisions service for reviews, trying again", err=str(e))
+                self._stop.wait(pause * random.uniform(1, 1.5))
+                pause = min(pause * 2, BACKOFF_S[1])
+        self._client.close()
+
+    def review(self, request: ReviewRequest) -> None:
+        """Answer one review. Raises ReviewClientError when the answer cannot be delivered."""
+        klog.info(2, "Reviewing", namespace=request.namespace, name=request.template.name, pods=request.replicas)
+        try:
+            pods = self._pods(request)
+            answer = self._copies.run(lambda: self._placed(request, pods), min(request.deadline_s, DEADLINE_S))
+        except ManifestError as e:
+            self._client.reject(request, 422, str(e))
+        except (ForkedCopyError, ApiError) as e:
+            self._client.reject(request, 503, str(e))
+        else:
+            self._client.answer(request, answer)
+
+    def _pods(self, request: ReviewRequest) -> Pods:
+        """Return the pods of a review. Raises ManifestError for an invalid pod, ApiError without PriorityClasses."""
+        classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
+        named = {c.metadata.name: c for c in classes.items}
+        return pods_of(request.template, request.namespace, request.scheduler, request.replicas, named)
+
+    def _placed(self, request: ReviewRequest, pods: Pods) -> bytes:
+        """Place the pods and return the frames. Runs in the copy, whose state it changes."""
+        framework = self._frameworks[request.scheduler]
+        ensure(pods.controller, self._shared.objects)
+        framework.extenders = Extenders(self._extenders())
+        frames = place(framework, self._shared.cache.columns, pods, self._origin, random.getrandbits(31))
+        return b"".join(map(codec.encode, frames))

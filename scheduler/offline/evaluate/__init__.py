@@ -1,0 +1,20 @@
+"""`evaluate`: decide what is given as files or cases, with the engine of the live scheduler; nothing is bound.
+
+Owns: reading a cluster from manifests (`cluster`, `files`), what the API server would fill into a pod (`defaults`),
+the forms of an outcome (`outcome`). Does not own: any decision; that is `scheduler.engine.cycle`.
+"""
+
+from scheduler.engine.manifests.cluster import LoadedCluster, ManifestError, SourceManifest, load_cluster
+from scheduler.offline.evaluate.cases import CaseError, evaluate, evaluate_lines
+from scheduler.offline.evaluate.engine import NoCluster
+
+__all__ = [
+    "CaseError",
+    "LoadedCluster",
+    "ManifestError",
+    "NoCluster",
+    "SourceManifest",
+    "evaluate",
+    "evaluate_lines",
+    "load_cluster",
+]

@@ -1,0 +1,84 @@
+"""Cases as JSON lines: one object a line in, one answer or error a line out.
+
+Owns: the form of a case (tests/golden/README.md), and that a malformed one keeps no other from its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from herodotus_record import notes
+from scheduler.config import ConfigError, Configuration, Registry, parse_config
+from scheduler.engine.manifests.cluster import ManifestError, SourceManifest, decode_pod, load_cluster
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate.engine import Engine, EvaluatedPod
+
+Json = dict[str, Any]
+
+CASE, DECISION = "case", "decision"
+FORMS = (CASE, DECISION)  # of a decided pod
+
+
+class CaseError(ValueError):
+    """A case that cannot be decided: its id and the field that is wrong."""
+
+
+def evaluate_lines(
+    lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
+) -> Iterator[Json | CaseError]:
+    """The answer to each case, or what is wrong with it. `config`: for cases that bring none of their own.
+
+    `form`: `case`, {"id", "expect"}, with "marks" where there are any, or `decision`, the record of an attempt.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            case = _case(line, number)
+            yield answer(_id(case), evaluate(case, config, registry), form)
+        except CaseError as e:
+            yield e
+
+
+def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
+    """What is printed of a decided pod."""
+    if form == DECISION:
+        return evaluation.decision()
+    marks = notes.format_notes(evaluation.result.trace.marks)
+    return {"id": name, "expect": evaluation.outcome(), **({"marks": marks} if marks else {})}
+
+
+def evaluate(
+    case: Mapping[str, Any], config: Configuration | None = None, registry: Registry = IN_TREE
+) -> EvaluatedPod:
+    """Decide one case. CaseError when it is malformed."""
+    try:
+        if case.get("config"):
+            config = parse_config(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)
+        pod = PodInfo(decode_pod("pod", case.get("pod")))
+        objects = case.get("objects") or ()
+        if not isinstance(objects, list | tuple):
+            raise ManifestError("objects: expected an array")
+        cluster = load_cluster((SourceManifest(f"objects[{i}]", content) for i, content in enumerate(objects)), pod)
+        return Engine(cluster, config or Configuration(), registry).evaluate(pod)
+    except (ConfigError, ManifestError) as e:
+        raise CaseError(f"case {_id(case)}: {e}") from e
+
+
+def _case(line: str, number: int) -> Json:
+    try:
+        case = msgspec.json.decode(line)  # stricter than Python's: no NaN, no half of a surrogate pair
+    except (ValueError, RecursionError) as e:
+        raise CaseError(f"line {number}: not JSON: {e}") from e
+    if not isinstance(case, dict):
+        raise CaseError(f"line {number}: a case is a JSON object")
+    return case
+
+
+def _id(case: Mapping[str, Any]) -> str:
+    return str(case.get("id", "?"))

@@ -1,0 +1,151 @@
+"""One pod against one cluster: a cycle of the live scheduler's engine, with nothing to bind to.
+
+Does not own: the cycle, the forms of its outcome (`outcome`), the record (`scheduler.engine.records.build`).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from herodotus_record.codec import fill_derived
+from herodotus_record.document import build_decision_document
+from herodotus_record.model import AttemptKey, DecisionPath, NodeTable, Reason, SchedulerInfo, Source, Times
+from herodotus_record.version import __version__
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.errors import PluginError
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.manifests.cluster import LoadedCluster
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.types import Node
+from scheduler.engine.records import build
+from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.ids import uuid7
+from scheduler.offline.evaluate.outcome import outcome_of
+from scheduler.prometheus import BackgroundQuery
+
+Json = dict[str, Any]
+
+MARKS: Final = (Reason("evaluated"),)
+
+
+class NoCluster:
+    """The plugins' handle where there is nothing to bind to."""
+
+    preempts = True
+    evicts = True  # what kube-scheduler would do
+
+    def __init__(self, objects: ClusterObjects | None = None) -> None:
+        self.objects = objects or ClusterObjects()
+        self.waiting_pods = WaitingPods()
+
+    def is_preempting(self, uid: str) -> bool:
+        """Nothing is going on."""
+        return False
+
+    def node(self, name: str) -> Node | None:
+        """Never asked by a cycle, as everything below."""
+        raise RuntimeError("evaluate binds nothing")
+
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        """See `node`."""
+        raise RuntimeError("evaluate binds nothing")
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        """See `node`."""
+        raise RuntimeError("evaluate binds nothing")
+
+    def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
+        """Return a query that Prometheus answers in the background."""
+        return BackgroundQuery(url, query, label, every_s=every_s, timeout_s=timeout_s)
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        """See `node`."""
+        raise RuntimeError("evaluate binds nothing")
+
+
+@dataclass(frozen=True)
+class EvaluatedPod:
+    """A decided pod, and what decided it."""
+
+    framework: Framework
+    nodes: NodeColumns
+    pod: PodInfo
+    result: CycleResult
+
+    def outcome(self) -> Json:
+        """In the form of tests/golden/README.md. Scored even where kube-scheduler, with one node left, would not."""
+        trace, score_error = self.result.trace, ""
+        if self.result.path is DecisionPath.ONLY_FEASIBLE:
+            try:
+                self.framework.run_scores(self.result.state, self.pod, self.nodes, trace.feasible, trace)
+            except PluginError as e:
+                score_error = str(e)
+        return outcome_of(self.framework.profile, self.nodes, self.result, score_error)
+
+    def decision(self) -> Json:
+        """As the record of an attempt, of kind Decision."""
+        incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
+        table = NodeTable()
+        table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
+        profile, result = self.framework.profile.scheduler_name, self.result
+        times = Times(
+            created_us=parse_microseconds(self.pod.pod.metadata.creation_timestamp),
+            queued_us=now_us,
+            started_us=now_us,
+            phases_s=dict(result.trace.phases_s),
+        )
+        record = build.decision(
+            AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0),
+            id=uuid7(),
+            key=AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1),
+            sequence=1,
+            scheduler=SchedulerInfo(profile, "evaluate", __version__),
+            marks=MARKS,
+        )
+        return build_decision_document(fill_derived(record), (), table)
+
+
+class Engine:
+    """A cluster and a profile, ready to decide: what plugins keep about the cluster is built at once.
+
+    `not_asked`: marks about who would have a say in a live scheduler.
+
+    ConfigError when the profile cannot be built.
+    """
+
+    def __init__(self, cluster: LoadedCluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
+        """`profile`: which of the configuration's decides. `registry`: the plugins that there are."""
+        self.nodes = cluster.nodes
+        self.not_asked = [Reason("extender-not-evaluated", {"extender": e.url_prefix}) for e in config.extenders]
+        built = build_profile(config, profile, registry, NoCluster(cluster.objects))
+        self.framework = Framework(built, time.monotonic, (), cluster.nominator)
+        self.framework.prepare(self.nodes)
+
+    def evaluate(self, pod: PodInfo) -> EvaluatedPod:
+        """Decide the pod."""
+        with _uncollected():
+            result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
+        result.trace.marks += self.not_asked
+        return EvaluatedPod(self.framework, self.nodes, pod, result)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """The cluster is no garbage: a collection within the cycle need not look at it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

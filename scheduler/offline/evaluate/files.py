@@ -1,0 +1,172 @@
+"""Files as `kubectl get -o yaml` prints them, or as people write them: lists, single objects, several documents.
+
+Owns: reading YAML and JSON into manifests that know where they stand, and deciding a pod's file against the cluster's.
+Does not own: what the manifests mean (`cluster`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.config import Configuration, Registry
+from scheduler.engine.manifests.cluster import LoadedCluster, ManifestError, SourceManifest, decode_pod, load_cluster
+from scheduler.engine.manifests.defaults import apply_pod_defaults
+from scheduler.engine.objects.kubernetes_yaml import YamlError, decode_text, load_documents
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate.engine import Engine, EvaluatedPod
+from scheduler.offline.snapshots.document import KIND, SnapshotError, items_of
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".json", ".yaml", ".yml")  # what is read of a directory, as kubectl does
+
+
+def evaluate_files(
+    cluster: Sequence[str],
+    pod: str,
+    config: Configuration | None,
+    note: Callable[[str], None],
+    registry: Registry = IN_TREE,
+) -> EvaluatedPod:
+    """Decide the pod of a file against the cluster of files. `note`: takes what the user should know, a line each.
+
+    ManifestError when a file cannot be read or an object in it is wrong, ConfigError when the profile cannot be built.
+    """
+    check_stdin([*cluster, pod])
+    where, wanted = _pod_in(pod)
+    if wanted.spec.node_name:
+        note(f"{where}: the pod is on node {wanted.spec.node_name}; it is decided as if it were on none")
+    if wanted.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in wanted.spec.scheduling_gates)
+        note(f"{where}: the pod has scheduling gates ({gates}); it is decided as if they were gone")
+    incoming = PodInfo(apply_pod_defaults(replace(wanted, spec=replace(wanted.spec, node_name=""))))
+    objects = (manifest for path in cluster for manifest in manifests(path))
+    found = cluster_of(objects, cluster, note, incoming)
+    given = config or Configuration()
+    profile = profile_of(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
+    return Engine(found, given, registry, profile).evaluate(incoming)
+
+
+def check_stdin(paths: Sequence[str]) -> None:
+    """ManifestError where standard input is to be read twice."""
+    if paths.count(STDIN) > 1:
+        raise ManifestError(f"standard input ({STDIN}) can be read once only")
+
+
+def cluster_of(
+    objects: Iterable[SourceManifest],
+    paths: Sequence[str],
+    note: Callable[[str], None],
+    incoming: PodInfo | None = None,
+) -> LoadedCluster:
+    """The cluster that the objects of these files make up. ManifestError where it has no node.
+
+    `incoming`: see `load_cluster`.
+
+    `note`: told what was passed over.
+    """
+    found = load_cluster(objects, incoming)
+    if found.skipped:
+        note(f"passed over: {', '.join(sorted(found.skipped))}")
+    if not found.nodes.live.any():
+        raise ManifestError(f"{', '.join(paths)}: no Node in the cluster")
+    return found
+
+
+def manifests(path: str) -> Iterator[SourceManifest]:
+    """Every object in a file, in a directory's files, or on standard input (`-`), lists taken apart."""
+    for name, text in _texts(path):
+        found = [document for document in _documents(name, text) if document is not None]
+        for number, document in enumerate(found, 1):
+            where = f"{name}: document {number}" if len(found) > 1 else name
+            yield from items_in(where, document)
+
+
+def document_in(path: str) -> object:
+    """The one document of a file. ManifestError where there is none, or several."""
+    found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
+    if len(found) != 1:
+        raise ManifestError(f"{path}: expected one document, found {len(found) or 'none'}")
+    return found[0]
+
+
+def _pod_in(path: str) -> tuple[str, Pod]:
+    found = list(manifests(path))
+    if len(found) != 1:
+        raise ManifestError(f"{path}: expected one Pod, found {len(found) or 'no'} objects")
+    where, content = found[0]
+    if not isinstance(content, Mapping) or content.get("kind") != "Pod":
+        kind = content.get("kind") if isinstance(content, Mapping) else None
+        raise ManifestError(f"{where}: kind: expected Pod, found {kind or 'none'}")
+    return where, decode_pod(where, content)
+
+
+def profile_of(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
+    """The place of the profile of that name, else of the first; `note` is told which."""
+    names = [profile.scheduler_name for profile in config.profiles]
+    if scheduler in names:
+        return names.index(scheduler)
+    note(f'no profile is named "{scheduler}", as the pod asks for; the first, "{names[0]}", decides')
+    return 0
+
+
+def _quiet(_: str) -> None:
+    pass
+
+
+def _texts(path: str) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the file or files."""
+    if path == STDIN:
+        yield "standard input", sys.stdin.buffer.read()
+        return
+    try:
+        here = Path(path)
+        files = sorted(p for p in here.iterdir() if p.suffix in SUFFIXES) if here.is_dir() else [here]
+        if not files:
+            raise ManifestError(f"{path}: no {', '.join(SUFFIXES)} file in the directory")
+        for file in files:
+            yield str(file), file.read_bytes()
+    except (OSError, ValueError) as e:
+        if isinstance(e, ManifestError):
+            raise
+        raise ManifestError(f"{path}: {getattr(e, 'strerror', None) or e}") from e
+
+
+def _documents(name: str, content: bytes) -> Iterable[object]:
+    if content.lstrip()[:1] == b"{":
+        try:
+            return [msgspec.json.decode(content)]
+        except (msgspec.DecodeError, RecursionError):
+            pass  # a mapping of YAML may begin so too, and its parser says more of what is wrong
+    try:
+        return load_documents(decode_text(content))
+    except YamlError as e:
+        raise ManifestError(f"{name}: {e}") from e
+
+
+def items_in(where: str, document: object) -> Iterator[SourceManifest]:
+    """The objects of a list or snapshot; of a typed list (PodList) the items need not say their kind."""
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping) and kind == KIND:
+        try:
+            yield from (SourceManifest(f"{where}: items[{i}]", item) for i, item in enumerate(items_of(document)))
+        except SnapshotError as e:
+            raise ManifestError(f"{where} ({KIND}): {e}") from e
+        return
+    if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
+        yield SourceManifest(where, document)
+        return
+    items = document.get("items") or []
+    if not isinstance(items, list):
+        raise ManifestError(f"{where} ({kind}): items: expected an array")
+    implied = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for i, item in enumerate(items):
+        typed = {**implied, **item} if isinstance(item, Mapping) and kind != "List" else item
+        yield SourceManifest(f"{where}: items[{i}]", typed)

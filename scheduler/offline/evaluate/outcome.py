@@ -1,0 +1,89 @@
+"""An outcome as JSON, in the form of tests/golden/README.md.
+
+Owns: that form. Does not own: any decision. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from herodotus_record import reasons
+from herodotus_record.model import Code, DecisionPath, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.plugin_results import filter_status, join_reasons
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.framework.trace import FilterRun, ScoreRun
+
+Json = dict[str, Any]
+
+
+def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_error: str = "") -> Json:
+    """What the plugins said, aspect by aspect.
+
+    `score_error`: of scoring the only feasible node, which kube-scheduler would bind without scoring.
+    """
+    trace = result.trace
+    name = nodes.names
+    evaluated, feasible = np.flatnonzero(trace.evaluated).tolist(), np.flatnonzero(trace.feasible).tolist()
+    outcome: Json = {
+        "preFilter": {"code": "Success"},
+        "filterOrder": [plugin.name for plugin in profile.filter],
+        "scoreOrder": [plugin.name for plugin in profile.score],
+        "skippedFilters": [run.plugin for run in trace.filters if run.skipped],
+        "skippedScores": [run.plugin for run in trace.scores if run.normalized is None],
+        "feasible": [name[slot] for slot in feasible] or None,
+        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(trace.filters_without_nominated, slot))},
+        "firstFailure": {
+            name[slot]: {
+                "plugin": (run := trace.filters[int(trace.first[slot])]).plugin,
+                **_verdict_document(filter_status(run.plugin, run.verdicts.verdict_at(slot))),
+            }
+            for slot in evaluated
+            if trace.first[slot] >= 0
+        },
+        "scores": {run.plugin: _points(run, name, feasible) for run in trace.scores if run.normalized is not None},
+    }
+    if trace.pre_filters:
+        last = trace.pre_filters[-1]
+        outcome["preFilter"] = {"plugin": last.plugin, **_verdict_document(last.verdict)}
+    if trace.narrowed_by:
+        outcome["preFilterNodes"] = [name[slot] for slot in evaluated]
+    if trace.totals is not None:
+        outcome["totals"] = {name[slot]: int(trace.totals[slot]) for slot in feasible}
+    if result.message:
+        outcome["cycleError" if result.path is DecisionPath.ERROR else "fitError"] = result.message
+    if score_error:
+        outcome["cycleError"] = score_error
+    if trace.post_filters:
+        last, found = trace.post_filters[-1], trace.preemption
+        outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict)}
+        if found is not None:
+            nominated = next(c for c in found.candidates if c.node == found.nominated)
+            outcome["preemption"] |= {"nominatedNode": found.nominated, "victims": list(nominated.victims)}
+    return outcome
+
+
+def _verdicts(filters: Iterable[FilterRun], slot: int) -> Json:
+    return {
+        run.plugin: _verdict_document(v)
+        for run in filters
+        if (v := run.verdicts.verdict_at(slot)).code is not Code.SUCCESS
+    }
+
+
+def _verdict_document(verdict: Verdict) -> Json:
+    return {"code": verdict.code.label, "reasons": [reasons.format_reason(r) for r in verdict.reasons]}
+
+
+def _points(run: ScoreRun, names: list[str], feasible: Iterable[int]) -> Json:
+    assert run.raw is not None
+    assert run.normalized is not None
+    return {
+        "raw": {names[slot]: int(run.raw[slot]) for slot in feasible},
+        "normalized": {names[slot]: int(run.normalized[slot]) for slot in feasible},
+        "weight": run.weight,
+    }

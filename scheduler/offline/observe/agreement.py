@@ -1,0 +1,91 @@
+"""Ours against theirs: does the node that a pod got follow from the cluster as it was seen, and if not, why? Pure.
+
+Owns: what counts as agreement, and what is told of a disagreement. Does not own: which snapshots are looked at
+(`window`), the evaluation (`scheduler.engine.cycle`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import Cause, DecisionPath
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.interface import Scores
+from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find
+from scheduler.engine.plugins.image_locality import ImageLocality
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """What another scheduler is known to do and we cannot: `unknown_plugins` of its profile, its `extenders`.
+
+    `sampling`: its percentageOfNodesToScore, 0 for the share that shrinks with the cluster.
+    """
+
+    sampling: int = 0
+    unknown_plugins: tuple[str, ...] = ()
+    extenders: tuple[str, ...] = ()
+
+
+def follows(result: CycleResult, slot: int | None) -> bool:
+    """Whether the outcome is one that the evaluation allows: a node among the best, or none where none fits."""
+    if slot is None:
+        return result.path is DecisionPath.NONE
+    if result.path in (DecisionPath.ONLY_FEASIBLE, DecisionPath.NOMINATED):
+        return result.chosen == slot
+    return result.path is DecisionPath.SCORED and bool(_best(result)[slot])
+
+
+def cause(result: CycleResult, slot: int | None, theirs: Theirs, image_points: tuple[Scores, Scores]) -> Cause:
+    """Why the outcome does not follow from the evaluation: the first that can be the whole explanation.
+
+    What the other scheduler asks and we do not may decide anything. A node that does not fit, or none where one fits,
+    is an older or newer view of the cluster. Stale image counts explain a node that is among the best with some points
+    of ImageLocality between `image_points`, the fewest and the most of each slot. Sampling explains a node that is not
+    the best of all only where those that are better can all have been left out.
+    """
+    if theirs.unknown_plugins:
+        return Cause.UNKNOWN_PLUGIN
+    if theirs.extenders:
+        return Cause.EXTENDERS
+    trace = result.trace
+    if slot is None or not trace.feasible[slot] or trace.totals is None:
+        return Cause.STALE_VIEW
+    if _best_for_some_points(result, slot, image_points):
+        return Cause.IMAGE_COUNTS
+    enough = num_feasible_nodes_to_find(int(trace.evaluated.sum()), theirs.sampling or ADAPTIVE)
+    better = int((trace.totals[trace.feasible] > trace.totals[slot]).sum())
+    if better <= int(trace.feasible.sum()) - enough:
+        return Cause.SAMPLING
+    return Cause.UNEXPLAINED
+
+
+def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Scores, Scores]) -> bool:
+    """Whether a feasible slot is among the best once each slot's ImageLocality points are some in their range."""
+    trace = result.trace
+    run = next((run for run in trace.scores if run.plugin == ImageLocality.name), None)
+    if run is None or run.normalized is None or trace.totals is None:
+        return False
+    fewest, most = image_points
+    rest, others = trace.totals - run.weight * run.normalized, trace.feasible.copy()
+    others[slot] = False
+    lowest = (rest + run.weight * fewest)[others]
+    return not len(lowest) or bool(rest[slot] + run.weight * most[slot] >= lowest.max())
+
+
+def with_outcome(result: CycleResult, slot: int | None, message: str) -> CycleResult:
+    """The evaluation with the outcome that there was: chosen is the node that the pod got, the words are theirs."""
+    fits = slot is not None and bool(result.trace.feasible[slot])
+    follows_path = fits or (slot is None and result.path in (DecisionPath.NONE, DecisionPath.ERROR))
+    path = result.path if follows_path else DecisionPath.UNKNOWN
+    return replace(result, path=path, chosen=slot, message=message)
+
+
+def _best(result: CycleResult) -> NDArray[np.bool_]:
+    totals, feasible = result.trace.totals, result.trace.feasible
+    assert totals is not None
+    best: NDArray[np.bool_] = feasible & (totals == totals[feasible].max())
+    return best

@@ -1,0 +1,51 @@
+"""Another scheduler's KubeSchedulerConfiguration, as far as this registry knows its plugins. Pure.
+
+Owns: what is left out of it, and saying so. Does not own: reading the file (`scheduler.config`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.config import Configuration, Registry
+from scheduler.config.types import Plugins, PluginSet, ProfileConfig
+from scheduler.offline.observe.agreement import Theirs
+
+
+def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
+    """One profile for each scheduler name: its own where the configuration has it, else the first one."""
+    own = {profile.scheduler_name: profile for profile in config.profiles}
+    first = config.profiles[0]
+    profiles = [own.get(name) or msgspec.structs.replace(first, scheduler_name=name) for name in names]
+    return msgspec.structs.replace(config, profiles=tuple(profiles))
+
+
+def known(config: Configuration, registry: Registry) -> tuple[Configuration, dict[str, Theirs]]:
+    """The configuration without the plugins that are not known here, and by scheduler name what was left out."""
+    extenders = tuple(extender.url_prefix for extender in config.extenders)
+    profiles, theirs = [], {}
+    for profile in config.profiles:
+        kept, unknown = _known(profile, registry)
+        share = profile.percentage_of_nodes_to_score
+        share = config.percentage_of_nodes_to_score if share is None else share
+        profiles.append(msgspec.structs.replace(kept, percentage_of_nodes_to_score=100))  # every node is evaluated
+        theirs[profile.scheduler_name] = Theirs(share or 0, unknown, extenders)
+    return msgspec.structs.replace(config, profiles=tuple(profiles), extenders=()), theirs
+
+
+def _known(profile: ProfileConfig, registry: Registry) -> tuple[ProfileConfig, tuple[str, ...]]:
+    unknown: list[str] = []
+
+    def kept(point: PluginSet) -> PluginSet:
+        unknown.extend(ref.name for ref in point.enabled if ref.name not in registry)
+        return msgspec.structs.replace(point, enabled=tuple(ref for ref in point.enabled if ref.name in registry))
+
+    points: dict[str, Any] = {
+        field.name: kept(getattr(profile.plugins, field.name)) for field in msgspec.structs.fields(Plugins)
+    }
+    args = tuple(entry for entry in profile.plugin_config if entry.name in registry)
+    changed = msgspec.structs.replace(profile, plugins=Plugins(**points), plugin_config=args)
+    return changed, tuple(dict.fromkeys(unknown))

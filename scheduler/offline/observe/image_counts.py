@@ -1,0 +1,61 @@
+"""How many nodes kube-scheduler may believe to have an image, node by node.
+
+kube-scheduler copies the counts of a node's images into its snapshot only when that node's NodeInfo changes (a pod
+comes or goes, the node is updated), so they may be stale while images or nodes change elsewhere (backend/cache v1.36).
+This module keeps the counts as of each node's last change, and computes the points of ImageLocality that any count
+between those and the present ones allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scheduler.backend.event_handlers import NODES, PODS
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns.images import Image
+from scheduler.engine.framework.interface import Scores
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import image_locality
+from scheduler.kube.watch import WatchEvent
+from scheduler.offline.observe.window import Message
+
+
+class ImageCounts:
+    """The number of nodes that have each image, as of the last change of each node."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}  # node -> image -> nodes that had it
+
+    def note(self, message: Message, nodes: NodeColumns) -> None:
+        """Take the present counts for the nodes that a message changes; call it after the columns have changed."""
+        if not isinstance(message, WatchEvent):
+            for name in nodes.index if message.kind in (NODES, PODS) else ():
+                self._take(name, nodes)
+        elif message.kind == NODES:
+            self._take(message.object.metadata.name, nodes)
+        elif message.kind == PODS and message.object.spec.node_name:
+            self._take(message.object.spec.node_name, nodes)
+
+    def points(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
+        """Return the fewest and the most points of ImageLocality that stale counts allow, by slot."""
+
+        def bounded(bound: Callable[[int, int], int]) -> Scores:
+            def count(name: str, image: Image, slots: list[int]) -> np.ndarray:
+                now = len(image.slots)
+                known = (self._counts.get(nodes.names[slot], {}).get(name, now) for slot in slots)
+                return np.array([bound(then, now) for then in known], np.float64)
+
+            return image_locality.points(pod, nodes, count)
+
+        return bounded(min), bounded(max)
+
+    def _take(self, name: str, nodes: NodeColumns) -> None:
+        slot = nodes.index.get(name)
+        node = None if slot is None else nodes.nodes[slot]
+        if node is None:
+            self._counts.pop(name, None)
+            return
+        images = (image for reported in node.status.images or () for image in reported.names or ())
+        self._counts[name] = {image: len(found.slots) for image in images if (found := nodes.images.get(image))}

@@ -1,0 +1,343 @@
+"""The thread that follows the cluster and reconstructs what other schedulers decide.
+
+    watches -> window (held back a moment) -> a binding, or a rejection, of a pod that waited
+                                                  \\-> evaluate -> compare -> record
+                                           -> cache, queue (as the scheduler's own loop keeps them)
+
+Owns: which changes of a pod are outcomes of an attempt, and the order of these steps. Does not own: evaluation
+(`scheduler.engine.cycle`), what agreement is (`agreement`), what was in flight (`window`), what a binding writes
+before its
+end (`own_writes`), the record's form (`recorder`).
+
+Invariant: cache and columns are changed by this thread alone; nothing is written to the cluster.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from herodotus_record.model import Agreement, Cause, Code, DecisionPath, Reason, Reconstruction, Times
+from herodotus_record.notes import SEEN_AT
+from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.event_handlers import PODS, EventHandlers
+from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.engine.columns import Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
+from scheduler.engine.objects.storage import PersistentVolumeClaim
+from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.types import Object, Pod
+from scheduler.engine.records.build import AttemptData
+from scheduler.kube.watch import WatchEvent
+from scheduler.offline.observe.agreement import Theirs, cause, follows, with_outcome
+from scheduler.offline.observe.batching import Batching
+from scheduler.offline.observe.image_counts import ImageCounts
+from scheduler.offline.observe.metrics import ObserverMetrics
+from scheduler.offline.observe.own_writes import OwnWrites
+from scheduler.offline.observe.window import Counted, Message, ReorderWindow, Shift
+from scheduler.recorder.recorder import Recorder
+
+IDLE_S: Final = 0.5
+SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
+UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "wokenBy")
+SEEN: Final = (Reason(SEEN_AT), Reason("seen-attempts"))
+
+
+@dataclass(frozen=True)
+class ObservedOutcome:
+    """What another scheduler did with a pod: the node, or the message that there is none."""
+
+    node: str
+    message: str = ""
+    watched: bool = True  # False: the watch was interrupted meanwhile
+
+
+@dataclass(frozen=True)
+class _Compared:
+    result: CycleResult
+    slot: int | None
+    reconstruction: Reconstruction
+    snapshot: Snapshot
+
+
+class Observer:
+    """One process' state and thread."""
+
+    def __init__(
+        self,
+        frameworks: Mapping[str, Framework],
+        theirs: Mapping[str, Theirs],
+        recorder: Recorder,
+        shared: ClusterState,
+        kinds: Mapping[str, type[Object]],
+        metrics: ObserverMetrics,
+        *,
+        window_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`frameworks`, `theirs`: by the name of the scheduler whose pods are observed. `kinds`: as `Loop`."""
+        self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._frameworks = frameworks
+        self._theirs = theirs
+        self._recorder = recorder
+        self._cache = shared.cache
+        self._nominator = shared.nominator
+        self._metrics = metrics
+        self._clock = clock
+        self._window = ReorderWindow(window_s)
+        self._own_writes = OwnWrites(shared.objects)
+        self._image_counts = ImageCounts()
+        self._batching = {name: Batching(framework.profile) for name, framework in frameworks.items()}
+        self._attempts: dict[str, int] = {}  # by UID of waiting pods
+        self._rejected: dict[str, str] = {}  # likewise: the last message
+        self._prepared = False
+        first = next(iter(frameworks.values()))
+        self._queue = SchedulingQueue(
+            first.profile.queue_sort[0].sort_key,
+            lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
+            {name: framework.profile.hints for name, framework in frameworks.items()},
+        )
+        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
+        self._handlers = EventHandlers(shared, self._queue, kinds, frameworks.keys(), {}, annotations)
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once."""
+        return self._handlers.synced
+
+    def run(self, stop: threading.Event) -> None:
+        """Observe until `stop`."""
+        threading.Thread(target=self._wake_on, args=(stop,), name="stop", daemon=True).start()
+        while not stop.is_set():
+            self.step(IDLE_S)
+
+    def _wake_on(self, stop: threading.Event) -> None:
+        stop.wait()
+        self.inbox.put(None)
+
+    def step(self, wait_s: float) -> None:
+        """Take in what came, waiting at most so long for it, and go through what was held back long enough."""
+        self._metrics.beat(len(self._queue), len(self._window))
+        if self.synced and not self._prepared:
+            for framework in self._frameworks.values():
+                framework.prepare(self._cache.columns)
+            self._prepared = True
+            klog.info(1, "Everything was listed", waiting=len(self._queue))
+        due_in = self._window.due_in(self._clock())
+        self._receive(wait_s if due_in is None else min(wait_s, due_in))
+        while (due := self._window.due(self._clock())) is not None:
+            self._apply(*due)
+
+    def _receive(self, wait_s: float) -> None:
+        try:
+            message = self.inbox.get(timeout=wait_s) if wait_s > 0 else self.inbox.get_nowait()
+            while True:
+                if message is not None:
+                    if self.synced:
+                        self._window.hold(message, self._clock())
+                    else:
+                        self._handlers.apply(message)
+                        self._image_counts.note(message, self._cache.columns)
+                message = self.inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _apply(self, came: float, message: Message) -> None:
+        if message.kind == PODS:
+            for pod, outcome in self._outcomes(message):
+                self._reconstruct(pod, outcome, came)
+        self._own_writes.note(message, self._clock())
+        uid = message.object.metadata.uid if isinstance(message, WatchEvent) and message.kind == PODS else ""
+        with self._window.noted(uid, self._cache, self._clock()):
+            self._handlers.apply(message)
+        self._image_counts.note(message, self._cache.columns)
+        if message.kind != PODS:
+            for consumer in self._counting(message):
+                self._count(*consumer)
+
+    def _count(self, uid: str, pod: PodInfo | None) -> None:
+        """A pod counts on a node, or on none, before its own binding says so."""
+        with self._window.noted(uid, self._cache, self._clock()):
+            self._cache.remove_pod(uid)
+            if pod is not None:
+                self._cache.set_pod(pod)
+
+    def _counting(self, message: Message) -> list[Counted]:
+        """What a change says of pods on nodes.
+
+        The pod that waits for a claim counts on the node that is selected there: for its scheduler it does so already,
+        which may be seconds before its binding. Of several that share a claim it is not known whose choice it was.
+        """
+        if not isinstance(message, WatchEvent):
+            return []
+        if isinstance(message.object, PersistentVolumeClaim):
+            claim = message.object
+            consumers = [queued.pod for queued in self._queue if claim.full_name in queued.pod.claims]
+            node = self._own_writes.node_of(claim)
+            return [(pod.uid, _on_node(pod, node) if node else None) for pod in consumers if len(consumers) == 1]
+        if message.kind != PODS:
+            return []
+        pod: Pod = message.object
+        if message.type == "DELETED" or pod.status.phase in FINISHED_PHASES:
+            return [(pod.metadata.uid, None)]
+        return [(pod.metadata.uid, PodInfo(pod, running=True))] if pod.spec.node_name else []
+
+    # --- what other schedulers did --------------------------------------------------------------------------------
+
+    def _outcomes(self, message: Message) -> Iterator[tuple[QueuedPod, ObservedOutcome]]:
+        """The attempts that a change of pods shows, before it is brought to the cache."""
+        watched = isinstance(message, WatchEvent)
+        if isinstance(message, WatchEvent) and message.type == "DELETED":
+            self._forget(message.object.metadata.uid)
+            return
+        pods: list[Pod] = [message.object] if isinstance(message, WatchEvent) else message.objects
+        for pod in pods:
+            queued = self._queue.get(pod.metadata.uid)
+            if queued is None or pod.status.phase in FINISHED_PHASES:
+                continue
+            if pod.spec.node_name:
+                yield queued, ObservedOutcome(pod.spec.node_name, watched=watched)
+            elif (said := _rejection(pod)) and said != self._rejected.get(queued.uid):
+                self._rejected[queued.uid] = said
+                yield queued, ObservedOutcome("", said, watched)
+
+    def _reconstruct(self, queued: QueuedPod, outcome: ObservedOutcome, seen: float) -> None:
+        attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
+        since = self._own_writes.since(queued.pod, outcome.node)
+        with (
+            self._own_writes.taken_back(queued.pod, outcome.node),
+            self._window.before(self._cache, since, queued.uid) as since_then,
+            self._compared(queued.pod, outcome, since_then, seen) as compared,
+        ):
+            nodes, scheduler = compared.snapshot.nodes, queued.pod.pod.spec.scheduler_name
+            self._batching[scheduler].note(queued.pod, outcome.node, compared.result, nodes, seen)
+            self._record(queued, attempt, outcome, compared, self._clock() - seen)
+        self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
+        if outcome.node:
+            self._forget(queued.uid)
+        else:
+            self._count(queued.uid, None)  # its binding failed, if there was one under way
+
+    @contextmanager
+    def _compared(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, seen: float) -> Iterator[_Compared]:
+        """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile.
+
+        `shift`: what is already taken back, since it happened after the pod was decided.
+        """
+        plain = self._evaluate(pod, outcome, shift)
+        if plain.reconstruction.agreement is not Agreement.DISAGREE:
+            yield plain
+            return
+        if self._is_batched(pod, outcome, plain, seen):
+            batched = Reconstruction(Agreement.DISAGREE, Cause.BATCHING, shift.bindings, shift.deletions)
+            yield replace(plain, reconstruction=batched)
+            return
+        with self._nominator.suspended():  # what was nominated for the nodes since, or no longer is
+            tried = self._evaluate(pod, outcome, shift, exact=False)
+            if tried.reconstruction.agreement is Agreement.IN_WINDOW:
+                yield tried
+                return
+        with closing(self._window.snapshots(self._cache, self._counting, pod.uid, self._clock())) as shifts:
+            for further in shifts:
+                tried = self._evaluate(pod, outcome, shift + further, exact=False)
+                if tried.reconstruction.agreement is Agreement.IN_WINDOW:
+                    yield tried
+                    return
+        yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
+
+    def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
+        """Whether a disagreement follows from the ranking of an equal pod: then no order of bindings is guessed."""
+        name = pod.pod.spec.scheduler_name
+        known = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
+        nodes = plain.snapshot.nodes
+        return known and self._batching[name].explains(pod, outcome.node, plain.result, nodes, seen)
+
+    def _evaluate(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, *, exact: bool = True) -> _Compared:
+        """`exact`: on the cluster just as it was seen."""
+        name = pod.pod.spec.scheduler_name
+        snapshot = self._cache.snapshot()
+        result = schedule(self._frameworks[name], pod, snapshot, SEED)
+        slot = snapshot.nodes.index.get(outcome.node) if outcome.node else None
+        gone = bool(outcome.node) and slot is None
+        if result.path is DecisionPath.ERROR:
+            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
+        elif not outcome.watched:
+            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
+        elif not gone and follows(result, slot):
+            agreement = Agreement.AGREE if exact else Agreement.IN_WINDOW
+            found = Reconstruction(agreement, None, shift.bindings, shift.deletions)
+        else:
+            image_points = self._image_counts.points(pod, snapshot.nodes)
+            why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
+            found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
+        return _Compared(result, slot, found, snapshot)
+
+    def _record(
+        self, queued: QueuedPod, attempt: int, outcome: ObservedOutcome, compared: _Compared, seen_ago_s: float
+    ) -> None:
+        seen_us = time.time_ns() // 1000 - round(seen_ago_s * 1e6)
+        made = AttemptData(
+            pod=queued.pod,
+            number=attempt,
+            profile=queued.pod.pod.spec.scheduler_name,
+            snapshot=compared.snapshot,
+            result=with_outcome(compared.result, compared.slot, outcome.message or _unseen(outcome, compared)),
+            times=Times(
+                created_us=parse_microseconds(queued.pod.pod.metadata.creation_timestamp),
+                queued_us=queued.first_seen_us,
+                started_us=seen_us,
+            ),
+            seed=SEED,
+            marks=(*SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),
+            unknown=UNKNOWN,
+            reconstruction=compared.reconstruction,
+        )
+        decision = self._recorder.decision(made)
+        if decision.chosen is not None:
+            self._recorder.outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
+
+    def _said(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
+        """What a reader of the record should know beside the comparison."""
+        theirs = self._theirs[pod.pod.spec.scheduler_name]
+        if theirs.unknown_plugins:
+            yield Reason("unknown-plugins", {"plugins": ", ".join(theirs.unknown_plugins)})
+        for extender in theirs.extenders:
+            yield Reason("extender-not-asked", {"extender": extender})
+        if outcome.message and compared.result.message not in ("", outcome.message):
+            yield Reason("evaluated-otherwise", {"message": compared.result.message})
+        if compared.result.path is DecisionPath.ERROR:
+            yield Reason("evaluation-error", {"error": compared.result.message})
+
+    def _forget(self, uid: str) -> None:
+        self._attempts.pop(uid, None)
+        self._rejected.pop(uid, None)
+
+
+def _unseen(outcome: ObservedOutcome, compared: _Compared) -> str:
+    """In the place of a message: the record can name no node that is not in its table."""
+    if not outcome.node or compared.slot is not None:
+        return ""
+    return f"bound to {outcome.node}, which is not among the nodes that were seen"
+
+
+def _on_node(pod: PodInfo, node: str) -> PodInfo:
+    spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
+    return PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
+
+
+def _rejection(pod: Pod) -> str:
+    """What the condition PodScheduled says of a pod that was not placed; "" where it says nothing."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return condition.message
+    return ""

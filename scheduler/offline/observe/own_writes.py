@@ -1,0 +1,128 @@
+"""What another scheduler wrote for a pod before it bound it: its claims' node and volumes.
+
+A scheduler chooses a node, then selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when
+they are bound. Seen at the binding, the claims allow that node alone; when the choice was made they did not. A claim
+that does not wait for its first consumer is bound by its controller, whoever comes: its scheduler saw it as it is.
+
+Owns: claims and volumes as they were before that, until the pod is bound. Does not own: their latest state
+(`ClusterObjects`). For one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduler.backend.event_handlers import PODS
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.kube.watch import WatchEvent
+from scheduler.offline.observe.window import Message
+
+
+class OwnWrites:
+    """The earlier versions, by claim (NAMESPACE/NAME)."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._since: dict[str, float] = {}
+        self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
+
+    def note(self, message: Message, now: float) -> None:
+        """A change, before it is brought to the objects."""
+        if message.kind == PODS:
+            for pod in [message.object] if isinstance(message, WatchEvent) else message.objects:
+                self._pod(PodInfo(pod))
+        elif not isinstance(message, WatchEvent):
+            return
+        elif isinstance(message.object, PersistentVolumeClaim):
+            self._claim(message.type, message.object, now)
+        elif isinstance(message.object, PersistentVolume) and message.type != "DELETED":
+            self._volume(message.object, now)
+
+    def since(self, pod: PodInfo, node: str) -> float | None:
+        """When the first of them was seen, which is just after the decision; None where there are none."""
+        return min((self._since[claim] for claim in self._for(pod, node)), default=None)
+
+    def node_of(self, claim: PersistentVolumeClaim) -> str:
+        """The node that a claim which is seen now, or next, selects for a pod that is not bound yet; "" for none."""
+        old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+        new = claim.full_name in self._claims or (old is not None and _free(old))
+        return (claim.annotations.selected_node or "") if new else ""
+
+    @contextmanager
+    def taken_back(self, pod: PodInfo, node: str) -> Iterator[None]:
+        """The pod's claims and their volumes as they were; in the end, as they are."""
+        hidden = [found for claim in self._for(pod, node) for found in self._take_back(claim)]
+        try:
+            yield
+        finally:
+            for now in hidden:
+                self._objects.restore(now)
+                self._objects.set(now)
+
+    def _for(self, pod: PodInfo, node: str) -> Iterator[str]:
+        """The claims that may have been written for this pod: one with another node was for a pod that shares it."""
+        for claim in pod.claims:
+            if claim in self._claims:
+                now = self._objects.get(PersistentVolumeClaim, *reversed(claim.split("/")))
+                if now is not None and now.annotations.selected_node in (None, node):
+                    yield claim
+
+    def _take_back(self, claim: str) -> Iterator[PersistentVolumeClaim | PersistentVolume]:
+        before = self._claims[claim]
+        now = self._objects.get(PersistentVolumeClaim, before.metadata.name, before.metadata.namespace)
+        assert now is not None  # `_for` has looked
+        self._objects.assume(before)
+        yield now
+        for name, old in self._volumes.get(claim, {}).items():
+            volume = self._objects.get(PersistentVolume, name)
+            if volume is not None:
+                if old is None:
+                    self._objects.remove(volume)
+                else:
+                    self._objects.assume(old)
+                yield volume
+
+    def _pod(self, pod: PodInfo) -> None:
+        """Whoever comes once it is bound finds its claims as they are, whether we saw it wait or not."""
+        if pod.pod.spec.node_name:
+            for claim in pod.claims:
+                self._forget(claim)
+
+    def _claim(self, change: str, claim: PersistentVolumeClaim, now: float) -> None:
+        if change == "DELETED":
+            self._forget(claim.full_name)
+            return
+        old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
+        if old is not None and _free(old) and not _free(claim) and self._waited(old):
+            self._claims[claim.full_name] = old
+            self._since.setdefault(claim.full_name, now)
+
+    def _waited(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether it was a scheduler's to bind it."""
+        storage_class = self._objects.get(StorageClass, claim.storage_class)
+        return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    def _volume(self, volume: PersistentVolume, now: float) -> None:
+        to = volume.spec.claim_ref
+        old = self._objects.get(PersistentVolume, volume.metadata.name)
+        if to is not None and (old is None or old.spec.claim_ref is None):
+            claim = f"{to.namespace}/{to.name}"
+            self._volumes.setdefault(claim, {})[volume.metadata.name] = old
+            self._since.setdefault(claim, now)
+
+    def _forget(self, claim: str) -> None:
+        for kept in (self._claims, self._volumes, self._since):
+            kept.pop(claim, None)
+
+
+def _free(claim: PersistentVolumeClaim) -> bool:
+    return not claim.spec.volume_name and claim.annotations.selected_node is None

@@ -1,0 +1,354 @@
+"""Entries to attempts: which lines belong together, and when nothing more will come.
+
+Owns: what each message means, what is open. Does not own: lines (`lines`), how an attempt becomes a record (`records`).
+
+An attempt is told from others by its pod's name, which its lines carry; so lines of other pods may stand between them.
+It is over with the line that says how the binding ended; after `no fit` its preemption and its queue are still told, so
+it is kept for GRACE_US of the log's own time, or until the pod's next attempt. That one may start before the last
+victim is logged, because the pod wakes when the victim goes: an attempt whose victims are not all named is then kept
+aside until they are, or for GRACE_US.
+
+Invariant: memory is bounded by MOST_OPEN attempts; an attempt whose end is not in the log is counted, not recorded.
+Sequences and the order in which nodes are told follow from the lines alone, not from when they are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from herodotus_record import reasons
+from herodotus_record.model import Code, Reason, Verdict
+from scheduler.offline.read_log.lines import Entry
+
+MOST_OPEN: Final = 10_000  # pods between decision and binding: kube-scheduler at 500/s with 20 s of volume binding
+GRACE_US: Final = 10_000_000  # preemption's last line comes when the victims are deleted, not gone: well within it
+MOST_VICTIMS: Final = 1_000
+MOST_COUNTED: Final = 200_000  # pods whose attempts are numbered; 100 bytes each
+
+_FIT_ERROR: Final = re.compile(r"0/(\d+) nodes are available")
+
+
+@dataclass
+class LoggedAttempt:
+    """What the log said of one attempt so far. Times in microseconds since the epoch; None: not said."""
+
+    pod: str  # NAMESPACE/NAME
+    number: int = 1  # of the pod's attempts in this log
+    sequence: int = 0  # of its decision, given when it ends; its outcome, where a node was chosen, has the next
+    first_us: int = 0  # its first line
+    started: bool = False  # whether that is the line that says that the attempt starts
+    profile: str = ""
+    rejected: dict[str, tuple[str, Verdict]] = field(default_factory=dict)  # node -> filter and what it said
+    scores: dict[str, dict[str, int]] = field(default_factory=dict)  # plugin -> node -> weighted points
+    extended: dict[str, dict[str, int]] = field(default_factory=dict)  # extender -> node -> its own score
+    totals: dict[str, int] = field(default_factory=dict)
+    in_post_filter: bool = False
+    node: str = ""  # chosen
+    evaluated: int | None = None
+    feasible: int | None = None
+    total: int | None = None
+    binding_us: int | None = None
+    ended_us: int | None = None
+    bound: bool = False
+    failed: bool = False  # chosen, and binding failed
+    error: bool = False  # ended by an error, not by nodes that do not fit
+    message: str = ""
+    hint: str = ""  # the node that kube-scheduler took from an earlier pod's ranking, to look at first
+    nominated: str = ""
+    victims: list[str] = field(default_factory=list)
+    victims_announced: int | None = None
+    queue: str = ""
+
+    @property
+    def misses_victims(self) -> bool:
+        """Whether the log may still name pods that are evicted for this attempt's pod."""
+        return bool(self.nominated) and (self.victims_announced is None or self.victims_announced > len(self.victims))
+
+
+@dataclass
+class LoggedWeights:
+    """Each score plugin's weight, as the scheduler listed its plugins at start; None where profiles differ."""
+
+    by_plugin: dict[str, int | None] = field(default_factory=dict)
+
+    def learn(self, plugins: Any) -> None:
+        """One profile's plugins: `{"Score": {"Enabled": [{"Name", "Weight"}]}}`."""
+        try:
+            listed = [(str(p["Name"]), p["Weight"]) for p in plugins["Score"]["Enabled"] or ()]
+        except (TypeError, KeyError):
+            return
+        for name, weight in listed:
+            if isinstance(weight, int) and weight > 0:
+                self.by_plugin[name] = weight if self.by_plugin.get(name, weight) == weight else None
+
+
+class Attempts:
+    """Feed it every entry; it yields attempts that are over."""
+
+    def __init__(self, node_named: Callable[[str], object], node_removed: Callable[[str], object]) -> None:
+        """`node_named`, `node_removed`: told of the cluster's nodes, as the log tells them."""
+        self.unfinished = 0
+        self.weights = LoggedWeights()
+        self.version = ""
+        self._open: dict[str, LoggedAttempt] = {}  # by pod, the oldest first
+        self._over: dict[str, LoggedAttempt] = {}  # of those: nothing but preemption and queue may still be said
+        self._evicting: dict[str, LoggedAttempt] = {}  # by pod: over, its pod tried again, and victims not named yet
+        self._numbers: dict[str, int] = {}
+        self._node_named = node_named
+        self._node_removed = node_removed
+        self._clock_us = 0
+        self._sequence = 0
+
+    def feed(self, entry: Entry) -> Iterator[LoggedAttempt]:
+        """Take one entry; the attempts that are over with it."""
+        self._clock_us = max(self._clock_us, entry.at_us)
+        yield from self._settled(self._clock_us - GRACE_US)
+        if entry.message in _OF_THE_SCHEDULER:
+            yield from self._of_the_scheduler(entry)
+            return
+        pod = entry.text("pod") or entry.text("preemptor")
+        if "/" not in pod:
+            return
+        if entry.message in _AFTERWARDS:
+            yield from self._afterwards(pod, entry)
+            return
+        starts = entry.message == STARTS
+        if pod in self._over or (starts and pod in self._open):
+            yield from self._followed(pod)
+        attempt = self._open.get(pod) or self._opened(pod, entry, starts)
+        if len(self._open) > MOST_OPEN:
+            yield from self._close(next(iter(self._open)))
+        if not starts:
+            _OF_AN_ATTEMPT[entry.message](attempt, entry)
+            if entry.text("node"):
+                self._node_named(entry.text("node"))
+        if attempt.ended_us is not None:
+            self._over[pod] = attempt
+            attempt.sequence = self._sequence + 1
+            self._sequence += 2 if attempt.node else 1
+            if attempt.node or attempt.error:
+                yield from self._close(pod)
+
+    def settled(self) -> Iterator[LoggedAttempt]:
+        """The log has been quiet: what is over will not be added to."""
+        yield from self._settled(self._clock_us)
+
+    def end(self) -> Iterator[LoggedAttempt]:
+        """The log has ended."""
+        yield from self._given_up(list(self._evicting))
+        for pod in list(self._open):
+            yield from self._close(pod)
+
+    def _afterwards(self, pod: str, entry: Entry) -> Iterator[LoggedAttempt]:
+        """Take what is said of a pod's preemption or queue."""
+        evicting = self._evicting.get(pod)
+        if entry.message in _OF_PREEMPTION and evicting is not None and entry.text("node") in ("", evicting.nominated):
+            _AFTERWARDS[entry.message](evicting, entry)
+            if not evicting.misses_victims:
+                yield from self._given_up([pod])
+        elif pod in self._open:
+            _AFTERWARDS[entry.message](self._open[pod], entry)
+
+    def _followed(self, pod: str) -> Iterator[LoggedAttempt]:
+        """Close an attempt because the pod's next one starts; keep it aside where victims are missing."""
+        attempt = self._over.get(pod)
+        if attempt is None or not attempt.misses_victims:
+            yield from self._close(pod)
+            return
+        if pod in self._evicting or len(self._evicting) >= MOST_OPEN:
+            yield from self._given_up([pod if pod in self._evicting else next(iter(self._evicting))])
+        del self._open[pod], self._over[pod]
+        self._evicting[pod] = attempt
+
+    def _given_up(self, pods: Iterable[str]) -> Iterator[LoggedAttempt]:
+        """Yield attempts that were kept aside: their victims are named, or will not be."""
+        for pod in pods:
+            yield self._evicting.pop(pod)
+
+    def _settled(self, until_us: int) -> Iterator[LoggedAttempt]:
+        yield from self._given_up(
+            [pod for pod, attempt in self._evicting.items() if (attempt.ended_us or 0) <= until_us]
+        )
+        for pod, attempt in list(self._over.items()):
+            assert attempt.ended_us is not None  # that is what makes it over
+            if attempt.ended_us > until_us:
+                return
+            yield from self._close(pod)
+
+    def _opened(self, pod: str, entry: Entry, started: bool) -> LoggedAttempt:
+        number = self._numbers.pop(pod, 0) + 1
+        self._numbers[pod] = number
+        if len(self._numbers) > MOST_COUNTED:
+            del self._numbers[next(iter(self._numbers))]
+        attempt = self._open[pod] = LoggedAttempt(pod, number, first_us=entry.at_us, started=started)
+        return attempt
+
+    def _close(self, pod: str) -> Iterator[LoggedAttempt]:
+        attempt = self._open.pop(pod)
+        self._over.pop(pod, None)
+        if attempt.ended_us is None:
+            self.unfinished += 1
+        else:
+            yield attempt
+
+    def _of_the_scheduler(self, entry: Entry) -> Iterator[LoggedAttempt]:
+        match entry.message:
+            case "Starting Kubernetes Scheduler":
+                yield from self.end()  # a scheduler before it, in the same file
+                self.version = entry.text("version")
+            case "the scheduler starts to work with those plugins":
+                self.weights.learn(entry.values.get("Plugins"))
+            case "Added node to NodeTree" if entry.text("node"):
+                self._node_named(entry.text("node"))
+            case "Removed node from NodeTree":
+                self._node_removed(entry.text("node"))
+
+
+def _taint(attempt: LoggedAttempt, entry: Entry) -> None:
+    taint = entry.values.get("untoleratedTaint")
+    said = {k: str(taint[k]) for k in ("key", "value", "effect") if taint.get(k)} if isinstance(taint, dict) else {}
+    _reject(attempt, entry, "TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Reason("untolerated-taint", said))
+
+
+def _spread_label(attempt: LoggedAttempt, entry: Entry) -> None:
+    reason = Reason("spread-label", {"key": entry.text("topologyKey")})
+    _reject(attempt, entry, "PodTopologySpread", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+
+
+def _spread(attempt: LoggedAttempt, entry: Entry) -> None:
+    here, own = entry.number("matchNum"), entry.number("selfMatchNum")
+    fewest, skew = entry.number("minMatchNum"), entry.number("maxSkew")
+    if here is None or own is None or fewest is None or skew is None:
+        return
+    said = {"key": entry.text("topologyKey"), "pods": str(here + own), "fewest": str(fewest), "maxSkew": str(skew)}
+    _reject(attempt, entry, "PodTopologySpread", Code.UNSCHEDULABLE, Reason("spread", said))
+
+
+def _reject(attempt: LoggedAttempt, entry: Entry, plugin: str, code: Code, reason: Reason) -> None:
+    """Preemption runs filters too, on nodes as they would be: what they say then is not said of the node."""
+    if entry.text("node") and not attempt.in_post_filter and not entry.text("logger").startswith("PostFilter"):
+        attempt.rejected.setdefault(entry.text("node"), (plugin, Verdict(code, (reason,))))
+
+
+def _in_post_filter(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.in_post_filter = True
+
+
+def _profile(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.profile = entry.text("profile")
+
+
+def _hint(attempt: LoggedAttempt, entry: Entry) -> None:
+    _profile(attempt, entry)
+    attempt.hint = entry.text("hint")
+
+
+def _plugin_score(attempt: LoggedAttempt, entry: Entry) -> None:
+    _score(attempt.scores, entry, "plugin")
+
+
+def _extender_score(attempt: LoggedAttempt, entry: Entry) -> None:
+    _score(attempt.extended, entry, "extender")
+
+
+def _score(scores: dict[str, dict[str, int]], entry: Entry, by: str) -> None:
+    node, given = entry.text("node"), entry.number("score")
+    if node and entry.text(by) and given is not None:
+        scores.setdefault(entry.text(by), {})[node] = given
+
+
+def _total(attempt: LoggedAttempt, entry: Entry) -> None:
+    node, given = entry.text("node"), entry.number("score")
+    if node and given is not None:
+        attempt.totals[node] = given
+
+
+def _binding(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.node, attempt.binding_us = entry.text("node"), entry.at_us
+
+
+def _bound(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.node, attempt.bound, attempt.ended_us = entry.text("node"), True, entry.at_us
+    attempt.evaluated, attempt.feasible = entry.number("evaluatedNodes"), entry.number("feasibleNodes")
+    if not attempt.node:
+        attempt.ended_us = None  # says that it ended, and not how
+
+
+def _no_fit(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.message, attempt.ended_us = entry.text("err"), entry.at_us
+    attempt.failed = bool(attempt.node)
+    counted = _FIT_ERROR.match(attempt.message)
+    attempt.total = int(counted[1]) if counted and len(counted[1]) < 9 else None
+
+
+def _no_nodes(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.message, attempt.ended_us = reasons.format_reason(Reason("no-nodes")), entry.at_us
+    attempt.total = 0
+
+
+def _error(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.message, attempt.ended_us, attempt.error = entry.text("err"), entry.at_us, True
+    attempt.failed = bool(attempt.node)
+
+
+def _nominate(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.in_post_filter = True
+    attempt.nominated = entry.text("node")
+
+
+def _victims(attempt: LoggedAttempt, entry: Entry) -> None:
+    attempt.victims_announced = entry.number("numVictims")
+
+
+def _victim(attempt: LoggedAttempt, entry: Entry) -> None:
+    victim = entry.text("victim")
+    if victim and victim not in attempt.victims and len(attempt.victims) < MOST_VICTIMS:
+        attempt.victims.append(victim)
+
+
+def _queue(attempt: LoggedAttempt, entry: Entry) -> None:
+    if attempt.ended_us is not None and entry.text("event") == "ScheduleAttemptFailure":
+        attempt.queue = entry.text("queue").lower()
+
+
+STARTS: Final = "Attempting to schedule pod"
+_Takes = Callable[[LoggedAttempt, Entry], None]
+
+# Each message of schedule_one.go, preemption.go and the filters' files that says something of a decision.
+_OF_AN_ATTEMPT: Final[dict[str, _Takes]] = {
+    STARTS: lambda attempt, entry: None,
+    "OpportunisticBatch no node hint available for pod": _profile,
+    "OpportunisticBatch provided node hint": _hint,
+    "node had untolerated taints": _taint,
+    "Node doesn't have required topology label for spread constraint": _spread_label,
+    "Node failed spreadConstraint: matchNum + selfMatchNum - minMatchNum > maxSkew": _spread,
+    "Check the potential node for preemption": _in_post_filter,
+    "the target node for the preemption is determined": _nominate,
+    "Plugin scored node for pod": _plugin_score,
+    "Extender scored node for pod": _extender_score,
+    "Calculated node's final score for pod": _total,
+    "Attempting to bind pod to node": _binding,
+    "Successfully bound pod to node": _bound,
+    "Unable to schedule pod; no fit; waiting": _no_fit,
+    "Unable to schedule pod; no nodes are registered to the cluster; waiting": _no_nodes,
+    "Error scheduling pod; retrying": _error,
+}
+# They may come after the attempt's end, and never open one.
+_AFTERWARDS: Final[dict[str, _Takes]] = {
+    "Start the preemption asynchronously": _victims,
+    "Preemptor Pod preempted victim Pod": _victim,
+    "Pod moved to an internal scheduling queue": _queue,
+}
+_OF_PREEMPTION: Final = frozenset({"Start the preemption asynchronously", "Preemptor Pod preempted victim Pod"})
+_OF_THE_SCHEDULER: Final = frozenset(
+    {
+        "Starting Kubernetes Scheduler",
+        "the scheduler starts to work with those plugins",
+        "Added node to NodeTree",
+        "Removed node from NodeTree",
+    }
+)
+MESSAGES: Final = frozenset(_OF_AN_ATTEMPT) | frozenset(_AFTERWARDS) | _OF_THE_SCHEDULER

@@ -1,0 +1,100 @@
+"""Records of a log to the decisions service: through a spool of its own, with the scheduler's shipper.
+
+Owns: how far reading may run ahead of delivery. Does not own: HTTP and retries within a batch (`recorder.shipper`),
+frames on disk (`recorder.spool`).
+
+Invariant: nothing is dropped: a log can wait, so reading waits where scheduling would not. What was not delivered when
+the process ends is read from the log again, under the same keys.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from herodotus_record import codec
+from scheduler import klog
+from scheduler.offline.read_log.nodes import Nodes
+from scheduler.offline.read_log.reader import Read
+from scheduler.recorder.shipper import NotDeliveredError, Shipper
+from scheduler.recorder.spool import Spool
+
+AHEAD: Final = 500  # attempts that are read before they are delivered: a batch or two
+PATIENCE_S: Final = 60.0  # how long a service may be away before reading a file ends with an error
+PAUSE_S: Final = 2.0
+
+
+class Delivery:
+    """Give it records in order. NotDeliveredError when the service stays away for `patience_s`."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        shipper: Callable[[Path], Shipper],
+        patience_s: float = PATIENCE_S,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """`shipper`: of a spool's directory. `nodes`: the reader's, whose whole table starts each segment.
+
+        `sleep` says true where waiting is to end.
+        """
+        self._nodes = nodes
+        self._shipper_of = shipper
+        self._patience_s = patience_s
+        self._sleep = sleep
+        self._ahead = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Delivery:
+        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="herodotus-read-log-")))
+        self._spool = Spool(directory, "log")
+        self._stack.callback(self._spool.close)
+        self._shipper = self._shipper_of(directory)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.deliver()
+        finally:
+            self._stack.close()
+
+    def put(self, read: Read) -> None:
+        """One attempt's records."""
+        frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
+        if self._spool.wants_rotation:
+            key = read.decision.key
+            self._spool.rotate(codec.encode(self._nodes.table(key.cluster, key.incarnation)))
+        elif read.rows is not None:
+            self._spool.append(codec.encode(read.rows))
+        self._spool.append(frames)
+        self._ahead += 1
+        if self._ahead >= AHEAD:
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Everything that was put. Waits for a service that is away."""
+        waited_s = 0.0
+        while self._ahead:
+            try:
+                while self._shipper.pass_over():
+                    pass
+                self._ahead = 0
+            except NotDeliveredError as e:
+                if waited_s >= self._patience_s:
+                    raise
+                klog.error(e, "Decisions are not taken yet, trying again")
+                pause_s = max(PAUSE_S, e.after_s)
+                if self._sleep(pause_s):
+                    raise
+                waited_s += pause_s
+
+    @property
+    def refused(self) -> int:
+        """Frames that the service will never take."""
+        return self._shipper.progress.refused

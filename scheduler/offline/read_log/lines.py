@@ -1,0 +1,205 @@
+"""Lines of a log to entries: klog's text form and its JSON form, told apart line by line.
+
+Owns: both formats, what is counted as foreign or damaged. Does not own: what an entry means (`attempts`), files.
+Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
+
+Invariant: no input raises; memory is bounded by one line, and a line by its reader.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+YEAR_9999_US: Final = 253_402_300_800_000_000  # what a record's time can be
+DAY: Final = timedelta(days=1)  # a clock or zone may be this far off before a line is one of last year
+
+# what `kubectl logs --timestamps` and container runtimes put before a line
+_PREFIX: Final = re.compile(r"(\d{4})-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] )?(?=[IWEF{])")
+_HEADER: Final = re.compile(
+    r'[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) +\d+ [^\] ]+:\d+\] (?:"((?:[^"\\]|\\.)*)"(.*))?', re.DOTALL
+)
+_KEY: Final = re.compile(r' ([^="]+)=')
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_BARE: Final = re.compile(r"[^ ]*")
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_JSON: Final = json.JSONDecoder()
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line that says something about a decision. `values`: its pairs; references to objects as NAMESPACE/NAME."""
+
+    at_us: int
+    message: str
+    values: dict[str, Any]
+
+    def text(self, key: str) -> str:
+        """A pair's value as text; "" where it is absent or something else."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> int | None:
+        """A pair's value as an integer; None where it is absent or something else."""
+        value = self.values.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass
+class Counts:
+    """What became of the lines that were read."""
+
+    lines: int = 0
+    used: int = 0  # entries about decisions
+    other: int = 0  # the log's own lines about something else
+    foreign: int = 0  # not this log's: no header, no JSON entry
+    damaged: int = 0  # begin like an entry and do not go on like one
+
+
+class DamagedLineError(ValueError):
+    """A line that begins like an entry and does not go on like one."""
+
+
+class LogLineParser:
+    """Takes a log's lines in order. `wanted`: the messages that are parsed, the others are only recognised.
+
+    `zone`: of the text form's times. `now`: the text form says no year; it is the last one that does not put the line
+    into the future, unless something before the line says it (`kubectl logs --timestamps`).
+    """
+
+    def __init__(self, wanted: Set[str], zone: timezone, now: Callable[[], datetime]) -> None:
+        self.counts = Counts()
+        self.first = ""  # the first line with a header: what tells one log from another
+        self.guessed_year = False
+        self._wanted = wanted
+        self._zone = zone
+        self._now = now
+        self._continues = False  # inside a value of several lines
+
+    def feed(self, line: str) -> Entry | None:
+        """The entry of one line (without its end), None where it is none that is wanted."""
+        self.counts.lines += 1
+        prefix = _PREFIX.match(line)
+        body = line[prefix.end() :] if prefix else line
+        try:
+            if body.startswith("{"):
+                return self._json(body)
+            return self._text(body, int(prefix[1]) if prefix else None)
+        except (ValueError, RecursionError, OverflowError):
+            self.counts.damaged += 1
+            return None
+
+    def _json(self, body: str) -> Entry | None:
+        self._continues = False
+        fields = _JSON.decode(body)
+        at, message = fields.get("ts"), fields.get("msg")
+        if not isinstance(message, str) or isinstance(at, bool) or not isinstance(at, int | float):
+            self.counts.foreign += 1
+            return None
+        self.first = self.first or body
+        if message not in self._wanted:
+            self.counts.other += 1
+            return None
+        at_us = round(at * 1000)
+        if not 0 <= at_us < YEAR_9999_US:
+            raise DamagedLineError("no time of ours")
+        self.counts.used += 1
+        return Entry(at_us, message, {key: _reference(value) for key, value in fields.items()})
+
+    def _text(self, body: str, year: int | None) -> Entry | None:
+        header = _HEADER.match(body)
+        if header is None:
+            self._not_a_header(body)
+            return None
+        self.first = self.first or body
+        self._continues = body.endswith("=<")
+        message = _unquoted(header[7] or "")
+        if message not in self._wanted:
+            self.counts.other += 1
+            return None
+        month, day, hour, minute, second, micro = map(int, header.groups()[:6])
+        at = self._dated(year, month, day, hour, minute, second, micro)
+        values = _pairs(header[8])
+        self.counts.used += 1
+        return Entry((at - _EPOCH) // timedelta(microseconds=1), message, values)
+
+    def _not_a_header(self, body: str) -> None:
+        if self._continues and body.startswith(("\t", " >")):
+            self._continues = not body.startswith(" >") or body.endswith("=<")
+            self.counts.other += 1
+        elif re.match(r"[IWEF]\d{4} \d\d:\d\d:", body):
+            self.counts.damaged += 1
+        else:
+            self.counts.foreign += 1
+
+    def _dated(self, year: int | None, *rest: int) -> datetime:
+        month, day, hour, minute, second, micro = rest
+        if year is not None:
+            return datetime(year, month, day, hour, minute, second, micro, self._zone)
+        self.guessed_year = True
+        latest = self._now() + DAY
+        for candidate in range(latest.year, latest.year - 9, -1):  # nine years hold a 29 February
+            try:
+                at = datetime(candidate, month, day, hour, minute, second, micro, self._zone)
+            except ValueError:
+                continue
+            if at <= latest:
+                return at
+        raise DamagedLineError("no such day")
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    """The pairs of a text line. DamagedError where one is cut off. A value of several lines is left out."""
+    values: dict[str, Any] = {}
+    position = 0
+    while position < len(text):
+        key = _KEY.match(text, position)
+        if key is None:
+            raise DamagedLineError(f"no pair at {position}")
+        value, position = _value(text, key.end())
+        values[key[1]] = value
+    return values
+
+
+def _value(text: str, start: int) -> tuple[Any, int]:
+    first = text[start : start + 1]
+    if first == '"':
+        quoted = _QUOTED.match(text, start)
+        if quoted is None:
+            raise DamagedLineError("a text is cut off")
+        return _unquoted(quoted[1]), quoted.end()
+    if first in ("{", "["):
+        value, end = _JSON.raw_decode(text, start)
+        return value, end
+    bare = _BARE.match(text, start)
+    assert bare is not None  # it matches nothing, too
+    word = bare[0]
+    return (int(word) if re.fullmatch(r"-?[0-9]{1,18}", word) else word), bare.end()
+
+
+def _unquoted(text: str) -> str:
+    """A Go string literal's text."""
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if code[0] in "xuU" and len(code) > 1:
+        number = int(code[1:], 16)
+        return chr(number) if number <= 0x10FFFF and not 0xD800 <= number < 0xE000 else "\ufffd"
+    if len(code) == 3:
+        return chr(int(code, 8))
+    return _ESCAPES.get(code, code)
+
+
+def _reference(value: Any) -> Any:
+    """`{"name", "namespace"}` as the text form writes it."""
+    if isinstance(value, dict) and set(value) <= {"name", "namespace"} and isinstance(value.get("name"), str):
+        return f"{value['namespace']}/{value['name']}" if value.get("namespace") else value["name"]
+    return value

@@ -1,0 +1,96 @@
+"""A log's lines in, records out: decisions, outcomes and the rows of the node table that they need.
+
+Owns: the incarnation. Does not own: lines, attempts, records, files, delivery.
+
+Invariant: reading the same log again gives the same records with the same keys, so that delivering them again stores
+nothing twice: the incarnation is made of the cluster and the log's first line, and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+from herodotus_record.model import Decision, NodeRows, Outcome, Reason
+from scheduler.offline.read_log import records
+from scheduler.offline.read_log.attempts import MESSAGES, Attempts, LoggedAttempt
+from scheduler.offline.read_log.lines import LogLineParser
+from scheduler.offline.read_log.nodes import Nodes
+
+_LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace of our own for incarnations
+
+
+@dataclass(frozen=True)
+class Read:
+    """One attempt's records. `rows`: what changed in the node table since the one before; None where nothing did."""
+
+    rows: NodeRows | None
+    decision: Decision
+    outcome: Outcome | None
+
+
+class LogReader:
+    """Reads one log. `cluster`: the UID of its kube-system, "" where nobody knows."""
+
+    def __init__(
+        self, cluster: str = "", zone: timezone = timezone.utc, now: Callable[[], datetime] | None = None
+    ) -> None:
+        self.nodes = Nodes()
+        self.decisions = 0
+        self.lines = LogLineParser(MESSAGES, zone, now or (lambda: datetime.now(timezone.utc)))
+        self._attempts = Attempts(self.nodes.slot, self.nodes.remove)
+        self._cluster = cluster
+
+    @property
+    def incarnation(self) -> str:
+        """Of the log: what its first line and the cluster make of it."""
+        return str(uuid.uuid5(_LOGS, f"{self._cluster} {self.lines.first}"))
+
+    def feed(self, line: str) -> Iterator[Read]:
+        """Take one line, without its end."""
+        entry = self.lines.feed(line)
+        if entry is not None:
+            yield from map(self._read, self._attempts.feed(entry))
+
+    def settled(self) -> Iterator[Read]:
+        """The log has been quiet for a while: attempts that are over are not waited for any longer."""
+        yield from map(self._read, self._attempts.settled())
+
+    def end(self) -> Iterator[Read]:
+        """There are no more lines."""
+        yield from map(self._read, self._attempts.end())
+
+    def all(self, lines: Iterable[str]) -> Iterator[Read]:
+        """Everything in a log that has ended."""
+        for line in lines:
+            yield from self.feed(line)
+        yield from self.end()
+
+    def told(self) -> str:
+        """One line: what was read and what was passed over."""
+        counts = self.lines.counts
+        return (
+            f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"
+            f" passed over: {counts.other} about something else, {counts.foreign} foreign, {counts.damaged} damaged;"
+            f" {self._attempts.unfinished} attempts without an end"
+        )
+
+    def _read(self, attempt: LoggedAttempt) -> Read:
+        guessed = (Reason("log-no-year"),) if self.lines.guessed_year else ()
+        decision = records.decision(
+            attempt,
+            self.nodes,
+            self._attempts.weights,
+            cluster=self._cluster,
+            incarnation=self.incarnation,
+            sequence=attempt.sequence,
+            version=self._attempts.version,
+            marks=guessed,
+        )
+        rows = self.nodes.changes(self._cluster, self.incarnation)
+        outcome = records.outcome(attempt, decision, attempt.sequence + 1)
+        self.decisions += 1
+        return Read(rows, decision, outcome)

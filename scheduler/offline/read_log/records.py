@@ -1,0 +1,289 @@
+"""An attempt as a log tells it -> Decision and Outcome. Pure.
+
+Owns: which fields a log fills, and the words for what it does not say. Does not own: what lines mean (`attempts`).
+
+Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark says what is missing; the
+counts of nodes are then the least that the log proves. Points divided by a weight are derived: kube-scheduler logs
+normalised times weight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from array import array
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from herodotus_record.codec import column_from_numpy
+from herodotus_record.model import (
+    NOT_RUN,
+    SUCCESS,
+    AttemptKey,
+    Candidate,
+    Code,
+    Column,
+    Decision,
+    DecisionPath,
+    Evaluation,
+    FilterColumn,
+    Outcome,
+    PodInfo,
+    Preemption,
+    Reason,
+    SchedulerInfo,
+    ScoreColumn,
+    Source,
+    Times,
+    empty_column,
+)
+from herodotus_record.notes import LOG_ALONE, LOG_FILTERS, LOG_NUMBER, LOG_PREEMPTION, LOG_SCORES, LOG_WEIGHTS
+from scheduler.offline.read_log.attempts import LoggedAttempt, LoggedWeights
+from scheduler.offline.read_log.nodes import Nodes
+
+UNKNOWN_PROFILE: Final = "unknown"  # a record's profile has a name; `scheduler.profile` is then in `unknown`
+_FILTERS: Final = ("TaintToleration", "PodTopologySpread")  # those whose lines name nodes, in evaluation order
+
+# What no line of a log says.
+_NEVER: Final = (
+    "key.podUID",
+    "scheduler.identity",
+    "pod.uid",
+    "pod.labels",
+    "pod.owner",
+    "pod.priority",
+    "pod.requests",
+    "pod.digest",
+    "pod.nominatedNode",
+    "times.podCreatedAt",
+    "times.queuedAt",
+    "times.phaseSeconds",
+    "times.queueSeconds",
+    "snapshot.generation",
+    "wokenBy",
+    "retry",
+    "preFilters",
+    "narrowedBy",
+    "postFilters",
+    "seed",
+    "scores.raw",
+)
+
+
+def decision(
+    attempt: LoggedAttempt,
+    nodes: Nodes,
+    weights: LoggedWeights,
+    *,
+    cluster: str,
+    incarnation: str,
+    sequence: int,
+    version: str,
+    marks: tuple[Reason, ...] = (),
+) -> Decision:
+    """The record of an attempt that is over."""
+    scored, unsure = _scored(attempt)
+    placed = bool(attempt.node)
+    rank = _ranks(attempt, scored)
+    said = set(attempt.rejected) | set(rank)
+    at = {name: nodes.slot(name) for name in sorted(said)}  # sorted: slots do not depend on the order of lines
+    slots = len(nodes.names)
+    evaluation = np.array([Evaluation.UNRECORDED if name else Evaluation.ABSENT for name in nodes.names], np.uint8)
+    evaluation[list(at.values())] = Evaluation.EVALUATED
+    scores, unweighed = _scores(attempt, weights, at, slots) if scored else ((), ())
+    unknown, counts = _counts(attempt, len(said), len(rank))
+    namespace, _, name = attempt.pod.partition("/")
+    hidden = int((evaluation == Evaluation.UNRECORDED).sum())
+    return Decision(
+        id=_id(attempt.first_us, incarnation, sequence),
+        key=AttemptKey(cluster, Source.LOGGED, incarnation, attempt.pod, attempt.number),
+        sequence=sequence,
+        scheduler=SchedulerInfo(attempt.profile or UNKNOWN_PROFILE, "", version),
+        pod=PodInfo(namespace, name, attempt.pod, {}, None, 0, {}, ""),
+        times=Times(0, 0, attempt.first_us),
+        generation=nodes.generation,
+        slots=slots,
+        nodes_total=counts[0],
+        nodes_evaluated=counts[1],
+        nodes_feasible=counts[2],
+        path=_path(attempt, scored),
+        chosen=at[attempt.node] if placed else None,
+        pre_filters=(),
+        narrowed_by=(),
+        evaluation=column_from_numpy(evaluation),
+        filters=_filters(attempt, at, slots),
+        scores=scores,
+        totals=_by_slot(attempt.totals, at, slots) if scored else empty_column(),
+        rank=_by_slot(rank, at, slots),
+        seed=0,
+        post_filters=(),
+        message="" if placed else attempt.message,
+        preemption=_preemption(attempt),
+        notes=(
+            *marks,
+            Reason(LOG_ALONE),
+            *((Reason(LOG_FILTERS, {"count": str(hidden)}),) if hidden else ()),
+            *(() if attempt.started else (Reason("log-no-start"),)),
+            Reason(LOG_NUMBER),
+            *(
+                (Reason("log-batched", {"node": attempt.hint}),)
+                if attempt.hint and attempt.hint == attempt.node
+                else ()
+            ),
+            *unsure,
+            *((Reason(LOG_WEIGHTS, {"plugins": ", ".join(unweighed)}),) if unweighed else ()),
+            *_preemption_marks(attempt),
+        ),
+        unknown=(
+            *_NEVER,
+            *unknown,
+            *(() if attempt.profile else ("scheduler.profile",)),
+            *(() if version else ("scheduler.version",)),
+            *(() if cluster else ("key.cluster",)),
+        ),
+    )
+
+
+def outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
+    """How the binding ended; None where no node was chosen. Its duration is 0 where the log has only its end."""
+    if not attempt.node or attempt.ended_us is None:
+        return None
+    took_us = attempt.ended_us - attempt.binding_us if attempt.binding_us is not None else 0
+    code = Code.SUCCESS if attempt.bound else Code.ERROR if attempt.error else Code.UNSCHEDULABLE
+    return Outcome(
+        incarnation=of.key.incarnation,
+        sequence=sequence,
+        decision_id=of.id,
+        decision_sequence=of.sequence,
+        phase="Bind",
+        status=code,
+        node=attempt.node,
+        message=attempt.message,
+        at_us=attempt.ended_us,
+        duration_s=max(0, took_us) / 1e6,
+        final=True,
+    )
+
+
+def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
+    """Whether the log has every feasible node's total and points, and what to say where it has not."""
+    n = len(attempt.totals)
+    if not n:
+        several = attempt.node and (attempt.feasible or 0) != 1
+        return False, (Reason(LOG_SCORES),) if several else ()
+    whole = attempt.feasible in (None, n) and (not attempt.node or attempt.node in attempt.totals)
+    whole = whole and all(given.keys() == attempt.totals.keys() for given in _points(attempt).values())
+    if whole and not attempt.extended:
+        whole = all(
+            sum(given[node] for given in attempt.scores.values()) == total for node, total in attempt.totals.items()
+        )
+    return whole, () if whole else (Reason("log-scores-partial"),)
+
+
+def _points(attempt: LoggedAttempt) -> Mapping[str, Mapping[str, int]]:
+    return {**attempt.scores, **attempt.extended}
+
+
+def _ranks(attempt: LoggedAttempt, scored: bool) -> dict[str, int]:
+    """Feasible nodes' ranks, equal totals sharing one; the chosen node's alone where the log has no totals."""
+    if not scored:
+        return {attempt.node: 1} if attempt.node else {}
+    totals = sorted(attempt.totals.values(), reverse=True)
+    first = {total: place for place, total in reversed(list(enumerate(totals, 1)))}
+    return {node: first[total] for node, total in attempt.totals.items()}
+
+
+def _path(attempt: LoggedAttempt, scored: bool) -> DecisionPath:
+    if not attempt.node:
+        return DecisionPath.ERROR if attempt.error else DecisionPath.NONE
+    if scored or (attempt.feasible or 0) > 1:
+        return DecisionPath.SCORED
+    # one node fits: the only one of several, or the first that was looked at (nominated or hinted)
+    several = attempt.feasible == 1 and (attempt.evaluated or 0) > 1
+    return DecisionPath.ONLY_FEASIBLE if several else DecisionPath.UNKNOWN
+
+
+def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str, ...], tuple[int, int, int]]:
+    """Nodes in total, evaluated, feasible: as logged, or the least that the log proves, and then named unknown."""
+    feasible = max(attempt.feasible if attempt.feasible is not None else 0, ranked)
+    evaluated = max(attempt.evaluated if attempt.evaluated is not None else 0, named, feasible)
+    total = max(attempt.total if attempt.total is not None else 0, evaluated)
+    known_feasible = attempt.feasible is not None or not attempt.node
+    said = (("nodes", attempt.total), ("evaluated", attempt.evaluated))
+    unknown = [f"snapshot.{name}" for name, value in said if value is None]
+    return (*unknown, *(() if known_feasible else ("snapshot.feasible",))), (total, evaluated, feasible)
+
+
+def _filters(attempt: LoggedAttempt, at: Mapping[str, int], slots: int) -> tuple[FilterColumn, ...]:
+    """A column for each filter that the log heard reject; those that it did not hear of are absent, not passed."""
+    columns = []
+    for position, plugin in enumerate(_FILTERS):
+        earlier = _FILTERS[:position]
+        table, ids = [SUCCESS], array("H", bytes(2 * slots))
+        for node, (by, verdict) in sorted(attempt.rejected.items()):
+            own = verdict if by == plugin else NOT_RUN if by in earlier else SUCCESS
+            if own not in table:
+                table.append(own)
+            ids[at[node]] = table.index(own)
+        if any(by == plugin for by, _ in attempt.rejected.values()):
+            columns.append(FilterColumn(plugin, False, tuple(table), ids))
+    return tuple(columns)
+
+
+def _scores(
+    attempt: LoggedAttempt, weights: LoggedWeights, at: Mapping[str, int], slots: int
+) -> tuple[tuple[ScoreColumn, ...], tuple[str, ...]]:
+    """Plugins' columns, and the plugins whose weight is not known: their points stand as they were logged."""
+    columns, unweighed = [], []
+    for plugin, points in sorted(attempt.scores.items()):
+        weight = weights.by_plugin.get(plugin)
+        if weight is None or any(given % weight for given in points.values()):
+            unweighed.append(plugin)
+            weight = 1
+        normalized = {node: given // weight for node, given in points.items()}
+        columns.append(ScoreColumn(plugin, weight, False, empty_column(), _by_slot(normalized, at, slots)))
+    if len(attempt.extended) == 1:  # what the total holds beside the plugins' points is the one extender's
+        ((extender, _),) = attempt.extended.items()
+        rest = {n: t - sum(given[n] for given in attempt.scores.values()) for n, t in attempt.totals.items()}
+        columns.append(ScoreColumn(extender, 1, False, empty_column(), _by_slot(rest, at, slots)))
+        unweighed.append(extender)
+    elif attempt.extended:  # their shares of it are not in the log
+        columns += [ScoreColumn(extender, 1) for extender in sorted(attempt.extended)]
+        unweighed += sorted(attempt.extended)
+    return tuple(columns), tuple(unweighed)
+
+
+def _preemption(attempt: LoggedAttempt) -> Preemption | None:
+    """The candidate that was taken; the log names no other, and of this one no disruption budget."""
+    if not attempt.nominated:
+        return None
+    return Preemption(attempt.nominated, (Candidate(attempt.nominated, tuple(attempt.victims), 0),), evicted=True)
+
+
+def _preemption_marks(attempt: LoggedAttempt) -> tuple[Reason, ...]:
+    if not attempt.nominated:
+        return ()
+    marks = [Reason(LOG_PREEMPTION)]
+    if attempt.victims_announced is None:
+        marks.append(Reason("log-victims-unknown"))
+    elif attempt.victims_announced > len(attempt.victims):
+        named = str(len(attempt.victims))
+        marks.append(Reason("log-victims", {"count": str(attempt.victims_announced), "named": named}))
+    return tuple(marks)
+
+
+def _by_slot(values: Mapping[str, int], at: Mapping[str, int], slots: int) -> Column:
+    by_slot = np.zeros(slots, np.int64)
+    for node, value in values.items():
+        by_slot[at[node]] = value
+    return column_from_numpy(by_slot)
+
+
+def _id(at_us: int, incarnation: str, sequence: int) -> str:
+    """A UUIDv7 that is the same whenever the same log is read: what is random in others is a digest in it."""
+    digest = int.from_bytes(hashlib.sha256(f"{incarnation} {sequence}".encode()).digest()[:10])
+    ms = max(0, at_us // 1000) & ((1 << 48) - 1)
+    high, low = digest >> 68 & 0xFFF, digest & ((1 << 62) - 1)
+    return str(uuid.UUID(int=ms << 80 | 7 << 76 | high << 64 | 2 << 62 | low))

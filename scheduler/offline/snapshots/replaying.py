@@ -1,0 +1,128 @@
+"""Pods of a snapshot placed again, with another configuration: which would be elsewhere?
+
+Owns: the order, what is compared, the sums. Does not own: the snapshot (`document`), the cycle. Pure but for the
+engine's nodes, which are changed.
+
+The pods in question are taken off their nodes, all at once, and placed one after the other as if they had just come;
+all others stay. Where a pod's own node is among the best it stays there: a draw among equals is no change.
+
+Invariant: every pod in question is told once, as the same, moved or unplaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from herodotus_record.model import API_VERSION, DecisionPath
+from herodotus_record.units import natural_sort_key
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A pod of the snapshot, and the node that it is on."""
+
+    pod: PodInfo
+    node: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Where it would be, "" for nowhere. `points`: how far that node is ahead of the old one; None: it does not fit."""
+
+    pod: PodInfo
+    was: str
+    now: str
+    points: int | None
+    message: str
+    carried_by: str = ""  # the plugin that most of the lead is of
+
+
+def replay(
+    framework_of: Callable[[PodInfo], Framework],
+    nodes: NodeColumns,
+    placed: Iterable[Placed],
+    against: Mapping[str, str],
+    told: Callable[[int], None] = lambda _: None,
+) -> list[Replayed]:
+    """Each pod in this order. `framework_of`: what decides a pod. `told`: how many are done.
+
+    `against`: by UID, the node to compare with where it is not the one that the pod is on; "" for none.
+    """
+    placed = list(placed)
+    for each in placed:
+        nodes.remove_pod(each.pod.uid, each.node)
+    found = []
+    for number, each in enumerate(placed, 1):
+        pod = _waiting(each.pod)
+        result = schedule(framework_of(pod), pod, Snapshot.from_columns(nodes), seed=0)
+        replayed = _compared(pod, against.get(pod.uid, each.node), nodes, result)
+        if replayed.now:
+            nodes.add_pod(pod, replayed.now)
+        found.append(replayed)
+        told(number)
+    return found
+
+
+def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: str) -> Json:
+    """The answer of kind Replay. `by`: what decided. `against`: what it is compared with."""
+    before = Counter(r.was for r in replayed if r.was)
+    after = Counter(r.now for r in replayed if r.now)
+    names = sorted(before.keys() | after.keys(), key=natural_sort_key)
+    moved = [r for r in replayed if r.now and r.now != r.was]
+    unplaced = [r for r in replayed if not r.now and r.was]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Replay",
+        "snapshot": snapshot,
+        "configuration": by,
+        "comparedWith": against,
+        "pods": len(replayed),
+        "same": len(replayed) - len(moved) - len(unplaced),
+        "moved": [{**_named(r), "to": r.now, "points": r.points, "decidedBy": r.carried_by or None} for r in moved],
+        "unplaced": [{**_named(r), "message": r.message} for r in unplaced],
+        "nodes": [
+            {"node": name, "before": before[name], "after": after[name]}
+            for name in names
+            if before[name] != after[name]
+        ],
+    }
+
+
+def _waiting(pod: PodInfo) -> PodInfo:
+    """The pod as it was when it waited."""
+    spec = replace(pod.pod.spec, node_name="")
+    return PodInfo(replace(pod.pod, spec=spec, status=replace(pod.pod.status, nominated_node_name="")))
+
+
+def _named(r: Replayed) -> Json:
+    return {"namespace": r.pod.namespace, "pod": r.pod.name, "from": r.was or None}
+
+
+def _compared(pod: PodInfo, was: str, nodes: NodeColumns, result: CycleResult) -> Replayed:
+    if result.chosen is None:
+        return Replayed(pod, was, "", None, result.message)
+    trace, old = result.trace, nodes.index.get(was) if was else None
+    fits = old is not None and bool(trace.feasible[old])
+    if not fits or old is None or trace.totals is None or result.path is not DecisionPath.SCORED:
+        same = fits and result.path is not DecisionPath.NOMINATED
+        return Replayed(pod, was, was if same else nodes.names[result.chosen], None, "")
+    points = int(trace.totals[result.chosen] - trace.totals[old])
+    if points == 0:
+        return Replayed(pod, was, was, 0, "")
+    leads = {
+        run.plugin: int(run.normalized[result.chosen] - run.normalized[old]) * run.weight
+        for run in trace.scores
+        if run.normalized is not None
+    }
+    return Replayed(pod, was, nodes.names[result.chosen], points, "", max(leads, key=lambda p: leads[p]))

@@ -1,0 +1,90 @@
+"""From the API server to a snapshot: what is listed, and what of it is left out.
+
+Owns: which kinds are asked for, redaction. Does not own: the document's form (`document`), requests (`scheduler.kube`).
+
+Invariant: a redacted object decides every pod as the whole one does: it is what decoding keeps
+(`scheduler.engine.objects`),
+written down again, but for annotations of nodes that no plugin of the configuration reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.whatif.pods import PriorityClass
+from scheduler.kube.http import ApiError, ApiServer
+
+Json = dict[str, Any]
+
+PAGE: Final = 500
+_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+# path -> (what it decodes to, whether a server may lack it)
+PATHS: Final[dict[str, tuple[type[Object], bool]]] = {
+    "/api/v1/nodes": (Node, False),
+    "/api/v1/pods": (Pod, False),
+    _CLASSES: (PriorityClass, True),
+    **{kind.path: (kind.decode_as, True) for kind in KINDS},
+}
+
+
+def items(
+    api: ApiServer, *, full: bool, annotations: Collection[str], told: Callable[[str, int], None]
+) -> Iterator[Json]:
+    """Every object, with its apiVersion and kind. `annotations`: of nodes, those that are kept of redacted ones.
+
+    `told`: of each kind and how many there are. ApiError where one cannot be listed.
+    """
+    for path, (kind, may_be_absent) in PATHS.items():
+        version = "/".join(path.split("/")[2:-1])
+        count = 0
+        try:
+            for item in _listed(api, path):
+                count += 1
+                kept = item if full else _redacted(item, kind, annotations)
+                yield {"apiVersion": version, "kind": kind.__name__, **kept}
+        except ApiError as e:
+            if e.code != 404 or not may_be_absent:
+                raise
+        told(path.rpartition("/")[2], count)
+
+
+def _listed(api: ApiServer, path: str) -> Iterator[Json]:
+    more = ""
+    while True:
+        page = msgspec.json.decode(api.get(path, {"limit": str(PAGE)} | ({"continue": more} if more else {})))
+        yield from page.get("items") or ()
+        more = page["metadata"].get("continue", "")
+        if not more:
+            return
+
+
+def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> Json:
+    """What decoding keeps, without what is empty."""
+    obj = msgspec.convert(item, kind)
+    if isinstance(obj, Node):
+        has = obj.metadata.annotations or {}
+        kept = {key: has[key] for key in annotations if key in has} or None
+        obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=kept))
+    plain: Json = _plain(obj)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Structs as what they decode from, without fields that have their default. What is empty and means it stays."""
+    if isinstance(value, msgspec.Struct):
+        given = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
+        return {encoded: _plain(each) for encoded, each, default in given if each != default}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((f.name, f.encode_name, f.default) for f in msgspec.structs.fields(kind))

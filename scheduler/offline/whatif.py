@@ -1,0 +1,103 @@
+"""A review without a cluster: the pods of one file, placed on the cluster that other files describe.
+
+Owns: which object of a file is placed, the PriorityClasses among the cluster's objects. Does not own: reading files
+(`evaluate.files`), building the cluster from them, the placement (`engine.whatif`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
+from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
+from scheduler.config import Configuration, Registry
+from scheduler.engine.manifests.cluster import ManifestError, SourceManifest
+from scheduler.engine.manifests.defaults import DEFAULT_SCHEDULER
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.pods import PriorityClass, pods_of
+from scheduler.offline.evaluate.engine import Engine
+from scheduler.offline.evaluate.files import check_stdin, cluster_of, manifests, profile_of
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class WhatIfOptions:
+    """Options of a review. `replicas`: None for the object's own. `namespace`: used where the object has none."""
+
+    namespace: str = ""
+    scheduler: str = ""
+    replicas: int | None = None
+    node: str = ""
+    every_node: bool = False
+
+
+def review_files(
+    cluster: Sequence[str],
+    pods: str,
+    options: WhatIfOptions,
+    config: Configuration | None,
+    note: Callable[[str], None],
+    registry: Registry = IN_TREE,
+) -> Json:
+    """Return the PlacementReview of a file's pods. `note`: receives warnings for the user, one line each.
+
+    Raises ManifestError for an unreadable file or invalid object, ConfigError if the profile cannot be built.
+    """
+    check_stdin([*cluster, pods])
+    template = _template_in(pods)
+    replicas = template.replicas if options.replicas is None else options.replicas
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise ManifestError(f"{pods}: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
+    objects = [manifest for path in cluster for manifest in manifests(path)]
+    classes, others = _classes_in(objects)
+    found = cluster_of(others, cluster, note)
+    given, scheduler = config or Configuration(), options.scheduler or template.scheduler or DEFAULT_SCHEDULER
+    profile = profile_of(scheduler, given, note if config else lambda _: None)
+    engine = Engine(found, given, registry, profile)
+    each = pods_of(template, options.namespace, scheduler, replicas, classes)
+    ensure(each.controller, found.objects)
+    frames = place(engine.framework, engine.nodes, each.with_marks(engine.not_asked), Origin("", "evaluate"), seed=0)
+    try:
+        return build_placement_review(
+            parse_attempts(frames),
+            name=template.name,
+            kind=template.kind,
+            replicas=replicas,
+            every_node=options.every_node,
+            node=options.node,
+        )
+    except KeyError as e:
+        raise ManifestError(f'nodes "{options.node}" not found') from e
+
+
+def _template_in(path: str) -> PodTemplate:
+    found = [(where, content) for where, content in manifests(path) if is_pod_or_workload(content)]
+    if len(found) != 1:
+        raise ManifestError(f"{path}: expected one object that asks for pods, found {len(found) or 'none'}")
+    where, content = found[0]
+    try:
+        return parse_pod_template(content)
+    except PodTemplateError as e:
+        raise ManifestError(f"{where}: {e}") from e
+
+
+def _classes_in(objects: Iterable[SourceManifest]) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
+    """Return the PriorityClasses, None where there are none, and all other objects."""
+    classes, others = {}, []
+    for manifest in objects:
+        if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:
+            try:
+                found = msgspec.convert(manifest.content, PriorityClass)
+            except msgspec.ValidationError as e:
+                raise ManifestError(f"{manifest.where} ({PriorityClass.__name__}): {e}") from e
+            classes[found.metadata.name] = found
+        else:
+            others.append(manifest)
+    return classes or None, others
