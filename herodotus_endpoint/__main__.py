@@ -10,18 +10,21 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from herodotus_endpoint import certificate, maintenance, options, shapes
-from herodotus_endpoint.access.apiserver import CredentialsError
-from herodotus_endpoint.access.delegation import resolved
-from herodotus_endpoint.server import ListenError, serve
-from herodotus_endpoint.shapes import ShapeError
+from herodotus_endpoint import certificate, deployment_modes, maintenance, options
+from herodotus_endpoint.access.api_client import ApiServerCredentialsError
+from herodotus_endpoint.delegation import resolve_delegation
+from herodotus_endpoint.deployment_modes import DeploymentModeError
+from herodotus_endpoint.server import serve
 from herodotus_endpoint.store import StoreError, prepare
-from herodotus_endpoint.tls import TlsError
+from herodotus_endpoint.tls import ServingTlsError
+from herodotus_record.escaping import escape
+from herodotus_serving import logs
+from herodotus_serving.sockets import ListenError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; the exit code."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.configure(logging.INFO)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for every start otherwise
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every review
     argv = sys.argv[1:] if argv is None else argv
@@ -29,22 +32,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return maintenance.main(argv)
     if argv and argv[0] == certificate.COMMAND:
         return certificate.main(argv[1:])
-    parser = options.parser()
+    parser = options.build_parser()
     arguments = parser.parse_args(argv)
     url = options.database_url(arguments)
     try:
-        where = options.listening(arguments)
-        shapes.check(options.shape(arguments, where, url))
-    except (ShapeError, argparse.ArgumentTypeError) as e:
+        where = options.build_listening(arguments)
+        deployment_modes.check_mode(options.build_mode(arguments, where, url))
+    except (DeploymentModeError, argparse.ArgumentTypeError) as e:
         parser.error(str(e))
     if arguments.insecure:
         logging.warning("--insecure: unauthenticated ingest is accepted from any peer")
     try:
-        delegation = resolved(options.delegation(arguments))
+        delegation = resolve_delegation(options.build_delegation(arguments))
         prepare(url)
-        serve(options.settings(arguments), url, where, delegation)
-    except (StoreError, ListenError, TlsError, CredentialsError) as e:
-        print(f"error: {e}", file=sys.stderr)
+        serve(options.build_settings(arguments), url, where, delegation)
+    except (StoreError, ListenError, ServingTlsError, ApiServerCredentialsError) as e:
+        print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 

@@ -9,32 +9,32 @@ and HEAD, and POST on ingest and of reviews.
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint import (
-    desk,
-    errors,
-    ingest,
-    insights,
-    legacy,
-    openapi,
-    pages,
-    queries,
-    reviews,
-    surveys,
-)
+from herodotus_endpoint import errors, openapi, pages, reader_limits
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.errors import json_response
+from herodotus_endpoint.api import (
+    aggregates,
+    comparisons,
+    explanations,
+    ingest,
+    legacy,
+    open_decisions,
+    review_queue,
+    reviews,
+)
+from herodotus_endpoint.api.masked_reader import MaskedReader
+from herodotus_endpoint.api.resources import PREFIX
+from herodotus_endpoint.errors import json_response, retry_later
 from herodotus_endpoint.kubeapi import routes
-from herodotus_endpoint.kubeapi.resources import PREFIX
-from herodotus_endpoint.metrics import Metrics
-from herodotus_endpoint.questions import Questions
-from herodotus_endpoint.settings import Settings
-from herodotus_endpoint.store import Store
+from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.readiness import Readiness
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store, StoreUnavailableError, integrity
 from herodotus_record import codec
 from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
@@ -43,33 +43,41 @@ _log: Final = logging.getLogger(__name__)
 
 
 def create_app(
-    store: Store, settings: Settings, metrics: Metrics | None = None, stopping: threading.Event | None = None
+    store: Store,
+    settings: ServiceSettings,
+    metrics: EndpointMetrics | None = None,
+    readiness: Readiness | None = None,
+    threads: Mapping[str, int] | None = None,
 ) -> Flask:
-    """The WSGI application. `stopping`: what ends its watches."""
-    metrics, stopping = metrics or Metrics(), stopping or threading.Event()
-    questions = Questions(store, guard.look)
+    """Return the WSGI application. `threads`: the size of each pool in which a reader has a share only."""
+    metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
+    reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.strict_slashes = True
-    errors.install(app)
+    errors.install_error_handlers(app)
     _measure(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
-    app.register_blueprint(routes.blueprint(questions, settings, metrics, stopping))
-    app.register_blueprint(queries.blueprint(questions, settings))
-    app.register_blueprint(insights.blueprint(questions))
-    app.register_blueprint(surveys.blueprint(questions, settings))
-    app.register_blueprint(reviews.blueprint(store, questions, settings))
-    app.register_blueprint(desk.blueprint(store, settings, stopping))
-    app.register_blueprint(legacy.blueprint(questions))
-    app.register_blueprint(routes.discovery_blueprint(openapi.group))
+    app.register_blueprint(routes.blueprint(reader, settings, metrics))
+    app.register_blueprint(explanations.blueprint(reader, settings))
+    app.register_blueprint(comparisons.blueprint(reader))
+    app.register_blueprint(aggregates.blueprint(reader, settings))
+    app.register_blueprint(reviews.blueprint(store, reader, settings))
+    app.register_blueprint(review_queue.blueprint(store, settings))
+    app.register_blueprint(open_decisions.blueprint(store, settings))
+    app.register_blueprint(legacy.blueprint(reader))
+    app.register_blueprint(routes.discovery_blueprint(openapi.build_group_document))
     app.register_blueprint(pages.blueprint())
-    _service_routes(app, store, settings, metrics)
-    guard.install(app, settings.access)
-    app.wsgi_app = legacy.in_any_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
+    _service_routes(app, store, settings, metrics, readiness)
+    guard.install_guard(app, settings.access, settings.cluster, store.reader.clusters)
+    reader_limits.install_reader_limits(app, threads or {})
+    app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
 
-def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metrics) -> None:
+def _service_routes(
+    app: Flask, store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
+) -> None:
     """Probes, metrics, version, index."""
 
     @app.get("/livez")
@@ -78,13 +86,20 @@ def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metri
 
     @app.get("/readyz")
     def readyz() -> Response:
-        store.reader.check()
-        store.writer.check()
+        failed = readiness.failed()
+        if failed:
+            raise retry_later(503, f"not ready: {', '.join(failed)} failed: reason withheld")
         return Response("ok", content_type="text/plain; charset=utf-8")
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
-        metrics.observe(store.reader.sizes(), store.file_bytes())
+        try:
+            metrics.observe(store.reader.sizes(), store.file_bytes())
+            metrics.database_up.set(1)
+        except StoreUnavailableError as e:  # the other numbers are needed then more than ever
+            _log.warning("metrics without the database's: %s", e)
+            metrics.database_up.set(0)
+        metrics.clock_offset.set(store.clock.offset_s())
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -96,7 +111,7 @@ def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metri
 
     @app.get("/openapi.json", endpoint="openapi")
     def whole() -> Response:
-        return json_response(openapi.document())
+        return json_response(openapi.build_document())
 
     @app.get("/")
     def index() -> Response:
@@ -104,17 +119,20 @@ def _service_routes(app: Flask, store: Store, settings: Settings, metrics: Metri
         return json_response({"service": "herodotus", "version": __version__, "paths": rules})
 
 
-def _measure(app: Flask, metrics: Metrics) -> None:
+def _measure(app: Flask, metrics: EndpointMetrics) -> None:
     """Headers and latency of every answer."""
 
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
+        g.damage = integrity.collect()
 
     @app.after_request
     def end(response: Response) -> Response:
         response.headers.setdefault("Cache-Control", "no-store")
         response.headers.update(pages.HEADERS)
+        if g.get("damage"):  # kubectl prints it
+            response.headers["Warning"] = f'299 - "{len(g.damage)} stored records are damaged and left out"'
         route = request.url_rule.rule if request.url_rule else "(none)"
         metrics.request_seconds.labels(route, str(response.status_code)).observe(time.perf_counter() - g.began)
         return response

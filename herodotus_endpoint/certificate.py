@@ -22,7 +22,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from herodotus_endpoint.access.apiserver import ApiServer, CredentialsError, NoAnswerError
+from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerCredentialsError, ApiServerUnavailableError
+from herodotus_record.escaping import escape
 from herodotus_serving.self_signed import ends, self_signed
 
 COMMAND: Final = "certificate"
@@ -35,26 +36,26 @@ Data = dict[str, bytes]
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; the exit code."""
-    arguments = parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     try:
-        api = ApiServer(arguments.kubeconfig or "")
+        api = ApiServerClient(arguments.kubeconfig or "")
         try:
-            pair = kept(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
+            pair = ensure_certificate(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
         finally:
             api.close()
-        write(arguments.directory, pair)
-    except (CredentialsError, NoAnswerError, OSError) as e:
-        print(f"error: no certificate: {e}", file=sys.stderr)
+        write_certificate(arguments.directory, pair)
+    except (ApiServerCredentialsError, ApiServerUnavailableError, OSError) as e:
+        print(f"error: no certificate: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 
 
-def kept(api: ApiServer, secret: tuple[str, str], host: str, now: datetime) -> Data:
+def ensure_certificate(api: ApiServerClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
     """The certificate and its key in the Secret, made where there are none. NoAnswerError where that cannot be."""
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
     found = api.get(path)
-    pair = _data(found)
-    if not _good(pair, now):
+    pair = _decode_secret(found)
+    if not _is_usable(pair, now):
         key, certificate = self_signed([host], VALID_FOR)
         pair = {CERTIFICATE: certificate, KEY: key, AUTHORITY: certificate}
         encoded = {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
@@ -62,7 +63,7 @@ def kept(api: ApiServer, secret: tuple[str, str], host: str, now: datetime) -> D
     return pair
 
 
-def write(directory: Path, pair: Data) -> None:
+def write_certificate(directory: Path, pair: Data) -> None:
     """What the service is started with. OSError where that cannot be written."""
     (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
     key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -70,17 +71,16 @@ def write(directory: Path, pair: Data) -> None:
         file.write(pair[KEY])
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Every flag."""
     found = argparse.ArgumentParser(
         prog=f"python -m herodotus_endpoint {COMMAND}",
-        description="Makes a self-signed certificate, once, keeps it in a Secret, and writes it where the service is"
-        " told to find it.",
+        description="Make a self-signed certificate once, keep it in a Secret, and write it to files for the service.",
     )
     found.add_argument(
         "--secret",
         required=True,
-        type=_secret,
+        type=_parse_secret_name,
         metavar="NAMESPACE/NAME",
         help="where it is kept, as tls.crt, tls.key and ca.crt; the Secret is there, and empty at first",
     )
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
-def _data(secret: dict[str, Any]) -> Data:
+def _decode_secret(secret: dict[str, Any]) -> Data:
     """What a Secret holds; what is no base64 is as good as absent."""
     try:
         return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
@@ -102,14 +102,14 @@ def _data(secret: dict[str, Any]) -> Data:
         return {}
 
 
-def _good(pair: Data, now: datetime) -> bool:
+def _is_usable(pair: Data, now: datetime) -> bool:
     try:
         return all(map(pair.get, (CERTIFICATE, KEY, AUTHORITY))) and ends(pair[CERTIFICATE]) - now > RENEW_BEFORE
     except ValueError:
         return False
 
 
-def _secret(value: str) -> tuple[str, str]:
+def _parse_secret_name(value: str) -> tuple[str, str]:
     namespace, _, name = value.partition("/")
     if not namespace or not name or "/" in name:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE/NAME")

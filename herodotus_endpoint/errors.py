@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from flask import Flask, Response
-from gunicorn.http.errors import (  # type: ignore[import-untyped]
-    ExpectationFailed,
-    LimitRequestHeaders,
-    LimitRequestLine,
-    UnsupportedTransferCoding,
-)
 from werkzeug.exceptions import HTTPException
 
-from herodotus_endpoint.store import StoreFullError, StoreUnavailableError
+from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_record.pruned import PrunedError
 
 RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of them; a full disk does not care
@@ -45,16 +38,10 @@ _REASONS: Final[Mapping[int, str]] = {
     503: "ServiceUnavailable",
     507: "InsufficientStorage",
 }
-_UNREADABLE: Final[Mapping[type[Exception], int]] = {  # otherwise 400
-    LimitRequestLine: 414,
-    LimitRequestHeaders: 431,
-    ExpectationFailed: 417,
-    UnsupportedTransferCoding: 501,
-}
 _log: Final = logging.getLogger(__name__)
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """An answer that is an error: code, message, and what helps with it."""
 
     def __init__(
@@ -74,9 +61,9 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
 
-def busy(code: int, message: str) -> ApiError:
+def retry_later(code: int, message: str) -> StatusError:
     """The service cannot do it now and says when to come again."""
-    return ApiError(
+    return StatusError(
         code,
         message,
         details={"retryAfterSeconds": RETRY_AFTER_S},
@@ -94,29 +81,23 @@ def json_response(
     return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
 
 
-def install(app: Flask) -> None:
+def install_error_handlers(app: Flask) -> None:
     """Make every failure of the app an envelope."""
-    app.register_error_handler(ApiError, _envelope)
+    app.register_error_handler(StatusError, _envelope)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(PrunedError, _pruned)
     app.register_error_handler(StoreUnavailableError, _unavailable)
+    app.register_error_handler(DamagedError, _damaged)
     app.register_error_handler(Exception, _unexpected)
 
 
-def unreadable(error: Exception) -> bytes:
-    """What is sent where gunicorn could not read a request, of which the app then knows nothing."""
-    code = next((code for kind, code in _UNREADABLE.items() if isinstance(error, kind)), 400)
-    body = msgspec.json.encode(_status(ApiError(code, f"not a request that can be read: {error}")))
-    head = (
-        f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
-        "Connection: close",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    )
-    return "\r\n".join((*head, "", "")).encode() + body
+def status_body(code: int, message: str) -> bytes:
+    """Return the envelope of a request that the server refuses before the app sees it."""
+    details = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else None
+    return msgspec.json.encode(_status(StatusError(code, message, details=details)))
 
 
-def _status(error: ApiError) -> dict[str, Any]:
+def _status(error: StatusError) -> dict[str, Any]:
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -129,7 +110,7 @@ def _status(error: ApiError) -> dict[str, Any]:
     }
 
 
-def _envelope(error: ApiError) -> Response:
+def _envelope(error: StatusError) -> Response:
     return json_response(_status(error), error.code, error.headers)
 
 
@@ -138,19 +119,24 @@ def _http(error: HTTPException) -> Response:
     code = error.code or 500
     allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
     message = "the server could not find the requested resource" if code == 404 else error.description or error.name
-    return _envelope(ApiError(code, message, headers=dict(allowed)))
+    return _envelope(StatusError(code, message, headers=dict(allowed)))
 
 
 def _pruned(error: PrunedError) -> Response:
-    return _envelope(ApiError(410, str(error)))
+    return _envelope(StatusError(410, str(error)))
 
 
 def _unavailable(error: StoreUnavailableError) -> Response:
     _log.warning("the database refused: %s", error)
     code = 507 if isinstance(error, StoreFullError) else 503
-    return _envelope(busy(code, f"the database cannot do this now: {error}"))
+    return _envelope(retry_later(code, f"the database cannot do this now: {error}"))
+
+
+def _damaged(error: DamagedError) -> Response:
+    _log.error("%s; `python -m herodotus_endpoint check` lists all damage", error)
+    return _envelope(StatusError(500, str(error)))
 
 
 def _unexpected(error: Exception) -> Response:
     _log.exception("unexpected error", exc_info=error)
-    return _envelope(ApiError(500, "an unexpected error; the service's log has it"))
+    return _envelope(StatusError(500, "an unexpected error; the service's log has it"))

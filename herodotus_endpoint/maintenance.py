@@ -1,4 +1,6 @@
-"""Commands on a database beside the service: purge, backup, restore, export, import. Exit codes as the service's.
+"""Commands on a database beside the service: purge, check, backup, restore, export, import.
+
+Exit codes are the service's.
 
 Owns: their command line and what they say. Does not own: what they do (`store`, `exchange`). They may run while the
 service does, but for `restore`; whoever may read the database may run them: nothing is masked.
@@ -16,11 +18,13 @@ from herodotus_endpoint import options
 from herodotus_endpoint.exchange import command as exchange
 from herodotus_endpoint.exchange.files import FileRefusedError
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database
+from herodotus_endpoint.store.check import Checked, check
 from herodotus_endpoint.store.purge import Purge, purge
 from herodotus_endpoint.store.sqlite import Sqlite
-from herodotus_record.one_node import count
+from herodotus_record.escaping import escape
+from herodotus_record.node_results import pluralize
 
-COMMANDS: Final = ("purge", "backup", "restore", *exchange.COMMANDS)
+COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +34,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         match arguments.command:
             case "purge":
-                print(f"{count(_purge(url, arguments), 'decision')} deleted")
+                print(f"{pluralize(_purge(url, arguments), 'decision')} deleted")
+            case "check":
+                return _check(url)
             case "backup":
                 _file_database(url, "pg_dump").back_up(arguments.file)
                 print(f"{arguments.file}: {arguments.file.stat().st_size} bytes")
@@ -41,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
             case _:
                 exchange.run(url, arguments)
     except (StoreError, StoreUnavailableError, FileRefusedError) as e:
-        print(f"error: {e}", file=sys.stderr)
+        print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 
@@ -55,6 +61,24 @@ def _purge(url: str, arguments: argparse.Namespace) -> int:
         return purge(store.writer, Purge(arguments.namespace, arguments.pod_uid, arguments.cluster))
     finally:
         store.close()
+
+
+def _check(url: str) -> int:
+    """Print what is damaged; 1 where anything is."""
+    opened = database(url)
+    if isinstance(opened, Sqlite):
+        opened.require()
+    store, found = Store(url), Checked()
+    try:
+        for line in check(store, found):
+            print(f"damaged: {line}", flush=True)
+    finally:
+        store.close()
+    print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in found.rows.items()))
+    if found.without:
+        print(f"{pluralize(found.without, 'row')} stored before there were checksums: only decoded")
+    print(f"{found.damage} damaged" if found.damage else "nothing is damaged")
+    return 1 if found.damage else 0
 
 
 def _file_database(url: str, otherwise: str) -> Sqlite:
@@ -72,10 +96,15 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--namespace", default="", metavar="NAME")
     what.add_argument("--pod-uid", default="", metavar="UID")
     purging.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
+    checking = commands.add_parser(
+        "check",
+        help="read the whole database and print what is damaged; exit code 1 where anything is",
+        description="Reads the whole database, also beside the service, and prints what is damaged.",
+    )
     saving = commands.add_parser("backup", help="write a consistent copy of the SQLite database, also while it is used")
     loading = commands.add_parser("restore", help="make a copy the database, where there is none")
     for command in (saving, loading):
         command.add_argument("file", type=Path, metavar="FILE")
-    for command in (purging, saving, loading, *exchange.add(commands)):
-        options.where(command)
+    for command in (purging, checking, saving, loading, *exchange.add(commands)):
+        options.add_database_flags(command)
     return parser

@@ -22,7 +22,7 @@ SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class Metrics:
+class EndpointMetrics:
     """One application's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -32,6 +32,11 @@ class Metrics:
         self.duplicates = Counter(
             "herodotus_ingest_duplicates_total",
             "Frames that had been stored before and were acknowledged again.",
+            registry=r,
+        )
+        self.future_times = Counter(
+            "herodotus_ingest_future_times_total",
+            "Frames dated more than a minute ahead of the service's clock, which are stored as of now.",
             registry=r,
         )
         self.batches = Counter("herodotus_ingest_batches_total", "Batches stored.", registry=r)
@@ -56,6 +61,10 @@ class Metrics:
         self.stored = _known("herodotus_stored", "Rows stored, by kind.", r, "kind")
         self.missing = _known("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
         self.lost = _known("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
+        self.database_up = _known("herodotus_database_up", "Whether the database can be read: 1, or 0.", r)
+        self.clock_offset = _known(
+            "herodotus_clock_offset_seconds", "By how much the wall clock is ahead of the time of retention.", r
+        )
         self.database_bytes = _known(
             "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", r, "kind"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_endpoint.kubeapi.resources import (
+from herodotus_endpoint.api.resources import (
     AGREEMENTS,
     BALANCE,
     DECISION,
@@ -25,10 +25,10 @@ from herodotus_endpoint.kubeapi.resources import (
     SERVICE_VERSION,
     VERSION,
     WORKLOAD,
-    Kind,
+    ServedResource,
 )
+from herodotus_endpoint.api.schemas import NAME, SCHEMAS, schema_reference
 from herodotus_endpoint.pages import HOME, TYPES
-from herodotus_endpoint.schemas import NAME, SCHEMAS, ref
 from herodotus_record import codec
 from herodotus_record.version import __version__
 
@@ -47,7 +47,7 @@ PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
     "all": (_FLAG, "Every node on its own; nothing is left out."),
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**62}, "Which stored attempt of the pod, by start."),
     "b": (_NAME, "The other node."),
-    "cluster": (_NAME, "The UID of one cluster's namespace kube-system."),
+    "cluster": (_NAME, "The UID of a cluster's namespace kube-system. Without it, the API server's own cluster."),
     "columns": (_FLAG, "All nodes as columns, which are small."),
     "continue": (_TEXT, "Where the page before this one ended."),
     "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
@@ -77,7 +77,7 @@ _WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialE
 
 
 @dataclass(frozen=True)
-class Operation:
+class OpenApiOperation:
     """A route. `answers`: the kind of its document, "" for any JSON, TEXT for text. `of`: the resource it is about."""
 
     id: str
@@ -85,97 +85,97 @@ class Operation:
     answers: str = ""
     query: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
-    of: Kind | None = None
+    resource: ServedResource | None = None
     action: str = ""
     fails: tuple[int, ...] = ()
 
 
 _READ: Final = (400, 401, 403, 406, 503)
 _DECISIONS: Final = ("pod", "cluster", *_LIST, *_WATCH)
-OPERATIONS: Final[dict[str, Operation]] = {
-    "/": Operation("index", "The routes."),
-    "/livez": Operation("livez", "Whether the process lives.", TEXT),
-    "/readyz": Operation("readyz", "Whether the service can do its work.", TEXT, fails=(503, 507)),
-    "/metrics": Operation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
-    "/version": Operation("version", "The version of the service.", "ServiceVersion"),
-    "/openapi.json": Operation("openapi", "This document."),
-    "/openapi/v3": Operation("openapiIndex", "Where the documents of API groups are."),
-    f"/openapi/v3{PREFIX}": Operation("openapiGroup", "The document of the API group."),
-    "/apis": Operation("groups", "The API groups.", fails=(406,)),
-    f"/apis/{GROUP}": Operation("group", "The API group."),
-    PREFIX: Operation("resources", "The resources of the API group."),
-    f"{PREFIX}/decisions": Operation(
+OPERATIONS: Final[dict[str, OpenApiOperation]] = {
+    "/": OpenApiOperation("index", "The routes."),
+    "/livez": OpenApiOperation("livez", "Whether the process lives.", TEXT),
+    "/readyz": OpenApiOperation("readyz", "Whether the service can do its work.", TEXT, fails=(503, 507)),
+    "/metrics": OpenApiOperation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
+    "/version": OpenApiOperation("version", "The version of the service.", "ServiceVersion"),
+    "/openapi.json": OpenApiOperation("openapi", "This document."),
+    "/openapi/v3": OpenApiOperation("openapiIndex", "Where the documents of API groups are."),
+    f"/openapi/v3{PREFIX}": OpenApiOperation("openapiGroup", "The document of the API group."),
+    "/apis": OpenApiOperation("groups", "The API groups.", fails=(406,)),
+    f"/apis/{GROUP}": OpenApiOperation("group", "The API group."),
+    PREFIX: OpenApiOperation("resources", "The resources of the API group."),
+    f"{PREFIX}/decisions": OpenApiOperation(
         "listAllDecisions", "Decisions of all namespaces.", "DecisionList", _DECISIONS, (), DECISION, "list",
         (*_READ, 410, 422, 429),
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/decisions": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/decisions": OpenApiOperation(
         "listDecisions", "Decisions of a namespace.", "DecisionList", _DECISIONS, (), DECISION, "list",
         (*_READ, 410, 422, 429),
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/decisions/{{name}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/decisions/{{name}}": OpenApiOperation(
         "getDecision", "A decision by its id, or a pod's latest.", "Decision",
         ("attempt", "uid", "cluster", *_GET), (), DECISION, "get", (*_READ, 404),
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/podexplanations/{{pod}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/podexplanations/{{pod}}": OpenApiOperation(
         "getPodExplanation", "What happened to a pod.", "PodExplanation",
         ("attempt", "all", "columns", "node", "uid", "cluster"), (), EXPLANATION, "get", (*_READ, 404),
     ),
-    f"{PREFIX}/nodehistories": Operation(
-        "listNodeHistories", "Nodes and their counts.", "NodeHistoryList", ("since", *_LIST, *_WATCH), (), HISTORY,
-        "list", (*_READ, 405),
+    f"{PREFIX}/nodehistories": OpenApiOperation(
+        "listNodeHistories", "Nodes and their counts.", "NodeHistoryList",
+        ("since", "cluster", *_LIST, *_WATCH), (), HISTORY, "list", (*_READ, 405),
     ),
-    f"{PREFIX}/nodehistories/{{node}}": Operation(
+    f"{PREFIX}/nodehistories/{{node}}": OpenApiOperation(
         "getNodeHistory", "How a node fared.", "NodeHistory", ("since", "cluster", *_GET), (), HISTORY, "get",
         (*_READ, 404),
     ),
-    f"{PREFIX}/incarnations": Operation(
-        "listIncarnations", "Scheduler processes.", "IncarnationList", (), (), INCARNATION, "list", _READ
+    f"{PREFIX}/incarnations": OpenApiOperation(
+        "listIncarnations", "Scheduler processes.", "IncarnationList", ("cluster",), (), INCARNATION, "list", _READ
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/podhistories/{{pod}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/podhistories/{{pod}}": OpenApiOperation(
         "getPodHistory", "A pod's attempts, and what changed between them.", "PodHistory", ("limit", "uid", "cluster"),
         (), POD_HISTORY, "get", (*_READ, 404),
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/podcomparisons/{{pod}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/podcomparisons/{{pod}}": OpenApiOperation(
         "getPodComparison", "Two pods side by side.", "PodComparison", ("with", "cluster"), ("with",), POD_COMPARISON,
         "get", (*_READ, 404),
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/nodecomparisons/{{pod}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/nodecomparisons/{{pod}}": OpenApiOperation(
         "getNodeComparison", "Two nodes for one pod.", "NodeComparison", ("a", "b", "attempt", "uid", "cluster"),
         ("a", "b"), NODE_COMPARISON, "get", (*_READ, 404),
     ),
-    f"{PREFIX}/pendingpods": Operation(
+    f"{PREFIX}/pendingpods": OpenApiOperation(
         "listAllPendingPods", "Pods that wait, of all namespaces.", "PendingPods", ("cluster", "labelSelector"), (),
         PENDING, "list", _READ,
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/pendingpods": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/pendingpods": OpenApiOperation(
         "listPendingPods", "Pods that wait.", "PendingPods", ("cluster", "labelSelector"), (), PENDING, "list", _READ
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/workloadplacements/{{workload}}": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/workloadplacements/{{workload}}": OpenApiOperation(
         "getWorkloadPlacement", "Where a workload's pods went (KIND.NAME).", "WorkloadPlacement",
         ("since", "cluster", "labelSelector"),
         (), WORKLOAD, "get", (*_READ, 404),
     ),
-    f"{PREFIX}/balances": Operation(
+    f"{PREFIX}/balances": OpenApiOperation(
         "listBalances", "Which nodes win, and with which weights others would.", "Balance",
         ("since", "limit", "weights", "profile", "cluster", "labelSelector"), (), BALANCE, "list", _READ,
     ),
-    f"{PREFIX}/agreements": Operation(
+    f"{PREFIX}/agreements": OpenApiOperation(
         "listAllAgreements", "How other schedulers' outcomes compare with what was reconstructed, everywhere.",
         "Agreements", ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
-    f"{PREFIX}/namespaces/{{namespace}}/agreements": Operation(
+    f"{PREFIX}/namespaces/{{namespace}}/agreements": OpenApiOperation(
         "listAgreements", "How other schedulers' outcomes compare with what was reconstructed.", "Agreements",
         ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
-    f"{PREFIX}/serviceversions": Operation(
+    f"{PREFIX}/serviceversions": OpenApiOperation(
         "listServiceVersions", "The version of the service.", "ServiceVersion", (), (), SERVICE_VERSION, "list",
     ),
-    "/pod": Operation(
-        "legacyPod", "The first Herodotus' answer for a pod.", "", ("name", "namespace"), ("name", "namespace"),
-        fails=(*_READ, 404),
+    "/pod": OpenApiOperation(
+        "legacyPod", "The first Herodotus' answer for a pod.", "", ("name", "namespace", "cluster"),
+        ("name", "namespace"), fails=(*_READ, 404),
     ),
-    "/node": Operation(
-        "legacyNode", "The first Herodotus' answer for a node.", "", ("name",), ("name",), fails=(*_READ, 404)
+    "/node": OpenApiOperation(
+        "legacyNode", "The first Herodotus' answer for a node.", "", ("name", "cluster"), ("name",), fails=(*_READ, 404)
     ),
 }  # fmt: skip
 _INGEST: Final = {
@@ -192,11 +192,12 @@ _INGEST: Final = {
 
 # What schedulers and reviews take part in; not GET, or not for readers.
 _CREATE: Final = f"{PREFIX}/namespaces/{{namespace}}/{REVIEW.plural}"
-_REVIEW: Final = Operation(
+_REVIEW: Final = OpenApiOperation(
     "createPlacementReview", "Where pods would go that nobody creates.", REVIEW.kind, (), (), REVIEW, "post",
     (400, 401, 403, 404, 413, 422, 429, 503, 504),
 )  # fmt: skip
-_DESK: Final = "/ingest/v1/reviews"
+_REVIEWS_PATH: Final = "/ingest/v1/reviews"
+_OPEN: Final = "/ingest/v1/open-decisions"
 _SENDERS_FAIL: Final = (400, 401, 403, 429, 503)
 
 
@@ -207,11 +208,11 @@ _RECEIPT: Final = {
 }
 
 
-def document() -> Json:
+def build_document() -> Json:
     """The whole surface."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
-    paths |= _desk() | _pages()
+    paths |= _sender_paths() | _pages()
     paths["/ui"] = {"get": {"operationId": "ui", "responses": {"302": {"description": "To the web pages."}}}}
     failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503, 507)}
     stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": _RECEIPT}}}}
@@ -219,9 +220,9 @@ def document() -> Json:
     return _document("Herodotus decisions service", __version__, paths)
 
 
-def group() -> Json:
+def build_group_document() -> Json:
     """The API group's part, as the API server merges it into its own."""
-    operations = {path: operation for path, operation in OPERATIONS.items() if operation.of}
+    operations = {path: operation for path, operation in OPERATIONS.items() if operation.resource}
     paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
     return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()} | _pages())
 
@@ -229,7 +230,10 @@ def group() -> Json:
 def _review() -> Json:
     """Creation alone, which stores nothing."""
     found = _operation(_CREATE, _REVIEW)
-    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(REVIEW.kind)}}}
+    found["requestBody"] = {
+        "required": True,
+        "content": {"application/json": {"schema": schema_reference(REVIEW.kind)}},
+    }
     found["responses"]["201"] = found["responses"].pop("200")
     return {"post": found}
 
@@ -247,18 +251,29 @@ def _pages() -> Json:
     }
 
 
-def _desk() -> Json:
-    """Where schedulers take reviews and answer them."""
+def _sender_paths() -> Json:
+    """Where schedulers take reviews and answer them, and ask for decisions that are still open."""
     failures = {str(code): _failure() for code in _SENDERS_FAIL}
     named: Json = {"name": "scheduler", "in": "query", "required": True, "schema": _NAME | {"minLength": 1}}
-    of: Json = {"name": "cluster", "in": "query", "schema": _NAME}
+    cluster: Json = {"name": "cluster", "in": "query", "schema": _NAME}
     taken = {"200": {"description": "A review."}, "204": {"description": "Nobody asks."}}
-    laid = {"200": {"description": "Its asker has it."}, "404": _failure(), "413": _failure(), "415": _failure()}
+    answered = {"200": {"description": "Its asker has it."}, "404": _failure(), "413": _failure(), "415": _failure()}
     id_: Json = {"name": "id", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
+    listed = {"200": {"description": "Decisions of other incarnations whose result is not stored, oldest first."}}
+    except_: Json = {"name": "exceptIncarnation", "in": "query", "schema": _NAME}
     return {
-        _DESK: {"get": {"operationId": "takeReview", "parameters": [of, named], "responses": taken | failures}},
-        f"{_DESK}/{{id}}": {
-            "post": {"operationId": "answerReview", "parameters": [of, id_], "responses": laid | failures}
+        _OPEN: {
+            "get": {
+                "operationId": "listOpenDecisions",
+                "parameters": [cluster, named, except_],
+                "responses": listed | failures,
+            }
+        },
+        _REVIEWS_PATH: {
+            "get": {"operationId": "takeReview", "parameters": [cluster, named], "responses": taken | failures}
+        },
+        f"{_REVIEWS_PATH}/{{id}}": {
+            "post": {"operationId": "answerReview", "parameters": [cluster, id_], "responses": answered | failures}
         },
     }
 
@@ -272,7 +287,7 @@ def _document(title: str, version: str, paths: Json) -> Json:
     }
 
 
-def _operation(path: str, operation: Operation) -> Json:
+def _operation(path: str, operation: OpenApiOperation) -> Json:
     parts = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     parameters = [{"name": p, "in": "path", "required": True, "schema": _NAME | {"minLength": 1}} for p in parts]
     for name in (*operation.query, *(("timeout",) if operation.query else ())):
@@ -281,7 +296,7 @@ def _operation(path: str, operation: Operation) -> Json:
         parameters.append({"name": name, "in": "query", "schema": schema, "description": description, **needed})
     content_type = TEXT if operation.answers == TEXT else "application/json"
     schema = {"type": "string"} if content_type == TEXT else {"type": "object"}
-    schema = ref(operation.answers) if f"{NAME}.{operation.answers}" in SCHEMAS else schema
+    schema = schema_reference(operation.answers) if f"{NAME}.{operation.answers}" in SCHEMAS else schema
     answer: Json = {"description": "OK", "content": {content_type: {"schema": schema}}}
     found: Json = {
         "operationId": operation.id,
@@ -289,11 +304,15 @@ def _operation(path: str, operation: Operation) -> Json:
         "parameters": parameters,
         "responses": {"200": answer} | {str(code): _failure() for code in operation.fails},
     }
-    if operation.of:
+    if operation.resource:
         found["x-kubernetes-action"] = operation.action
-        found["x-kubernetes-group-version-kind"] = {"group": GROUP, "kind": operation.of.kind, "version": VERSION}
+        found["x-kubernetes-group-version-kind"] = {
+            "group": GROUP,
+            "kind": operation.resource.kind,
+            "version": VERSION,
+        }
     return found
 
 
 def _failure() -> Json:
-    return {"description": "Failed", "content": {"application/json": {"schema": ref("Status")}}}
+    return {"description": "Failed", "content": {"application/json": {"schema": schema_reference("Status")}}}

@@ -13,13 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from herodotus_endpoint.access.delegation import Delegation
-from herodotus_endpoint.server import Address, Listening
-from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, Settings
-from herodotus_endpoint.shapes import Shape
+from herodotus_endpoint.delegation import DelegationOptions
+from herodotus_endpoint.deployment_modes import DeploymentMode
+from herodotus_endpoint.server import ListenOptions
+from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, ServiceSettings
 from herodotus_endpoint.store import Limits, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
 from herodotus_record.version import __version__
+from herodotus_serving.sockets import Address
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
 FILE: Final = "herodotus.db"  # in the data directory
@@ -28,11 +29,13 @@ MAX_THREADS: Final = 64  # more only wait for each other
 MAX_WORKERS: Final = 16
 AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that one that is stolen opens nothing else
 LEAST_BYTES: Final = 1 << 20  # an empty database has 350 kB
+MOST_BYTES: Final = 1 << 50
+MOST_SECONDS: Final = 36_500 * 86_400  # a century: in microseconds it is a 64-bit integer, also before the epoch
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Every flag."""
     found = argparse.ArgumentParser(
         prog="python -m herodotus_endpoint",
@@ -40,16 +43,16 @@ def parser() -> argparse.ArgumentParser:
         epilog="Without --ingest-sender, ingest is accepted from loopback peers only.",
     )
     found.add_argument("--version", action="version", version=__version__)
-    _listening(found.add_argument_group("listening"))
-    _readers(found.add_argument_group("who may read (without --aggregated-api: whoever reaches a listener)"))
-    _senders(found.add_argument_group("who may send records"))
-    _store(found)
+    _add_listening_flags(found.add_argument_group("listening"))
+    _add_reader_flags(found.add_argument_group("who may read (without --aggregated-api: whoever reaches a listener)"))
+    _add_sender_flags(found.add_argument_group("who may send records"))
+    _add_store_flags(found)
     return found
 
 
-def settings(arguments: argparse.Namespace) -> Settings:
+def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
     """What the application is told."""
-    return Settings(
+    return ServiceSettings(
         insecure=arguments.insecure,
         limits=Limits(
             max_age_s=arguments.max_age,
@@ -59,18 +62,19 @@ def settings(arguments: argparse.Namespace) -> Settings:
             summary_max_age_s=arguments.summary_max_age,
             summary_max_age_of=dict(arguments.summary_max_age_of or ()),
             summary_max_bytes=arguments.summary_max_bytes,
+            unbounded=arguments.retention_unbounded,
         ),
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
     )
 
 
-def listening(arguments: argparse.Namespace) -> Listening:
+def build_listening(arguments: argparse.Namespace) -> ListenOptions:
     """What the server is told. argparse.ArgumentTypeError when one file of a pair is missing."""
     pair = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(pair) and not all(pair):
         raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")
-    return Listening(
+    return ListenOptions(
         arguments.bind or [DEFAULT_BIND],
         arguments.ingest_bind or [],
         arguments.probe_bind or [],
@@ -80,10 +84,10 @@ def listening(arguments: argparse.Namespace) -> Listening:
     )
 
 
-def delegation(arguments: argparse.Namespace) -> Delegation:
+def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
     """What is left to the API server."""
     senders = dict(arguments.ingest_sender or ())
-    return Delegation(
+    return DelegationOptions(
         arguments.kubeconfig or "",
         arguments.aggregated_api,
         senders,
@@ -92,9 +96,9 @@ def delegation(arguments: argparse.Namespace) -> Delegation:
     )
 
 
-def shape(arguments: argparse.Namespace, where: Listening, url: str) -> Shape:
+def build_mode(arguments: argparse.Namespace, where: ListenOptions, url: str) -> DeploymentMode:
     """What of the flags makes the shape of the installation."""
-    return Shape(
+    return DeploymentMode(
         sqlite=url.startswith("sqlite"),
         aggregated_api=arguments.aggregated_api,
         workers=arguments.workers,
@@ -116,10 +120,10 @@ def database_url(arguments: argparse.Namespace) -> str:
     return url or sqlite_url(state / "herodotus" / FILE)
 
 
-def moment(value: str) -> int:
+def parse_time(value: str) -> int:
     """Microseconds since the epoch: RFC 3339, or so long ago. argparse.ArgumentTypeError when it is neither."""
     if re.fullmatch(r"[0-9]+[smhd]", value):
-        return int((time.time() - _seconds(value)) * 1e6)
+        return int((time.time() - _parse_duration(value)) * 1e6)
     try:
         at = datetime.fromisoformat(value)
     except ValueError:
@@ -129,106 +133,108 @@ def moment(value: str) -> int:
     return int(at.timestamp() * 1e6)
 
 
-def _listening(group: argparse._ArgumentGroup) -> None:
+def _add_listening_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--bind",
         action="append",
-        type=_address,
+        type=_parse_address,
         metavar="HOST:PORT",
         help=f"address to serve on, repeatable; port 0 takes a free one and prints it (default {DEFAULT_BIND})",
     )
     group.add_argument(
         "--ingest-bind",
         action="append",
-        type=_address,
+        type=_parse_address,
         metavar="HOST:PORT",
-        help="serve ingest on this address and on no other, so that a NetworkPolicy can tell it from queries",
+        help="serve ingest on this address and on no other, so that a NetworkPolicy can separate it from queries",
     )
     group.add_argument(
         "--probe-bind",
         action="append",
-        type=_address,
+        type=_parse_address,
         metavar="HOST:PORT",
-        help="serve /livez and /readyz here too, without TLS, whatever readers do",
+        help="serve /livez and /readyz on this address too, without TLS and independent of readers",
     )
-    group.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve TLS; read anew when it changes")
+    group.add_argument(
+        "--tls-cert-file", type=Path, metavar="FILE", help="certificate for TLS; read again when it changes"
+    )
     group.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="the certificate's key")
     group.add_argument(
         "--threads",
-        type=_Between(1, MAX_THREADS),
+        type=_IntegerInRange(1, MAX_THREADS),
         default=DEFAULT_THREADS,
         metavar="N",
-        help=f"requests answered at the same time, 1 to {MAX_THREADS} (default {DEFAULT_THREADS})",
+        help=f"requests handled at the same time, 1 to {MAX_THREADS} (default {DEFAULT_THREADS})",
     )
     group.add_argument(
         "--workers",
-        type=_Between(1, MAX_WORKERS),
+        type=_IntegerInRange(1, MAX_WORKERS),
         default=1,
         metavar="N",
-        help=f"processes, each with so many threads, 1 to {MAX_WORKERS}; more than one needs PostgreSQL (default 1)",
+        help=f"processes, each with --threads threads, 1 to {MAX_WORKERS}; more than one needs PostgreSQL (default 1)",
     )
 
 
-def _readers(group: argparse._ArgumentGroup) -> None:
+def _add_reader_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--aggregated-api",
         action="store_true",
-        help="be an APIService's backend: readers are named by the API server's front proxy or by a bearer token, and"
-        " may what its RBAC says; needs PostgreSQL and TLS",
+        help="serve as an APIService's backend: the API server's front proxy or a bearer token identifies readers, RBAC"
+        " authorizes them; needs PostgreSQL and TLS",
     )
     group.add_argument(
         "--kubeconfig", metavar="FILE", help="the API server to ask (default: the cluster around this pod)"
     )
     group.add_argument(
         "--max-watches",
-        type=_Between(0, 256),
+        type=_IntegerInRange(0, 256),
         default=MAX_WATCHES,
         metavar="N",
         help="watches at the same time in each process (default %(default)s)",
     )
     group.add_argument(
         "--max-watches-per-user",
-        type=_Between(0, 256),
+        type=_IntegerInRange(0, 256),
         default=MAX_WATCHES_PER_USER,
         metavar="N",
-        help="of them, of one user (default %(default)s)",
+        help="watches of one user at the same time (default %(default)s)",
     )
 
 
-def _senders(group: argparse._ArgumentGroup) -> None:
+def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--ingest-sender",
         action="append",
-        type=_sender,
+        type=_parse_sender,
         metavar="USER[=CLUSTER]",
-        help="take records of CLUSTER (a UID; default: the API server's own) from this user, for example"
-        " system:serviceaccount:herodotus:herodotus-scheduler, and from nobody else; repeatable",
+        help="accept records of CLUSTER (a UID; default: the API server's own) only from this user, for example"
+        " system:serviceaccount:herodotus:herodotus-scheduler; repeatable",
     )
     group.add_argument(
         "--ingest-audience",
         default=AUDIENCE,
         metavar="NAME",
-        help="what senders' tokens must be meant for (default %(default)s)",
+        help="required audience of senders' tokens (default %(default)s)",
     )
     group.add_argument(
         "--client-ca-file",
         type=Path,
         metavar="FILE",
-        help="senders show a certificate of this authority instead of a token; its common name is USER",
+        help="senders present a certificate of this authority instead of a token; its common name is USER",
     )
     group.add_argument(
-        "--insecure", action="store_true", help="accept unauthenticated ingest from any peer, not from loopback alone"
+        "--insecure", action="store_true", help="accept unauthenticated ingest from any client, not only from loopback"
     )
 
 
-def where(parser: argparse.ArgumentParser) -> None:
+def add_database_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that say where the database is."""
     store = parser.add_argument_group("store").add_mutually_exclusive_group()
     store.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="directory of the SQLite database, created when it is not there (default $XDG_STATE_HOME/herodotus)",
+        help="directory of the SQLite database, created at the first start (default $XDG_STATE_HOME/herodotus)",
     )
     store.add_argument(
         "--database-url",
@@ -238,100 +244,109 @@ def where(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _store(parser: argparse.ArgumentParser) -> None:
-    where(parser)
-    limits = parser.add_argument_group("retention (by time of ingest; what is over the limits goes within seconds)")
+def _add_store_flags(parser: argparse.ArgumentParser) -> None:
+    add_database_flags(parser)
+    limits = parser.add_argument_group("retention (by time of ingest; records over a limit are removed within seconds)")
     limits.add_argument(
         "--max-age",
-        type=_seconds,
+        type=_parse_duration,
         default="7d",
         metavar="TIME",
-        help="of full records, with every node: 12h, 7d (default %(default)s)",
+        help="age limit of full records, with every node: 12h, 7d (default %(default)s)",
     )
     limits.add_argument(
         "--max-age-of",
         action="append",
-        type=_age_of,
+        type=_parse_age_of,
         metavar="WHOSE=TIME",
-        help="of one namespace's full records, or of one cluster's, longer or shorter, repeatable: noisy=1h,"
+        help="other age limit for a namespace or a cluster, repeatable: noisy=1h,"
         " CLUSTER/noisy=1h, CLUSTER/=30d (CLUSTER: the UID of its namespace kube-system)",
     )
     limits.add_argument(
         "--summary-max-age",
-        type=_seconds,
+        type=_parse_duration,
         default="30d",
         metavar="TIME",
-        help="of what is left of a decision when its full record goes: the chosen node, the next five, and how many"
-        " nodes got each verdict; not above --max-age: nothing is left (default %(default)s)",
+        help="age limit of summaries: the chosen node, the next five, and counts of verdicts; if not above --max-age,"
+        " there are none (default %(default)s)",
     )
     limits.add_argument(
         "--summary-max-age-of",
         action="append",
-        type=_age_of,
+        type=_parse_age_of,
         metavar="WHOSE=TIME",
-        help="the same of one namespace or cluster, as --max-age-of",
+        help="other age limit of summaries for a namespace or cluster, as --max-age-of",
     )
     limits.add_argument(
         "--summary-max-bytes",
-        type=_bytes,
+        type=_parse_size,
         default="1Gi",
         metavar="SIZE",
-        help="of all summaries; the oldest go first (default %(default)s)",
+        help="size limit of all summaries; the oldest are removed first (default %(default)s)",
     )
     limits.add_argument(
         "--max-bytes",
-        type=_bytes,
+        type=_parse_size,
         default="4Gi",
         metavar="SIZE",
-        help="of the database: 500Mi, 4Gi; the oldest full records become summaries, then summaries go"
+        help="size limit of the database: 500Mi, 4Gi; the oldest full records become summaries, then"
+        " summaries are removed"
         " (default %(default)s)",
     )
     limits.add_argument(
         "--history-max-age",
-        type=_seconds,
+        type=_parse_duration,
         default="90d",
         metavar="TIME",
-        help="of node histories, which outlive the decisions that they count (default %(default)s)",
+        help="age limit of node histories, which outlive their decisions (default %(default)s)",
+    )
+
+    limits.add_argument(
+        "--retention-unbounded",
+        action="store_true",
+        help="trust this machine's clock at the start, and remove everything over its age at once; without it, at"
+        " most a quarter of the decisions is removed in a day",
     )
 
 
-def _address(value: str) -> Address:
+def _parse_address(value: str) -> Address:
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
     if not match or int(match[3]) > 65535:
         raise argparse.ArgumentTypeError(f"{value!r} is not HOST:PORT")
     return Address(match[1] or match[2], int(match[3]))
 
 
-def _sender(value: str) -> tuple[str, str]:
+def _parse_sender(value: str) -> tuple[str, str]:
     user, _, cluster = value.partition("=")
     if not user or "=" in cluster:
         raise argparse.ArgumentTypeError(f"{value!r} is not USER or USER=CLUSTER")
     return user, cluster
 
 
-def _seconds(value: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,9})([smhd])", value)
-    if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{value!r} is not a time such as 90s, 12h or 7d")
-    return float(match[1]) * _SECONDS[match[2]]
+def _parse_duration(value: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,12})([smhd])", value)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    if not 0 < seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a time of at most 36500d, such as 90s, 12h or 7d")
+    return float(seconds)
 
 
-def _age_of(value: str) -> tuple[str, float]:
+def _parse_age_of(value: str) -> tuple[str, float]:
     whose, equals, age = value.partition("=")
     if not equals or whose.strip("/") == "" or whose.startswith("/") or whose.count("/") > 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
-    return whose, _seconds(age)
+    return whose, _parse_duration(age)
 
 
-def _bytes(value: str) -> int:
+def _parse_size(value: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi|Ti)?", value)
     size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
-    if size < LEAST_BYTES:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a size of at least 1Mi, such as 500Mi or 4Gi")
+    if not LEAST_BYTES <= size <= MOST_BYTES:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a size from 1Mi to 1024Ti, such as 500Mi or 4Gi")
     return size
 
 
-class _Between:
+class _IntegerInRange:
     """A whole number within bounds."""
 
     def __init__(self, least: int, most: int) -> None:

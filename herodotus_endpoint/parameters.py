@@ -14,7 +14,7 @@ from typing import Final
 
 from flask import request
 
-from herodotus_endpoint.errors import ApiError
+from herodotus_endpoint.errors import StatusError
 
 MAX_NAME: Final = 253  # a DNS subdomain, the longest name that Kubernetes gives
 MAX_INTEGER: Final = 2**63 - 1  # what a database column holds
@@ -28,17 +28,17 @@ def known(*names: str) -> None:
     """
     for name in request.args:
         if name not in (*names, "timeout"):
-            raise ApiError(400, f"unknown parameter {name[:MAX_NAME]!r}; known here: {', '.join(names) or 'none'}")
+            raise StatusError(400, f"unknown parameter {name[:MAX_NAME]!r}; known here: {', '.join(names) or 'none'}")
         if len(request.args.getlist(name)) > 1:
-            raise ApiError(400, f"parameter {name!r} is given more than once")
+            raise StatusError(400, f"parameter {name!r} is given more than once")
 
 
 def name(value: str, what: str) -> str:
     """A name from the path or the query. 400 when no Kubernetes object can have it."""
     if len(value) > MAX_NAME:
-        raise ApiError(400, f"{what} is longer than {MAX_NAME} characters")
+        raise StatusError(400, f"{what} is longer than {MAX_NAME} characters")
     if "\0" in value:  # PostgreSQL has no such text
-        raise ApiError(400, f"{what} holds a NUL")
+        raise StatusError(400, f"{what} holds a NUL")
     return value
 
 
@@ -51,7 +51,7 @@ def boolean(parameter: str) -> bool:
     """`true`, `false`, or the bare parameter, which is true."""
     value = request.args.get(parameter, "false")
     if value not in BOOLEANS:
-        raise ApiError(400, f"{parameter} must be true or false, not {value[:MAX_NAME]!r}")
+        raise StatusError(400, f"{parameter} must be true or false, not {value[:MAX_NAME]!r}")
     return BOOLEANS[value]
 
 
@@ -61,7 +61,7 @@ def integer(parameter: str, *, least: int = 0, most: int = MAX_INTEGER) -> int |
     if value is None:
         return None
     if not re.fullmatch(r"[0-9]{1,19}", value) or not least <= int(value) <= most:
-        raise ApiError(400, f"{parameter} must be a whole number from {least} to {most}, not {value[:MAX_NAME]!r}")
+        raise StatusError(400, f"{parameter} must be a whole number from {least} to {most}, not {value[:MAX_NAME]!r}")
     return int(value)
 
 
@@ -84,4 +84,4 @@ def since(parameter: str, clock: Callable[[], float]) -> int | None:
         return max(0, int(moment.astimezone(timezone.utc).timestamp() * 1e6))
     except (ValueError, OverflowError) as e:
         wanted = "a number of seconds or a time as in 2026-03-01T12:00:00Z"
-        raise ApiError(400, f"{parameter} must be {wanted}, not {value[:MAX_NAME]!r}") from e
+        raise StatusError(400, f"{parameter} must be {wanted}, not {value[:MAX_NAME]!r}") from e

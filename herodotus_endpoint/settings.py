@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from herodotus_endpoint.access.guard import Access
-from herodotus_endpoint.access.senders import Senders
+from herodotus_endpoint.access.guard import AccessControl
+from herodotus_endpoint.access.senders import SenderAuthenticator
 from herodotus_endpoint.store import Limits
 
 MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
@@ -19,10 +19,11 @@ MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half 
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """`ingest_listeners`: the addresses (as the server knows them) that alone serve ingest; empty: all do.
 
     `access`: None where whoever reaches a listener may read. `senders`: None where loopback alone may send.
+    `cluster`: of the API server, by the UID of its namespace kube-system; "" where the service has no API server.
     """
 
     insecure: bool = False
@@ -31,7 +32,8 @@ class Settings:
     max_watches: int = MAX_WATCHES
     max_watches_per_user: int = MAX_WATCHES_PER_USER
     max_reviews: int = MAX_REVIEWS
-    access: Access | None = None
-    senders: Senders | None = None
+    access: AccessControl | None = None
+    cluster: str = ""
+    senders: SenderAuthenticator | None = None
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time

@@ -19,7 +19,7 @@ from herodotus_serving.contexts import Renewed, server_context
 _log: Final = logging.getLogger(__name__)
 
 
-class TlsError(Exception):
+class ServingTlsError(Exception):
     """The certificate cannot be used. One line that says why."""
 
 
@@ -32,7 +32,7 @@ class TlsFiles:
     client_ca: Path | None = None
 
 
-class Tls:
+class ServingTls:
     """Contexts for one pair of files. Thread-safe."""
 
     def __init__(
@@ -44,9 +44,11 @@ class Tls:
         """`authorities`: PEMs that are believed beside `client_ca`. TlsError when the files cannot be used."""
         self._files, self._authorities = files, authorities
         try:
-            self._renewed = Renewed(self._look, self._made, _tell, clock)
+            self._renewed = Renewed(self._look, self._made, _log_reload, clock)
         except (OSError, ValueError) as e:
-            raise TlsError(f"cannot use the certificate {files.certificate} with its key and authorities: {e}") from e
+            raise ServingTlsError(
+                f"cannot use the certificate {files.certificate} with its key and authorities: {e}"
+            ) from e
 
     def context(self) -> ssl.SSLContext:
         """For a connection accepted now."""
@@ -69,7 +71,7 @@ class Tls:
         return server_context(lambda context: context.load_cert_chain(files.certificate, files.key), seen[2])
 
 
-def _tell(failure: Exception | None) -> None:
+def _log_reload(failure: Exception | None) -> None:
     if failure is None:
         _log.info("the serving certificate or its authorities changed, and were read anew")
     else:

@@ -1,4 +1,4 @@
-"""Who asks, and what they may see: told by the API server, never decided here.
+"""Authentication and authorization of readers, both delegated to the API server.
 
-Owns: identities, rights, the trust in the front proxy. Does not own: routes, or what is hidden from whom (`masking`).
+Owns: identities, rights, trust in the front proxy, masking. Does not own: routes.
 """

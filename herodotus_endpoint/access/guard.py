@@ -1,76 +1,82 @@
-"""Which right each route needs, and that it is checked before the route runs.
+"""The right that each route requires, checked before the route runs.
 
-Owns: the table of routes and rights, 401 and 403, what the reader of a request sees. Does not own: answers of the API
-server (`rights`), senders of records (`ingest`).
+Owns: the table of routes and rights, the errors 401 and 403, the namespaces that the reader of a request may see. Does
+not own: reviews by the API server (`authorization`), senders of records (`ingest`).
 
-Without `Access` (an installation behind the service proxy, which names nobody) whoever reaches a listener reads
-everything: the right to the service proxy is the only one there is.
+An answer covers one cluster: the one that the parameter `cluster` names, or else the API server's own. Rights to
+namespaces apply to the API server's own cluster. Reading another cluster requires the right to `get` that cluster: the
+resource `clusters.herodotus.dev` (without objects), by cluster ID.
 
-Invariant: a route that is not in the table stops the start. A right that cannot be checked is 503, never an answer.
+Without `AccessControl` (an installation behind the service proxy, which passes on no user) every client that reaches a
+listener reads everything: the right to the service proxy is the only one.
+
+Invariant: a route that is missing from the table prevents the start. If a right cannot be checked, the answer is 503.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from flask import Flask, Response, g, request
 
-from herodotus_endpoint.access import trail
-from herodotus_endpoint.access.apiserver import NoAnswerError
-from herodotus_endpoint.access.identity import Identity
-from herodotus_endpoint.access.rights import Resource, Right, Rights, Url
-from herodotus_endpoint.access.user import User
-from herodotus_endpoint.errors import ApiError, busy
-from herodotus_endpoint.masking import Sight
+from herodotus_endpoint import parameters
+from herodotus_endpoint.access import audit_log
+from herodotus_endpoint.access.api_client import ApiServerUnavailableError
+from herodotus_endpoint.access.authorization import ResourceRight, ReviewCache, Right, UrlRight
+from herodotus_endpoint.access.identity import Authenticator
+from herodotus_endpoint.access.masking import VisibleNamespaces
+from herodotus_endpoint.access.user_info import UserInfo
+from herodotus_endpoint.errors import StatusError, retry_later
 from herodotus_record.model import API_GROUP
 
-MOST_ASKED: Final = 50  # namespaces asked about for one answer, each some milliseconds; the others are hidden
+MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
 
-Needs = Callable[[Mapping[str, Any]], Right]  # from the path's parts
+RightOfRequest = Callable[[Mapping[str, Any]], Right]  # from the path's parts
 
 
 @dataclass(frozen=True)
-class Access:
-    """Delegated to the API server."""
+class AccessControl:
+    """Authentication and authorization by the API server."""
 
-    identity: Identity
-    rights: Rights
-
-
-def _of(verb: str, resource: str, name: str = "") -> Needs:
-    return lambda parts: Resource(verb, resource, parts.get("namespace", ""), parts.get(name, ""))
+    identity: Authenticator
+    rights: ReviewCache
 
 
-def _listed(parts: Mapping[str, Any]) -> Right:
+def _right_to(verb: str, resource: str, name: str = "") -> RightOfRequest:
+    return lambda parts: ResourceRight(verb, resource, parts.get("namespace", ""), parts.get(name, ""))
+
+
+def _right_to_list(parts: Mapping[str, Any]) -> Right:
     watched = request.args.get("watch", "false") not in ("false", "0")
-    return Resource("watch" if watched else "list", "decisions", parts.get("namespace", ""))
+    return ResourceRight("watch" if watched else "list", "decisions", parts.get("namespace", ""))
 
 
-def _balance(_parts: Mapping[str, Any]) -> Right:
-    """Sums name nobody, but labels may select a single pod, of whichever namespace."""
+def _right_to_balance(_parts: Mapping[str, Any]) -> Right:
+    """Return the right for balances: sums name no pod, but labels may select a single pod of any namespace."""
     selected = request.args.get("labelSelector")
-    return Resource("get", "decisions") if selected else Resource("list", "balances")
+    return ResourceRight("get", "decisions") if selected else ResourceRight("list", "balances")
 
 
-def _legacy_pod(_parts: Mapping[str, Any]) -> Right:
-    return Resource("get", "podexplanations", request.args.get("namespace", ""), request.args.get("name", ""))
+def _right_to_legacy_pod(_parts: Mapping[str, Any]) -> Right:
+    return ResourceRight("get", "podexplanations", request.args.get("namespace", ""), request.args.get("name", ""))
 
 
-def _legacy_node(_parts: Mapping[str, Any]) -> Right:
-    return Resource("get", "nodehistories", "", request.args.get("name", ""))
+def _right_to_legacy_node(_parts: Mapping[str, Any]) -> Right:
+    return ResourceRight("get", "nodehistories", "", request.args.get("name", ""))
 
 
-# None: tells nothing of the cluster (a page is an empty shell), or (ingest) checks its senders itself.
-NEEDS: Final[Mapping[str, Needs | None]] = {
+# None: the route discloses nothing of the cluster (a page is an empty shell), or it authenticates senders itself.
+REQUIRED_RIGHTS: Final[Mapping[str, RightOfRequest | None]] = {
     "livez": None,
     "readyz": None,
     "version": None,
     "index": None,
     "openapi": None,
-    "metrics": lambda _: Url("/metrics"),
+    "metrics": lambda _: UrlRight("/metrics"),
     "ingest.frames": None,
+    "open_decisions.open_decisions": None,
     "pages.short": None,
     "pages.home": None,
     "pages.file": None,
@@ -79,88 +85,137 @@ NEEDS: Final[Mapping[str, Needs | None]] = {
     "discovery.resources": None,
     "discovery.openapi_index": None,
     "discovery.openapi_group": None,
-    "objects.decisions": _listed,
-    "objects.decision": _of("get", "decisions", "name"),
-    "objects.node_histories": _of("list", "nodehistories"),
-    "queries.node_history": _of("get", "nodehistories", "node"),
-    "queries.pod_explanation": _of("get", "podexplanations", "pod"),
-    "queries.incarnations": _of("list", "incarnations"),
-    "insights.pod_history": _of("get", "podhistories", "pod"),
-    "insights.pod_comparison": _of("list", "decisions"),  # the other pod may be any of the namespace
-    "insights.node_comparison": _of("get", "nodecomparisons", "pod"),
-    "surveys.pending": _of("list", "pendingpods"),
-    "surveys.workload": _of("get", "workloadplacements", "workload"),
-    "surveys.balance": _balance,
-    "surveys.agreements": _of("list", "agreements"),
-    "reviews.create": _of("create", "placementreviews"),
-    "desk.take": None,
-    "desk.answer": None,
-    "legacy.pod": _legacy_pod,
-    "legacy.node": _legacy_node,
+    "objects.decisions": _right_to_list,
+    "objects.decision": _right_to("get", "decisions", "name"),
+    "objects.node_histories": _right_to("list", "nodehistories"),
+    "explanations.node_history": _right_to("get", "nodehistories", "node"),
+    "explanations.pod_explanation": _right_to("get", "podexplanations", "pod"),
+    "explanations.incarnations": _right_to("list", "incarnations"),
+    "comparisons.pod_history": _right_to("get", "podhistories", "pod"),
+    "comparisons.pod_comparison": _right_to("list", "decisions"),  # the other pod may be any of the namespace
+    "comparisons.node_comparison": _right_to("get", "nodecomparisons", "pod"),
+    "aggregates.pending": _right_to("list", "pendingpods"),
+    "aggregates.workload": _right_to("get", "workloadplacements", "workload"),
+    "aggregates.balance": _right_to_balance,
+    "aggregates.agreements": _right_to("list", "agreements"),
+    "reviews.create": _right_to("create", "placementreviews"),
+    "review_queue.take": None,
+    "review_queue.answer": None,
+    "legacy.pod": _right_to_legacy_pod,
+    "legacy.node": _right_to_legacy_node,
 }
 
 
-def install(app: Flask, access: Access | None) -> None:
-    """Check every request from now on. KeyError when a route of the app is not in the table."""
+def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: Callable[[], Sequence[str]]) -> None:
+    """Check every request of the app from now on. Raises KeyError if the table lacks a route.
+
+    `own` is the API server's cluster, or "" without an API server. `clusters` returns the clusters with records.
+    """
+    if access is not None and not own:
+        raise ValueError("rights are of a cluster, and the service does not know its own")
     for rule in app.url_map.iter_rules():
-        NEEDS[rule.endpoint]
+        REQUIRED_RIGHTS[rule.endpoint]
 
     @app.before_request
     def check() -> None:
-        needs = NEEDS[request.endpoint] if request.endpoint else None
-        g.look = _everything
+        needs = REQUIRED_RIGHTS[request.endpoint] if request.endpoint else None
+        g.look = _all_namespaces_visible
         g.user = ""
+        g.access = access
+        g.clusters = clusters
         g.right = needs(request.view_args or {}) if needs else None
+        g.cluster = (parameters.text("cluster") if isinstance(g.right, ResourceRight) else "") or own
+        whole = access is not None and g.cluster != own
+        if whole:
+            g.right = _right_to_cluster(g.cluster)
         if access is not None and g.right is not None:
-            user = _named(access)
+            user = _authenticate(access)
             g.user = user.name
-            _allowed(access, user, g.right)
-            g.look = lambda namespaces: _sight(access.rights, user, namespaces)
+            _authorize(access, user, g.right)
+            g.identity = user
+            if not whole:
+                route = g.right.namespace if isinstance(g.right, ResourceRight) else ""
+                g.look = lambda namespaces: _find_visible_namespaces(access.rights, user, namespaces, route)
 
     @app.after_request
     def log(response: Response) -> Response:
-        trail.leave(g.user, g.right, response.status_code)
+        audit_log.log_request(g.user, g.right, response.status_code)
         return response
 
 
-def look(namespaces: frozenset[str]) -> Sight:
-    """What the reader of this request sees of some namespaces."""
-    sight: Sight = g.look(namespaces)
-    return sight
+def request_cluster() -> str:
+    """Return the cluster that the answer to this request covers, or "" if nothing is stored.
+
+    Raises StatusError 400 if the request names none, the service has none of its own, and several have records.
+    """
+    if not g.cluster:
+        g.cluster = _only_cluster(g.clusters())
+    found: str = g.cluster
+    return found
 
 
-def _named(access: Access) -> User:
+def switch_cluster(other: str) -> None:
+    """Make this request refer to another cluster. Raises StatusError 403 if its reader may not read that cluster."""
+    if g.access is not None:
+        _authorize(g.access, g.identity, _right_to_cluster(other))
+        g.look = _all_namespaces_visible
+    g.cluster = other
+
+
+def visible_namespaces(namespaces: frozenset[str]) -> VisibleNamespaces:
+    """Return which of the namespaces the reader of this request may see."""
+    visible: VisibleNamespaces = g.look(namespaces)
+    return visible
+
+
+def _right_to_cluster(cluster: str) -> Right:
+    return ResourceRight("get", "clusters", name=cluster)
+
+
+def _only_cluster(known: Sequence[str]) -> str:
+    if len(known) > 1:
+        raise StatusError(400, f"records are of several clusters: name one with cluster=, of {', '.join(known)}")
+    return known[0] if known else ""
+
+
+def _authenticate(access: AccessControl) -> UserInfo:
     try:
-        user = access.identity.of(request.environ)
-    except NoAnswerError as e:
-        raise busy(503, f"who may read this cannot be found out: {e}") from e
+        user = access.identity.authenticate(request.environ)
+    except ApiServerUnavailableError as e:
+        raise retry_later(503, f"who may read this cannot be found out: {e}") from e
     if user is None:
-        raise ApiError(401, "Unauthorized")
+        raise StatusError(401, "Unauthorized")
     return user
 
 
-def _allowed(access: Access, user: User, right: Right) -> None:
+def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
     try:
-        if access.rights.may(user, right):
+        if access.rights.is_allowed(user, right):
             return
-    except NoAnswerError as e:
-        raise busy(503, f"who may read this cannot be found out: {e}") from e
-    what = f"{right.resource}.{API_GROUP}" if isinstance(right, Resource) else right.path
-    if isinstance(right, Resource) and right.name:
+    except ApiServerUnavailableError as e:
+        raise retry_later(503, f"who may read this cannot be found out: {e}") from e
+    what = f"{right.resource}.{API_GROUP}" if isinstance(right, ResourceRight) else right.path
+    if isinstance(right, ResourceRight) and right.name:
         what = f'{what} "{right.name}"'
-    raise ApiError(403, f'{what} is forbidden: User "{user.name}" cannot {right}')
+    raise StatusError(403, f'{what} is forbidden: User "{user.name}" cannot {right}')
 
 
-def _sight(rights: Rights, user: User, namespaces: frozenset[str]) -> Sight:
-    """Namespaces of which the reader may get decisions; those beyond MOST_ASKED are not asked about."""
+def _find_visible_namespaces(
+    rights: ReviewCache, user: UserInfo, namespaces: frozenset[str], own: str
+) -> VisibleNamespaces:
+    """Return the namespaces whose decisions the reader may get, including the checked one of the route.
+
+    At most MAX_NAMESPACES_CHECKED are checked; the others count as not visible.
+    """
     try:
-        if not namespaces or rights.may(user, Resource("get", "decisions")):
-            return Sight(everything=True)
-        asked = sorted(namespaces)[:MOST_ASKED]
-        return Sight(frozenset(n for n in asked if rights.may(user, Resource("get", "decisions", n))))
-    except NoAnswerError as e:
-        raise busy(503, f"what may be shown cannot be found out: {e}") from e
+        if rights.is_allowed(user, ResourceRight("get", "decisions")):
+            return VisibleNamespaces(everything=True)
+        asked = sorted(namespaces - {own})[:MAX_NAMESPACES_CHECKED]
+        seen = frozenset(n for n in asked if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
+        return VisibleNamespaces(seen | ({own} if own else frozenset()))
+    except ApiServerUnavailableError as e:
+        raise retry_later(503, f"what may be shown cannot be found out: {e}") from e
 
 
-def _everything(_namespaces: frozenset[str]) -> Sight:
-    return Sight(everything=True)
+def _all_namespaces_visible(_namespaces: frozenset[str]) -> VisibleNamespaces:
+    return VisibleNamespaces(everything=True)

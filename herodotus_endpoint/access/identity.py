@@ -1,67 +1,52 @@
-"""Who sent a request: the front proxy's word, or a bearer token.
+"""Authentication of a request: by the front proxy's headers or by a bearer token.
 
-Owns: reading both from the WSGI environment. Does not own: whether either is believed (`frontproxy`, `rights`).
+Owns: reading both from the WSGI environment. Does not own: verifying either (`front_proxy`, `authorization`).
 
-Invariant: `X-Remote-*` headers of anybody else are not looked at.
+Invariant: `X-Remote-*` headers are read only from the front proxy.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from herodotus_endpoint.access.frontproxy import FrontProxy, Headers
-from herodotus_endpoint.access.rights import Rights
-from herodotus_endpoint.access.user import User
-
-# Headers as they were sent. WSGI joins repeated ones with commas, and a group may contain a comma (LDAP), so the server
-# packs those that start with X- into this one, for everyone alike, and drops what a client sent under its name.
-PACKED: Final = "X-HERODOTUS-HEADERS"
-CERTIFICATE: Final = "herodotus.client_certificate"  # in the environment: DER, verified by TLS; for tests without TLS
+from herodotus_endpoint.access.authorization import ReviewCache
+from herodotus_endpoint.access.front_proxy import FrontProxy, Headers
+from herodotus_endpoint.access.user_info import UserInfo
+from herodotus_serving.wsgi import CERTIFICATE, HEADERS
 
 Environ = Mapping[str, Any]
 
 
-class Identity:
-    """Names the sender of a request."""
+class Authenticator:
+    """Finds the user of a request."""
 
-    def __init__(self, rights: Rights, front_proxy: Callable[[], FrontProxy]) -> None:
-        """`front_proxy`: the trust settings of this moment."""
+    def __init__(self, rights: ReviewCache, front_proxy: Callable[[], FrontProxy]) -> None:
+        """`front_proxy` returns the current trust settings."""
         self._rights = rights
         self._front_proxy = front_proxy
 
-    def of(self, environ: Environ) -> User | None:
-        """The user; None where nobody is named, or not by anyone who is believed."""
+    def authenticate(self, environ: Environ) -> UserInfo | None:
+        """Return the user, or None if the request names none or is not trusted."""
         certificate = client_certificate(environ)
-        if certificate and (trusted := self._front_proxy()).sent(certificate):
-            return trusted.reader(sent_headers(environ))
+        if certificate and (trusted := self._front_proxy()).is_front_proxy(certificate):
+            return trusted.parse_user(sent_headers(environ))
         token = bearer_token(environ)
-        return self._rights.user_of(token) if token else None
-
-
-def pack_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers of a request with those that start with X- packed into one."""
-    packed = [(name, value) for name, value in headers if name.upper().startswith("X-") and name.upper() != PACKED]
-    return [h for h in headers if h[0].upper() != PACKED] + [(PACKED, json.dumps(packed))]
+        return self._rights.authenticate_token(token) if token else None
 
 
 def sent_headers(environ: Environ) -> Headers:
-    """What `pack_headers` packed."""
-    packed = environ.get(f"HTTP_{PACKED.replace('-', '_')}", "")
-    return [(name, value) for name, value in json.loads(packed)] if packed else []
+    """Return the headers one by one, as sent: WSGI joins repeated headers with commas, and a group may contain one."""
+    headers: Headers = environ.get(HEADERS, ())
+    return headers
 
 
 def bearer_token(environ: Environ) -> str:
-    """The token of the Authorization header; "" where there is none."""
+    """Return the token of the Authorization header, or ""."""
     scheme, _, token = str(environ.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def client_certificate(environ: Environ) -> bytes:
-    """The certificate of the peer, which TLS has verified; empty where it showed none."""
-    given = environ.get(CERTIFICATE)
-    if given:
-        return bytes(given)
-    peer = getattr(environ.get("gunicorn.socket"), "getpeercert", None)
-    return (peer(True) or b"") if peer else b""
+    """Return the peer's certificate (DER), which TLS has verified, or b""."""
+    return bytes(environ.get(CERTIFICATE, b""))

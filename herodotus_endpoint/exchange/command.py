@@ -22,8 +22,8 @@ from herodotus_endpoint.exchange.lines import Line, LineError, Reading, Writing
 from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database
 from herodotus_endpoint.store.exchange import Exported, Selection, exported
 from herodotus_endpoint.store.sqlite import Sqlite
-from herodotus_record.one_node import count
-from herodotus_record.units import timestamp
+from herodotus_record.node_results import pluralize
+from herodotus_record.units import format_timestamp
 
 COMMANDS: Final = ("export", "import")
 LINES: Final = 200  # stored at once: a batch rewrites the histories of its hours, 30 ms at 5,000 nodes
@@ -38,12 +38,14 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
     )
     out.add_argument(
         "--since",
-        type=options.moment,
+        type=options.parse_time,
         default=0,
         metavar="TIME",
         help="started then or later: 7d, 2026-03-01T12:00:00Z",
     )
-    out.add_argument("--until", type=options.moment, metavar="TIME", help="started before: 1h, 2026-03-02T00:00:00Z")
+    out.add_argument(
+        "--until", type=options.parse_time, metavar="TIME", help="started before: 1h, 2026-03-02T00:00:00Z"
+    )
     out.add_argument("--namespace", default="", metavar="NAME", help="of this namespace alone")
     out.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
     out.add_argument(
@@ -127,7 +129,7 @@ def _import(store: Store, file: Path) -> None:
             kept = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
             raise FileRefusedError(f"cannot import {file}: {e}; {kept}") from e
     progress.end()
-    print(f"{count(new, 'decision')} imported, {read - new} stored already")
+    print(f"{pluralize(new, 'decision')} imported, {read - new} stored already")
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
@@ -181,7 +183,7 @@ class _Progress:
         """So many decisions. `found`: the last one."""
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:
-            upto = f", up to {timestamp(found.whole.decision.times.started_us)[:19]}Z" if found else ""
+            upto = f", up to {format_timestamp(found.whole.decision.times.started_us)[:19]}Z" if found else ""
             print(f"\r{number} decisions {self._done}{upto} ", end="", file=sys.stderr, flush=True)
             self._next_s = time.monotonic() + PROGRESS_S
 
@@ -193,4 +195,4 @@ class _Progress:
     def done(self) -> None:
         """Say how many there were."""
         self.end()
-        print(f"{count(self._number, 'decision')} {self._done}", file=sys.stderr)
+        print(f"{pluralize(self._number, 'decision')} {self._done}", file=sys.stderr)

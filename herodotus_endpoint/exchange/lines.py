@@ -22,12 +22,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_endpoint.checks import checked
+from herodotus_endpoint.api.record_limits import check_frame
 from herodotus_endpoint.store.exchange import Exported
 from herodotus_endpoint.store.summaries import Whole, joined, of_frames
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
-from herodotus_record.document import decision_document
+from herodotus_record.document import build_decision_document
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
 
 MAX_LINE_BYTES: Final = 256 << 20  # a decision on 15,000 nodes is 11 MB as a document, its frame and rows 5 MB
@@ -58,7 +58,7 @@ class Writing:
         """The decision's line, with its end."""
         d, table = found.whole.decision, found.whole.table
         rows_after, rows = (None, []) if d.summary else self._rows(d, table)
-        document = decision_document(d, found.whole.outcomes, table)
+        document = build_decision_document(d, found.whole.outcomes, table)
         document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *found.frames]}
         return _encoder.encode(document) + b"\n"
 
@@ -139,7 +139,7 @@ class Reading:
         if document.content is None:
             raise LineError("there is nothing to import: it was not written by `export`")
         raws = document.content.frames
-        frames = [checked(codec.decode(raw)) for raw in raws]
+        frames = [check_frame(codec.decode(raw)) for raw in raws]
         at, d = next(((i, frame) for i, frame in enumerate(frames) if isinstance(frame, Decision)), (0, None))
         if d is None:
             raise LineError("frames without a decision")

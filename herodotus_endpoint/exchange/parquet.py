@@ -24,7 +24,7 @@ from pyarrow import parquet as pq
 from herodotus_endpoint.exchange.files import created
 from herodotus_endpoint.store.exchange import Exported
 from herodotus_record.codec import as_numpy
-from herodotus_record.explain import state
+from herodotus_record.explain import derive_state
 from herodotus_record.model import Column, Decision, NodeTable
 
 GROUP_ROWS: Final = 1 << 18  # of a row group: 30 MB while it is put together; a decision on 5,000 nodes has 40,000
@@ -122,7 +122,7 @@ def _decision(each: Exported) -> dict[str, Any]:
         "queued": None if "times.queuedAt" in d.unknown else _time(d.times.queued_us),
         "started": _time(d.times.started_us),
         "ended": _time(max(o.at_us for o in outcomes)) if outcomes else None,
-        "state": state(d, outcomes),
+        "state": derive_state(d, outcomes),
         "path": d.path.value,
         "node": None if d.chosen is None else each.whole.table.names[d.chosen],
         "nodes_total": d.nodes_total,

@@ -1,5 +1,5 @@
-"""The Kubernetes-style API: resources as objects, lists, tables and watches, with discovery and OpenAPI.
+"""The Kubernetes-style API: objects, lists, tables and watches, with discovery and OpenAPI.
 
-Owns: what kubectl and other clients of the API server need to take decisions for ordinary objects. Does not own: what a
-decision says (`herodotus_record`), who may ask (`access`).
+Owns: what kubectl and other clients need to treat decisions as ordinary objects. Does not own: the content of decisions
+(`herodotus_record`), access control (`access`).
 """

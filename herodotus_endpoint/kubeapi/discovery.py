@@ -1,13 +1,13 @@
-"""Discovery: which groups, versions and resources there are, in both forms that clients ask for.
+"""Discovery documents: groups, versions and resources, in the plain and the aggregated form.
 
-Owns: those documents. Does not own: the table they follow from (`resources`). Pure.
+Owns: these documents. Does not own: the table of resources (`resources`). Pure.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION, Kind
+from herodotus_endpoint.api.resources import GROUP, RESOURCES, VERSION, ServedResource
 from herodotus_record.model import API_VERSION
 
 Json = dict[str, Any]
@@ -15,18 +15,18 @@ Json = dict[str, Any]
 _HERE: Final = {"groupVersion": API_VERSION, "version": VERSION}
 
 
-def groups() -> Json:
-    """`/apis`: an APIGroupList."""
+def build_group_list() -> Json:
+    """Return the APIGroupList of `/apis`."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group()]}
 
 
-def group() -> Json:
-    """`/apis/GROUP`: an APIGroup."""
+def build_group() -> Json:
+    """Return the APIGroup of `/apis/GROUP`."""
     return {"kind": "APIGroup", "apiVersion": "v1"} | _group()
 
 
-def resources() -> Json:
-    """`/apis/GROUP/VERSION`: an APIResourceList. The API server asks for it to learn whether we are there."""
+def build_resource_list() -> Json:
+    """Return the APIResourceList of `/apis/GROUP/VERSION`; the API server uses it to check availability."""
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -40,13 +40,13 @@ def resources() -> Json:
                 "verbs": list(kind.verbs),
             }
             | _short_names(kind)
-            for kind in KINDS
+            for kind in RESOURCES
         ],
     }
 
 
-def aggregated() -> Json:
-    """`/apis` as APIGroupDiscoveryList of apidiscovery.k8s.io/v2: all of it in one answer."""
+def build_aggregated_discovery() -> Json:
+    """Return the APIGroupDiscoveryList (apidiscovery.k8s.io/v2) of `/apis`, which holds all discovery data."""
     found = [
         {
             "resource": kind.plural,
@@ -56,7 +56,7 @@ def aggregated() -> Json:
             "verbs": list(kind.verbs),
         }
         | _short_names(kind)
-        for kind in KINDS
+        for kind in RESOURCES
     ]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -75,5 +75,5 @@ def _group() -> Json:
     return {"name": GROUP, "versions": [_HERE], "preferredVersion": _HERE}
 
 
-def _short_names(kind: Kind) -> Json:
+def _short_names(kind: ServedResource) -> Json:
     return {"shortNames": list(kind.short_names)} if kind.short_names else {}

@@ -1,9 +1,9 @@
-"""Decisions and node histories as objects of the Kubernetes API, and the columns of their tables.
+"""Decisions and node histories as Kubernetes objects, and the columns of their tables.
 
-Owns: an object's metadata, what a list item holds, columns. Does not own: whole documents (`documents`, `history`).
-Pure.
+Owns: an object's metadata, the fields of a list item, columns. Does not own: whole documents (`documents`,
+`node_history`). Pure.
 
-Invariant: what stands in a list item stands at the same place in the whole object.
+Invariant: a field of a list item has the same path in the whole object.
 """
 
 from __future__ import annotations
@@ -11,34 +11,24 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from herodotus_endpoint.history import Window, window_document
-from herodotus_endpoint.kubeapi.forms import Column, age
-from herodotus_endpoint.kubeapi.resources import GROUP
+from herodotus_endpoint.api.node_history import HistoryWindow, build_window_document
+from herodotus_endpoint.api.resources import LABELS
+from herodotus_endpoint.kubeapi.representations import TableColumn, format_age
 from herodotus_endpoint.store import labels
 from herodotus_endpoint.store.listing import COUNTED, NodeCounts
 from herodotus_record.model import API_VERSION
-from herodotus_record.units import timestamp
+from herodotus_record.units import format_timestamp
 
 Json = dict[str, Any]
-
-# Labels of a decision beside its pod's own: the columns by which it is looked for. Values that no label can have are
-# left out.
-LABELS: Final = {
-    f"{GROUP}/pod": "pod",
-    f"{GROUP}/profile": "profile",
-    f"{GROUP}/state": "state",
-    f"{GROUP}/path": "path",
-    f"{GROUP}/node": "node",
-}
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 
 
-def decision(row: Any) -> Json:
-    """A decision in a list: all but the nodes' verdicts and scores."""
+def build_decision(row: Any) -> Json:
+    """Return a decision as a list item, without verdicts and scores of nodes."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Decision",
-        "metadata": decision_metadata(row),
+        "metadata": build_decision_metadata(row),
         "spec": {
             "key": {
                 "cluster": row.cluster,
@@ -51,9 +41,9 @@ def decision(row: Any) -> Json:
                 "namespace": row.namespace,
                 "name": row.pod,
                 "uid": row.pod_uid,
-                "owner": _owner(row.owner),
+                "owner": _parse_owner(row.owner),
             },
-            "times": {"startedAt": timestamp(row.started_us)},
+            "times": {"startedAt": format_timestamp(row.started_us)},
             "snapshot": {
                 "generation": row.generation,
                 "nodes": row.nodes_total,
@@ -65,61 +55,68 @@ def decision(row: Any) -> Json:
     }
 
 
-def decision_metadata(row: Any) -> Json:
-    """The metadata of a decision. It changes once, when its result comes; the version is its place in the store."""
+def build_decision_metadata(row: Any) -> Json:
+    """Return the metadata of a decision; the resource version is its row ID, even after its result arrives."""
     return {
         "name": row.decision_id,
         "namespace": row.namespace,
         "uid": row.decision_id,
         "resourceVersion": str(row.id),
-        "creationTimestamp": f"{timestamp(row.started_us)[:19]}Z",  # metav1.Time has seconds
-        "labels": labels.read(row.labels) | _labels({label: getattr(row, column) for label, column in LABELS.items()}),
+        "creationTimestamp": f"{format_timestamp(row.started_us)[:19]}Z",  # metav1.Time has seconds
+        "labels": labels.read(row.labels)
+        | _valid_labels({label: getattr(row, column) for label, column in LABELS.items()}),
     }
 
 
-def node_history(node: NodeCounts, over: Window) -> Json:
-    """A node's history in a list: its counts alone."""
+def build_node_history_item(node: NodeCounts, over: HistoryWindow) -> Json:
+    """Return a node's history as a list item, with counts only."""
     return {
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",
         "metadata": {"name": node.name},
-        "window": window_document(over),
+        "window": build_window_document(over),
         **dict(zip(COUNTED, node.counts, strict=True)),
     }
 
 
-def _labels(values: dict[str, str | None]) -> Json:
+def _valid_labels(values: dict[str, str | None]) -> Json:
     return {label: value for label, value in values.items() if value and _LABEL_VALUE.fullmatch(value)}
 
 
-def _owner(owner: str | None) -> Json | None:
+def _parse_owner(owner: str | None) -> Json | None:
     kind, slash, name = (owner or "").partition("/")
     return {"kind": kind, "name": name} if slash else None
 
 
-def _feasible(o: Json, _now_s: float) -> str:
+def _format_feasible(o: Json, _now_s: float) -> str:
     snapshot = o["spec"]["snapshot"]
     return f"{snapshot['feasible']}/{snapshot['nodes']}"
 
 
 DECISION_COLUMNS: Final = (
-    Column("Name", lambda o, _: o["metadata"]["name"], "The decision's id.", format="name"),
-    Column("Pod", lambda o, _: o["spec"]["pod"]["name"], "The pod that was to be placed."),
-    Column("Attempt", lambda o, _: o["spec"]["key"]["attempt"], "The scheduler's count of attempts.", type="integer"),
-    Column("State", lambda o, _: o["status"]["state"], "What became of it."),
-    Column("Node", lambda o, _: o["status"]["node"] or "<none>", "The chosen node."),
-    Column("Feasible", _feasible, "Nodes that fit, of all nodes."),
-    Column("Age", lambda o, now: age(o["metadata"]["creationTimestamp"], now), "Time since the attempt began."),
-    Column("Profile", lambda o, _: o["spec"]["scheduler"]["profile"], "The pod's spec.schedulerName.", wide=True),
-    Column("Path", lambda o, _: o["status"]["path"], "How the attempt came to its end.", wide=True),
-    Column("Evaluated", lambda o, _: o["spec"]["snapshot"]["evaluated"], "Nodes looked at.", wide=True, type="integer"),
-    Column("Message", lambda o, _: o["status"]["message"], "The pod's FailedScheduling event.", wide=True),
+    TableColumn("Name", lambda o, _: o["metadata"]["name"], "The decision's id.", format="name"),
+    TableColumn("Pod", lambda o, _: o["spec"]["pod"]["name"], "The pod that was to be placed."),
+    TableColumn(
+        "Attempt", lambda o, _: o["spec"]["key"]["attempt"], "The scheduler's count of attempts.", type="integer"
+    ),
+    TableColumn("State", lambda o, _: o["status"]["state"], "What became of it."),
+    TableColumn("Node", lambda o, _: o["status"]["node"] or "<none>", "The chosen node."),
+    TableColumn("Feasible", _format_feasible, "Nodes that fit, of all nodes."),
+    TableColumn(
+        "Age", lambda o, now: format_age(o["metadata"]["creationTimestamp"], now), "Time since the attempt began."
+    ),
+    TableColumn("Profile", lambda o, _: o["spec"]["scheduler"]["profile"], "The pod's spec.schedulerName.", wide=True),
+    TableColumn("Path", lambda o, _: o["status"]["path"], "How the attempt came to its end.", wide=True),
+    TableColumn(
+        "Evaluated", lambda o, _: o["spec"]["snapshot"]["evaluated"], "Nodes looked at.", wide=True, type="integer"
+    ),
+    TableColumn("Message", lambda o, _: o["status"]["message"], "The pod's FailedScheduling event.", wide=True),
 )
 HISTORY_COLUMNS: Final = (
-    Column("Name", lambda o, _: o["metadata"]["name"], "The node.", format="name"),
-    Column("Considered", lambda o, _: o["considered"], "Decisions that had it in their table.", type="integer"),
-    Column("Feasible", lambda o, _: o["feasible"], "Decisions for which it fitted.", type="integer"),
-    Column("Chosen", lambda o, _: o["chosen"], "Decisions that chose it.", type="integer"),
-    Column("Evaluated", lambda o, _: o["evaluated"], "Decisions that looked at it.", wide=True, type="integer"),
-    Column("Since", lambda o, _: o["window"]["from"], "The start of the window.", wide=True),
+    TableColumn("Name", lambda o, _: o["metadata"]["name"], "The node.", format="name"),
+    TableColumn("Considered", lambda o, _: o["considered"], "Decisions that had it in their table.", type="integer"),
+    TableColumn("Feasible", lambda o, _: o["feasible"], "Decisions for which it fitted.", type="integer"),
+    TableColumn("Chosen", lambda o, _: o["chosen"], "Decisions that chose it.", type="integer"),
+    TableColumn("Evaluated", lambda o, _: o["evaluated"], "Decisions that looked at it.", wide=True, type="integer"),
+    TableColumn("Since", lambda o, _: o["window"]["from"], "The start of the window.", wide=True),
 )

@@ -21,7 +21,7 @@ from typing import Final
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from herodotus_endpoint.kubeapi.resources import PREFIX
+from herodotus_endpoint.api.resources import PREFIX
 
 FOLDER: Final = Path(__file__).with_name("files")
 SHELL: Final = "index.html"

@@ -15,8 +15,17 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.ages import Limits
-from herodotus_endpoint.store.engine import Database, StoreError, StoreFullError, StoreUnavailableError, guarded
+from herodotus_endpoint.store.clock import RetentionClock
+from herodotus_endpoint.store.engine import (
+    Database,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    guarded,
+    read_identity,
+)
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
+from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.noderows import NodeRowsMissingError
 from herodotus_endpoint.store.postgresql import Postgresql
@@ -29,6 +38,7 @@ from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, Rec
 
 __all__ = [
     "BatchError",
+    "DamagedError",
     "Database",
     "ForeignClusterError",
     "Involved",
@@ -80,14 +90,24 @@ def prepare(url: str) -> Database:
 class Store:
     """An open database. Opened after a fork, never before: connections do not survive one."""
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        """StoreError when the database cannot be used."""
+    def __init__(
+        self,
+        url: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """StoreError when the database cannot be used. `clock`: the wall clock."""
         self.database = prepare(url)
         self._engines = self.database.writing_engine(), self.database.reading_engine()
-        self.writer = Writer(self.database, self._engines[0], clock)
+        self.clock = RetentionClock(clock, monotonic)
+        self.writer = Writer(self.database, self._engines[0], self.clock)
+        with self.writer.transaction() as connection:
+            self.clock.start(connection)
         self.wholes = Wholes()
-        self.reader = Reader(self.database, self._engines[1], self.wholes)
-        self.listing = Listing(self._engines[1])
+        with self.snapshot() as connection:
+            identity = read_identity(connection)
+        self.reader = Reader(self.database, self._engines[1], self.wholes, identity)
+        self.listing = Listing(self._engines[1], self.clock)
         self.reviews = Reviews(self.writer, self._engines[1], clock)
 
     @contextmanager

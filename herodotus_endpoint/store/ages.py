@@ -28,6 +28,7 @@ class Limits:
     `max_age_s`: of full records. `summary_max_age_s`: of what is kept of them then, also from ingest; where it is not
     above the other, nothing is, and decisions go whole. `max_age_of`, `summary_max_age_of`: longer and shorter ones, by
     NAMESPACE, CLUSTER/NAMESPACE or CLUSTER/. `max_bytes`: of the database; `summary_max_bytes`: of summaries in it.
+    `unbounded`: trust the wall clock at the start, and let any share of the decisions go at once (`quota`).
     """
 
     max_age_s: float = 7 * DAY_S
@@ -37,6 +38,7 @@ class Limits:
     summary_max_age_s: float = 30 * DAY_S
     summary_max_age_of: Mapping[str, float] = field(default_factory=dict)
     summary_max_bytes: int = 1 << 30
+    unbounded: bool = False
 
 
 @dataclass(frozen=True)

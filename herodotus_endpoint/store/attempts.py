@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.engine import Row
 from herodotus_endpoint.store.schema import DECISIONS
-from herodotus_record.attempts import APART_US, Attempt, attempts
+from herodotus_record.attempts import APART_US, AttemptRecords, group_by_attempt
 from herodotus_record.model import Source
 
 MOST: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
@@ -23,17 +23,19 @@ _TOLD: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us"
 pod_of: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 
-def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[Attempt]:
+def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
     """The attempts of every pod that had this name, by start. `cluster`: of one alone."""
-    return attempts(_rows(connection, namespace, pod, cluster))
+    return group_by_attempt(_rows(connection, namespace, pod, cluster))
 
 
-def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[Attempt]:
+def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
     """As `attempts_of` the row's pod, but where it is not among the newest, those up to the row."""
     found = attempts_of(connection, row.namespace, row.pod, row.cluster)
     if any(row.id in each.ids for each in found):
         return found
-    return attempts(_rows(connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us))
+    return group_by_attempt(
+        _rows(connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us)
+    )
 
 
 def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
@@ -48,7 +50,7 @@ def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> 
     stored = _rows(connection, row["namespace"], row["pod"], row["cluster"], near)
     with_it = [other for other in coming if least_us <= other["started_us"] <= most_us]
     new = [_unstored(other, -place) for place, other in enumerate([row, *with_it], 1)]
-    return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in attempts([*stored, *new]))
+    return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in group_by_attempt([*stored, *new]))
 
 
 def _rows(

@@ -137,7 +137,7 @@ def unpack(content: bytes) -> Decision:
 
 def wire(content: bytes) -> bytes:
     """The wire frame of the decision in plain bytes, fields that this version does not know included."""
-    return content if content[: len(_WIRE)] == _WIRE else codec.framed(_DECISION, _whole(content))
+    return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _whole(content))
 
 
 def _from_delta(blob: bytes, base: bytes) -> bytes:
@@ -189,7 +189,7 @@ def _whole(content: bytes) -> bytes:
     if document["rank"][:1] == _PACKED_RANK:
         bits = np.frombuffer(document["rank"], np.uint8, offset=1)
         feasible = np.unpackbits(bits, count=document["slots"]).astype(np.bool_)
-        rank = codec.column(_rank(_numbers(document["totals"]), feasible))
+        rank = codec.column_from_numpy(_rank(_numbers(document["totals"]), feasible))
         document["rank"] = rank.typecode.encode() + rank.tobytes()
     for score in document["scores"]:
         if score["normalized"] is None:
@@ -223,4 +223,4 @@ _fields: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])  # copies no co
 _list_of_fields: Final = msgspec.msgpack.Decoder(list[dict[str, msgspec.Raw]])
 _encoder: Final = msgspec.msgpack.Encoder()
 _NIL: Final = _encoded(None)
-_FOLLOWS: Final = _encoded(codec.encode_column(codec.FOLLOWS))  # where the wire's frame leaves it out too
+_FOLLOWS: Final = _encoded(codec.encode_column(codec.DERIVED))  # where the wire's frame leaves it out too

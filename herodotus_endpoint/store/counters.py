@@ -1,7 +1,7 @@
 """What a decision adds to the histories of its nodes, counted column by column in slot order.
 
 Owns: which counters there are and what each means. Does not own: where they are kept (`rollups`), or how a history
-reads (`herodotus_endpoint.history`). Pure and vectorised: no loop over nodes, and decisions of
+reads (`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop over nodes, and decisions of
 one template that differ in their scores alone are counted together.
 
 Counters of a node (`Name.plugin.detail`):
@@ -32,20 +32,20 @@ from herodotus_record.model import (
     NOT_RUN,
     Column,
     Decision,
+    DecisionPath,
     Evaluation,
     FilterColumn,
-    Path,
     Reason,
     ScoreColumn,
     empty_column,
 )
-from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, Tally
+from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
-NO_TALLY: Final = Tally(0, None)
-_UNCONTESTED: Final = {Path.ONLY_FEASIBLE: ONLY, Path.NOMINATED: NOMINATED}
+NO_TALLY: Final = PlacementCount(0, None)
+_UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
 
 class Name(NamedTuple):
@@ -114,7 +114,7 @@ class Counted:
     slots: int
     columns: dict[Name, Ints] = field(default_factory=dict)
     workloads: dict[tuple[str, int], int] = field(default_factory=dict)
-    decided: dict[tuple[str, str, int], Tally] = field(default_factory=dict)  # by workload, reason and slot
+    decided: dict[tuple[str, str, int], PlacementCount] = field(default_factory=dict)  # by workload, reason and slot
     _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
 
     def count(self, decision: Decision) -> None:
@@ -137,7 +137,7 @@ class Counted:
         if decision.chosen is not None:
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
             reason = (workload(decision), by, decision.chosen)
-            self.decided[reason] = Tally(1, points).plus(self.decided.get(reason, NO_TALLY))
+            self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_TALLY))
 
     def finish(self) -> None:
         """Count what is still gathered."""
@@ -214,7 +214,7 @@ class Counted:
             ids = as_numpy(f.ids)
             ran = np.array([v != NOT_RUN for v in f.verdicts])
             self._add(Name("filter_evaluated", f.plugin), ran[ids] * every)
-            rejected = np.array([v.against for v in f.verdicts])[ids]
+            rejected = np.array([v.rejects_node for v in f.verdicts])[ids]
             self._add(Name("filter_rejected", f.plugin), rejected * every)
             self._add(Name("filter_blocked", f.plugin), rejected * reached)
             self._reasons(f, ids, every)

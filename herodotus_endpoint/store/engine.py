@@ -24,11 +24,12 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from herodotus_endpoint.store.facts import Tier
-from herodotus_endpoint.store.schema import USABLE_FROM
+from herodotus_endpoint.store.schema import IDENTITY, METADATA, USABLE_FROM
 
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
 READERS: Final = 16  # connections kept for queries; one a thread
-DISK_FULL: Final = "53100"  # PostgreSQL's code of an error
+DISK_FULL: Final = "53100"  # PostgreSQL's codes of errors
+UNDEFINED: Final = ("42P01", "42703")  # a table or a column that is not there
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 Row = dict[str, Any]
@@ -81,14 +82,17 @@ class Database(Protocol):
     def reach(self, now_us: int) -> int:
         """Where the database is too large: chains must have ended by then to be taken out, others give no room back."""
 
-    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int) -> int:
+    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
         """Drop one partition of these tiers that ended before a moment; how many decisions it held. 0: there is none.
 
-        One that held none goes too, and another is looked for.
+        One that held none goes too, and another is looked for; one that holds more than `most` stays.
         """
 
     def drop_empty(self, connection: sa.Connection) -> None:
         """Drop the oldest partitions of full records, as long as no decision is left in them."""
+
+    def damaged_pages(self, connection: sa.Connection) -> list[str]:
+        """Return what the database itself finds damaged, a line each."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Bytes in use."""
@@ -105,15 +109,22 @@ class Database(Protocol):
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turns the database's refusals into StoreUnavailableError; a statement that is wrong stays an error of ours."""
+    """Turns the database's refusals into StoreUnavailableError; a statement that is wrong stays an error of ours.
+
+    A table or a column that is missing is the database's fault: a test compares the statements with the schema.
+    """
     try:
         yield
-    except (sa.exc.IntegrityError, sa.exc.ProgrammingError, sa.exc.DataError):
-        raise
+    except (sa.exc.IntegrityError, sa.exc.ProgrammingError, sa.exc.DataError) as e:
+        if getattr(e.orig, "sqlstate", "") not in UNDEFINED:
+            raise
+        raise StoreUnavailableError(str(e.orig)) from e
     except sa.exc.DBAPIError as e:
         raise (StoreFullError if _full(e.orig) else StoreUnavailableError)(str(e.orig)) from e
     except sa.exc.TimeoutError as e:
         raise StoreUnavailableError("every database connection is in use") from e
+    except UnicodeDecodeError as e:  # in SQLite's own message about its damaged schema
+        raise StoreUnavailableError(f"the database is damaged: {e}") from e
 
 
 def _full(error: BaseException | None) -> bool:
@@ -121,32 +132,64 @@ def _full(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL" or getattr(error, "sqlstate", "") == DISK_FULL
 
 
-def migrated(database: Database) -> None:
-    """Bring the schema up to date, or leave one of a newer version as it is. StoreError when neither can be used."""
+def migrated(database: Database, *, new: bool) -> None:
+    """Bring the schema up to date, or leave one of a newer version as it is. StoreError when neither can be used.
+
+    `new`: the database may be empty; otherwise it must be one of this service already.
+    """
     engine = database.writing_engine()
     try:
         with guarded(), engine.begin() as connection:
+            _refuse_foreign(connection, new=new)
             config = Config()
             config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
             config.set_main_option("path_separator", "os")
             config.attributes["connection"] = connection
             if not _newer_and_usable(connection, ScriptDirectory.from_config(config)):
                 command.upgrade(config, "head")
-    except (StoreUnavailableError, CommandError, _TooNewError) as e:
+            verify_schema(connection)
+    except (StoreUnavailableError, CommandError, _UnusableError) as e:
         raise StoreError(f"cannot use {database.name}: {e}") from e
     finally:
         engine.dispose()
 
 
-class _TooNewError(Exception):
-    """The schema is one that this version cannot use."""
+def verify_schema(connection: sa.Connection) -> None:
+    """Raise StoreUnavailableError if a table, or a column of one, is missing."""
+    for table in METADATA.sorted_tables:
+        try:
+            with guarded():
+                connection.execute(sa.select(table).limit(0))
+        except StoreUnavailableError as e:
+            raise StoreUnavailableError(f"table {table.name} cannot be read: {e}") from e
+
+
+def read_identity(connection: sa.Connection) -> str:
+    """Return the identity that the database was given when it was made; "" where it has none."""
+    return connection.scalar(sa.select(IDENTITY.c.id).limit(1)) or ""
+
+
+class _UnusableError(Exception):
+    """The database is another program's, or its schema is one that this version cannot use."""
+
+
+def _refuse_foreign(connection: sa.Connection, *, new: bool) -> None:
+    """Raise _UnusableError for a database that this service has not made."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if "alembic_version" in tables and ("incarnations" in tables or len(tables) == 1):
+        return
+    if tables:
+        named = ", ".join(sorted(tables)[:3])
+        raise _UnusableError(f"it is not a database of this service: it holds the tables {named}; use one of its own")
+    if not new:
+        raise _UnusableError("it is not a database of this service: it holds no tables")
 
 
 def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bool:
     """Whether a newer version has changed the schema in a way that this one can live with: expand, then contract.
 
     What this version does not know has a default; what it needs is still there. `usable_from` is the revision whose
-    service is the oldest of which that is true. _TooNewError where this one is older.
+    service is the oldest of which that is true. _UnusableError where this one is older.
     """
     known = {script.revision for script in scripts.walk_revisions()}
     revision = MigrationContext.configure(connection).get_current_revision()
@@ -156,7 +199,7 @@ def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bo
     if sa.inspect(connection).has_table(USABLE_FROM.name):
         usable = connection.scalar(sa.select(USABLE_FROM.c.revision))
     if usable not in known:
-        raise _TooNewError(
+        raise _UnusableError(
             f"a newer version of the service has changed its schema to {revision}, which services of schema"
             f" {usable or revision} and later can use; this one's is {scripts.get_current_head()}"
         )

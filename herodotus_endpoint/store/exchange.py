@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.integrity import DamagedError, report
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_endpoint.store.summaries import Whole
 
@@ -58,13 +59,21 @@ def exported(store: Store, what: Selection) -> Iterator[Exported]:
     after, upto = 0, store.listing.bounds()[1]
     while page := _page(store, what, after, upto):
         after = page[-1][0]
-        for _, found in page:
-            yield found
+        yield from (found for _, found in page if found is not None)
 
 
-def _page(store: Store, what: Selection, after: int, upto: int) -> list[tuple[int, Exported]]:
+def _page(store: Store, what: Selection, after: int, upto: int) -> list[tuple[int, Exported | None]]:
     row = DECISIONS.c
     within = sa.and_(row.id > after, row.id <= upto, what.where)
     with store.snapshot() as connection:
         rows = connection.execute(sa.select(DECISIONS).where(within).order_by(row.id).limit(PAGE)).all()
-        return [(r.id, Exported(store.wholes.whole(connection, r), store.wholes.frames(connection, r))) for r in rows]
+        return [(r.id, _exported(store, connection, r)) for r in rows]
+
+
+def _exported(store: Store, connection: sa.Connection, row: sa.Row[Any]) -> Exported | None:
+    """Return the decision in a row; report it and return None if it is damaged."""
+    try:
+        return Exported(store.wholes.whole(connection, row), store.wholes.frames(connection, row))
+    except DamagedError as e:
+        report(str(e))
+        return None

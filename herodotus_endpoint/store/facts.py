@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.sequences import Hole
-from herodotus_record.merged import Origins
+from herodotus_record.merging import MergeOrigins
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
-from herodotus_record.placements import Tally
+from herodotus_record.placements import PlacementCount
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Stored:
     attempts: int
     failed_before: int  # of those with a lower ordinal
     replaced: bool  # a later incarnation decides for its profile now
-    origins: Origins | None = None  # where two records tell of the attempt
+    origins: MergeOrigins | None = None  # where two records tell of the attempt
 
 
 class Wait(NamedTuple):
@@ -44,7 +44,9 @@ class NodeFacts:
 
     counters: Counter[Name]
     workloads: Counter[str]
-    decided: Mapping[str, Mapping[str, Tally]]  # by workload and reason, of placements whose reason was counted
+    decided: Mapping[
+        str, Mapping[str, PlacementCount]
+    ]  # by workload and reason, of placements whose reason was counted
     hours: Mapping[int, Sequence[int]]  # by bucket, the oldest first: the sums of `listing.COUNTED`
 
 

@@ -51,8 +51,8 @@ def load(connection: sa.Connection, name: str, remembered: Incarnation | None, n
     return Incarnation(row.id, row.cluster, row.identity, sequences, slot_map, row.last_us, {}, set(profiles), holes)
 
 
-def save(connection: sa.Connection, incarnation: Incarnation, now_us: int) -> None:
-    """Write what a batch changed."""
+def save(connection: sa.Connection, incarnation: Incarnation, now_us: int, ingested_us: int) -> None:
+    """Write what a batch changed. `now_us` is shown; retention goes by `ingested_us`."""
     incarnation.last_us = now_us
     connection.execute(
         INCARNATIONS.update()
@@ -63,6 +63,7 @@ def save(connection: sa.Connection, incarnation: Incarnation, now_us: int) -> No
             rows_generation=incarnation.slot_map.generation,
             highest=incarnation.sequences.highest,
             last_us=now_us,
+            ingested_us=ingested_us,
         )
     )
     fresh = [

@@ -16,8 +16,10 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.clock import RetentionClock
 from herodotus_endpoint.store.counters import Name
 from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.labels import LabelCondition
 from herodotus_endpoint.store.rollups import WHOLE, Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS, UNSUCCESSFUL
@@ -78,8 +80,9 @@ class NodeCounts:
 class Listing:
     """Answers with rows. Every thread may ask."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, clock: RetentionClock) -> None:
         self._engine = engine
+        self._clock = clock
 
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
         """Rows without frames, newest first by ingest, from below the id `before`."""
@@ -91,16 +94,17 @@ class Listing:
         if before is not None:
             statement = statement.where(DECISIONS.c.id < before)
         with self._snapshot() as connection:
-            return list(connection.execute(statement))
+            return intact_decisions(connection.execute(statement))
 
     def following(self, after: int, limit: int) -> list[sa.Row[Any]]:
         """Rows with ids above `after`, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id > after).order_by(DECISIONS.c.id).limit(limit)
         with self._snapshot() as connection:
-            return list(connection.execute(statement))
+            return intact_decisions(connection.execute(statement))
 
-    def settling(self, after: int, upto: int, since_us: int) -> list[sa.Row[Any]]:
-        """Rows with ids above `after` and up to `upto` that wait for their result, or got it since a time."""
+    def settling(self, after: int, upto: int, within_s: float) -> list[sa.Row[Any]]:
+        """Rows with ids above `after` and up to `upto` that wait for their result, or got it within some seconds."""
+        since_us = self._clock.now_us() - int(within_s * 1e6)
         outcome = sa.exists().where(
             OUTCOMES.c.incarnation_id == DECISIONS.c.incarnation_id,
             OUTCOMES.c.decision_sequence == DECISIONS.c.sequence,
@@ -110,13 +114,13 @@ class Listing:
         within = (DECISIONS.c.id > after, DECISIONS.c.id <= upto)
         statement = sa.select(*_COLUMNS).where(*within, sa.or_(DECISIONS.c.state == UNSETTLED, outcome))
         with self._snapshot() as connection:
-            return list(connection.execute(statement.order_by(DECISIONS.c.id)))
+            return intact_decisions(connection.execute(statement.order_by(DECISIONS.c.id)))
 
     def of_ids(self, ids: Collection[int]) -> list[sa.Row[Any]]:
         """The rows of these ids that are still stored, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
         with self._snapshot() as connection:
-            return list(connection.execute(statement))
+            return intact_decisions(connection.execute(statement))
 
     def bounds(self) -> tuple[int, int]:
         """The lowest and the highest id that are stored; (1, 0) where nothing is."""
@@ -125,12 +129,16 @@ class Listing:
             first = connection.scalar(sa.select(least))
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
-    def nodes(self, after: str, limit: int, from_bucket: int) -> list[NodeCounts]:
-        """Nodes that have a history, by name, from behind `after`, with their counts since a bucket."""
-        names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after).distinct()
+    def nodes(self, after: str, limit: int, from_bucket: int, cluster: str = "") -> list[NodeCounts]:
+        """Nodes that have a history, by name, from behind `after`, with their counts since a bucket.
+
+        `cluster`: of one cluster.
+        """
+        of_it = (NODES.c.cluster == cluster,) if cluster else ()
+        names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after, *of_it).distinct()
         with self._snapshot() as connection:
             wanted = list(connection.scalars(names.order_by(NODES.c.name).limit(limit)))
-            ids = sa.select(NODES.c.id, NODES.c.name).where(NODES.c.name.in_(wanted))
+            ids = sa.select(NODES.c.id, NODES.c.name).where(NODES.c.name.in_(wanted), *of_it)
             place = {name: i for i, name in enumerate(wanted)}
             place_of = {row.id: place[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)

@@ -17,6 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.counters import Ints
 from herodotus_endpoint.store.packed import pack
 from herodotus_endpoint.store.schema import NODE_ROWS, NODES
@@ -83,7 +84,9 @@ class NodeRegistry:
             self._load(connection, cluster, known, nodes)
             fresh = [node for node in dict.fromkeys(nodes) if node not in known]
             if fresh:
-                rows = [{"cluster": cluster, "name": name, "uid": uid, "considered": False} for name, uid in fresh]
+                rows: list[Row] = [{"cluster": cluster, "name": n, "uid": uid, "considered": False} for n, uid in fresh]
+                for row in rows:
+                    row["checksum"] = integrity.NODE.checksum(row)
                 connection.execute(NODES.insert(), rows)
                 self._load(connection, cluster, known, fresh)
         return known
@@ -154,8 +157,10 @@ def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int)
 def rows_at(
     connection: sa.Connection, incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()
 ) -> Sequence[Any]:
-    """A node table as rows (slot, since, node_id, amounts): of `only` some slots, or of all. Some may have none."""
-    return connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
+    """A node table as rows: of `only` some slots, or of all. Some may have none. DamagedError if one is damaged."""
+    found = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
+    integrity.require(integrity.NODE_ROW, found)
+    return found
 
 
 class NodeNames:
@@ -171,9 +176,11 @@ class NodeNames:
             if len(self._known) + len(missing) > MOST_KNOWN:
                 self._known = {}
                 missing = list(node_ids)
-            found = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid)
+            found = sa.select(NODES)
             found = found.where(NODES.c.id.in_(missing) if len(missing) <= MOST_NAMED else NODES.c.id >= min(missing))
-            known = {row.id: (row.name, row.uid) for row in connection.execute(found.where(NODES.c.id <= max(missing)))}
+            rows = connection.execute(found.where(NODES.c.id <= max(missing))).all()
+            integrity.require(integrity.NODE, rows)
+            known = {row.id: (row.name, row.uid) for row in rows}
             self._known = self._known | known
         return self._known
 
@@ -208,7 +215,7 @@ def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[in
     rows = NODE_ROWS
     numbers, latest = _latest(incarnation_id, generation, slots, only)
     return (
-        sa.select(rows.c.slot, rows.c.since, rows.c.node_id, rows.c.amounts)
+        sa.select(rows)
         .select_from(numbers)
         .join(rows, sa.and_(rows.c.incarnation_id == incarnation_id, rows.c.slot == numbers.c.slot))
         .where(rows.c.since == latest)
@@ -237,7 +244,7 @@ def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSe
 
 def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
     """Rows that are a slot's latest are known to be stored: a table that is sent again costs little."""
-    return [
+    fresh: list[Row] = [
         {
             "incarnation_id": incarnation_id,
             "slot": slot,
@@ -250,6 +257,9 @@ def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: 
         for i, slot in enumerate(rows.slot)
         if rows.since[i] != row_since[slot] or rows.since[i] < 0
     ]
+    for row in fresh:
+        row["checksum"] = integrity.NODE_ROW.checksum(row)
+    return fresh
 
 
 def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:

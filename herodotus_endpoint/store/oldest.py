@@ -42,14 +42,27 @@ class Chain:
             return row.id == self.id
         return sa.and_(row.incarnation_id == self.incarnation_id, row.tier == self.tier, row.base == self.base)
 
+    @property
+    def others(self) -> sa.ColumnElement[bool]:
+        """What selects the rows of all other chains."""
+        row = DECISIONS.c
+        if self.base is None:
+            return row.id != self.id
+        same_chain = (row.incarnation_id == self.incarnation_id, row.tier == self.tier)
+        return sa.not_(sa.and_(*same_chain, sa.func.coalesce(row.base, -1) == self.base))
+
 
 def oldest(
-    connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int
+    connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
 ) -> tuple[list[Chain], int]:
-    """The next chains with all of their members ingested before a moment, and the id behind which they begin."""
+    """The next chains with all of their members ingested before a moment, and the id behind which they begin.
+
+    Rows of a time that is yet to come hold up none behind them: a wrong clock stored them in an earlier version.
+    """
     row = DECISIONS.c
     statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
-    statement = statement.where(row.tier == tier, row.id > after, where).order_by(row.id).limit(STEP)
+    statement = statement.where(row.tier == tier, row.id > after, where, row.ingested_us <= max(now_us, before_us))
+    statement = statement.order_by(row.id).limit(STEP)
     rows = connection.execute(statement).all()
     chains: dict[tuple[object, ...], Chain] = {}
     for d in rows:

@@ -69,7 +69,7 @@ class PackedTable(NodeTable):
             names[slot], uids[slot], sinces[slot], packed[slot] = name, uid, since, amounts
         self._unpacked.clear()
 
-    def free_of(self, slots: Collection[int], resource: str) -> list[int]:
+    def free_amounts(self, slots: Collection[int], resource: str) -> list[int]:
         """As of any table; what was unpacked once is not again."""
         unpacked, packed = self._unpacked, self.packed
         for slot in slots:
@@ -82,6 +82,11 @@ class PackedTable(NodeTable):
 def pack(amounts: Pairs) -> bytes:
     """A node's amounts as they are stored."""
     return msgspec.msgpack.encode(amounts)
+
+
+def unpack(amounts: bytes) -> Pairs:
+    """Return a node's amounts. Raises msgspec.MsgspecError if the bytes are none."""
+    return _decoder.decode(amounts)
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Pairs)

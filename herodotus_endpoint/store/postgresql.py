@@ -33,6 +33,8 @@ from herodotus_endpoint.store.schema import (
 
 WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": the advisory lock of whoever writes to this database
 PRUNER_LOCK: Final = WRITER_LOCK + 1  # of whoever prunes it
+STATEMENT_TIMEOUT_S: Final = 30.0  # of a reader: counting 10 million rows for /metrics takes some seconds
+IDLE_TIMEOUT_S: Final = 60.0  # between two statements: packing 256 decisions or a page of an export takes a second
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # whose sizes are the database's
 _NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # in names of partitions
@@ -42,7 +44,13 @@ _WIDTH_US: Final = {FULL: PARTITION_US, KEPT_LONGER: _DAY_US, SUMMARY: _DAY_US}
 _PARTITIONS_OF: Final = (
     "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{}'::regclass"
 )
-_TYPES: Final = {sa.Integer: "int4", sa.BigInteger: "int8", sa.String: "text", sa.LargeBinary: "bytea"}
+_TYPES: Final = {
+    sa.Boolean: "bool",
+    sa.Integer: "int4",
+    sa.BigInteger: "int8",
+    sa.String: "text",
+    sa.LargeBinary: "bytea",
+}
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL's texts hold no NUL; the frame has them whole
 
 
@@ -57,11 +65,11 @@ class Postgresql:
 
     def prepare(self) -> None:
         """The database itself must be there."""
-        migrated(self)
+        migrated(self, new=True)
 
     def writing_engine(self) -> sa.Engine:
         """READ COMMITTED: the first statement waits for the lock, those after it see what was committed before."""
-        engine = self._engine(1, f"-c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}")
+        engine = self._engine(1, "")
 
         def begun(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
@@ -70,8 +78,9 @@ class Postgresql:
         return engine
 
     def reading_engine(self) -> sa.Engine:
-        """REPEATABLE READ: one snapshot a transaction."""
+        """REPEATABLE READ: one snapshot a transaction. No statement runs for longer than STATEMENT_TIMEOUT_S."""
         options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
+        options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
         return self._engine(READERS, f"{options} -c jit=off")  # compiling takes longer than these queries
 
     def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
@@ -113,14 +122,14 @@ class Postgresql:
         """The start of the partition of now, which is not dropped."""
         return now_us - now_us % PARTITION_US
 
-    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int) -> int:
+    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
         """That with the oldest decisions."""
         found = self._partitions(connection)
         ended = [
             (_bounds(tier, n)[1], tier, n) for tier in tiers for n in found[tier] if _bounds(tier, n)[1] <= before_us
         ]
         for _, tier, number in sorted(ended):
-            if dropped := self._drop(connection, tier, number):
+            if dropped := self._drop(connection, tier, number, most):
                 return dropped
         return 0
 
@@ -130,7 +139,11 @@ class Postgresql:
             left = f"SELECT EXISTS (SELECT FROM {_partition(DECISIONS, FULL, number)})"
             if connection.exec_driver_sql(left).scalar():
                 return
-            self._drop(connection, FULL, number)
+            self._drop(connection, FULL, number, 0)
+
+    def damaged_pages(self, connection: sa.Connection) -> list[str]:
+        """Nothing: the server compares its pages with their checksums when it reads them (initdb --data-checksums)."""
+        return []
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Tables and indexes, what is deleted and not yet vacuumed included."""
@@ -154,9 +167,11 @@ class Postgresql:
     def give_back(self, connection: sa.Connection) -> None:
         """Nothing: a dropped partition's files are gone, and autovacuum looks after the rest."""
 
-    def _drop(self, connection: sa.Connection, tier: int, number: int) -> int:
+    def _drop(self, connection: sa.Connection, tier: int, number: int, most: int) -> int:
         name = _partition(DECISIONS, tier, number)
         count: int = connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+        if count > most:
+            return 0
         for table in PARTITIONED:
             connection.exec_driver_sql(f"DROP TABLE IF EXISTS {_partition(table, tier, number)}")
         return count
@@ -182,6 +197,12 @@ class Postgresql:
         return int(size or 0)
 
     def _engine(self, connections: int, options: str) -> sa.Engine:
+        """Create an engine whose sessions wait for a lock as long as BUSY_TIMEOUT_S, and are not left in a transaction.
+
+        A replica that is stopped in a transaction would hold the writer's lock, and old rows against vacuum.
+        """
+        options += f" -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
+        options += f" -c idle_in_transaction_session_timeout={int(IDLE_TIMEOUT_S * 1000)}"
         return sa.create_engine(
             self._url,
             poolclass=sa.QueuePool,

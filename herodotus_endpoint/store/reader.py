@@ -19,8 +19,9 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.attempts import attempts_around, attempts_of
 from herodotus_endpoint.store.counters import Name
-from herodotus_endpoint.store.engine import Database, guarded
+from herodotus_endpoint.store.engine import Database, StoreUnavailableError, guarded, read_identity, verify_schema
 from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
+from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.noderows import slot_at
 from herodotus_endpoint.store.rollups import WHOLE, NodeSums, part_of
@@ -38,8 +39,8 @@ from herodotus_endpoint.store.schema import (
 )
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_endpoint.store.wholes import Wholes, decision_in, outcomes
-from herodotus_record.attempts import Attempt
-from herodotus_record.merged import Origins, merged, with_uid
+from herodotus_record.attempts import AttemptRecords
+from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Source
 
 SIMILAR: Final = 3  # names suggested for one that is not there
@@ -48,6 +49,7 @@ RECENT: Final = 10  # decisions told of a node
 LOOKED_AT: Final = 50  # newest decisions searched for those
 NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
+CLUSTERS_NAMED: Final = 20  # in the error that asks for one
 HOLES_SHOWN: Final = 20  # of each
 _COUNTED: Final = [Name(counter) for counter in COUNTED]
 
@@ -57,25 +59,37 @@ class _Told(NamedTuple):
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-    origins: Origins | None
+    origins: MergeOrigins | None
 
 
 class Reader:
     """Answers questions. Every thread may ask."""
 
-    def __init__(self, database: Database, engine: sa.Engine, wholes: Wholes) -> None:
+    def __init__(self, database: Database, engine: sa.Engine, wholes: Wholes, identity: str) -> None:
+        """`identity`: of the database that was opened."""
         self._database = database
         self._engine = engine
         self._wholes = wholes
+        self._identity = identity
 
     def check(self) -> None:
-        """StoreUnavailableError when the database cannot be read."""
-        self.any_records()
-
-    def any_records(self) -> bool:
-        """Whether any scheduler's records ever came."""
+        """Raise StoreUnavailableError if the database cannot be read, is another one, or lacks a table or column."""
         with self._snapshot() as connection:
-            return connection.scalar(sa.select(INCARNATIONS.c.id).limit(1)) is not None
+            verify_schema(connection)
+            if read_identity(connection) != self._identity:
+                raise StoreUnavailableError("it is another database than the one that was opened")
+
+    def any_records(self, cluster: str = "") -> bool:
+        """Whether records of any scheduler ever came. `cluster`: of one cluster."""
+        known = sa.select(INCARNATIONS.c.id).where(*_of(INCARNATIONS.c.cluster, cluster)).limit(1)
+        with self._snapshot() as connection:
+            return connection.scalar(known) is not None
+
+    def clusters(self) -> list[str]:
+        """Return the clusters whose schedulers sent records, at most CLUSTERS_NAMED."""
+        known = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.cluster != "").distinct()
+        with self._snapshot() as connection:
+            return list(connection.scalars(known.order_by(INCARNATIONS.c.cluster).limit(CLUSTERS_NAMED)))
 
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
@@ -93,11 +107,12 @@ class Reader:
                 return None
             return self._stored(connection, same, len(same) if attempt is None else attempt)
 
-    def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
-        """The decision of that id, if it is of a pod in that namespace."""
+    def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> Stored | None:
+        """The decision of that id, if it is of a pod in that namespace, and of `cluster` where that is given."""
         d = DECISIONS.c
         columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
-        asked = sa.select(*columns).where(d.decision_id == decision_id, d.namespace == namespace)
+        at = (d.decision_id == decision_id, d.namespace == namespace, *_of(d.cluster, cluster))
+        asked = sa.select(*columns).where(*at)
         with self._snapshot() as connection:
             row = connection.execute(asked.order_by(d.id).limit(1)).one_or_none()
             if row is None:
@@ -114,19 +129,21 @@ class Reader:
         """
         found = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
         with self._snapshot() as connection:
-            read = ((row.id, decision_in(connection, row)) for row in connection.execute(found).all())
+            rows = intact_decisions(connection.execute(found))
+            read = ((row.id, decision_in(connection, row)) for row in rows)
             return {row_id: Wait(d.times.created_us, d.retry) for row_id, d in read}
 
-    def similar_pods(self, namespace: str, pod: str) -> list[str]:
+    def similar_pods(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Up to three pod names of the namespace that look like `pod`, of those that begin alike or came last."""
-        names = sa.select(DECISIONS.c.pod).where(DECISIONS.c.namespace == namespace)
+        at = (DECISIONS.c.namespace == namespace, *_of(DECISIONS.c.cluster, cluster))
+        names = sa.select(DECISIONS.c.pod).where(*at)
         return self._similar(pod, names, DECISIONS.c.pod, DECISIONS.c.id)
 
-    def other_namespaces(self, namespace: str, pod: str) -> list[str]:
+    def other_namespaces(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Other namespaces that have decisions for a pod of this name."""
         statement = (
             sa.select(DECISIONS.c.namespace)
-            .where(DECISIONS.c.pod == pod, DECISIONS.c.namespace != namespace)
+            .where(DECISIONS.c.pod == pod, DECISIONS.c.namespace != namespace, *_of(DECISIONS.c.cluster, cluster))
             .distinct()
         )
         with self._snapshot() as connection:
@@ -172,7 +189,8 @@ class Reader:
             nodes = self._nodes(connection, node, cluster)
             clusters = sorted({n.cluster for n in nodes})
             statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters), DECISIONS.c.tier != SUMMARY)
-            for row in connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT)):
+            newest = connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT))
+            for row in intact_decisions(newest):
                 slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
                 told = None if slot is None else self._once(connection, row)
@@ -193,9 +211,10 @@ class Reader:
         told = self._told(connection, attempt)
         return told.decision, told.outcomes
 
-    def similar_nodes(self, node: str) -> list[str]:
+    def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
         """Up to three names that look like `node`, of nodes that have a history."""
-        return self._similar(node, sa.select(NODES.c.name).where(NODES.c.considered), NODES.c.name, NODES.c.id)
+        names = sa.select(NODES.c.name).where(NODES.c.considered, *_of(NODES.c.cluster, cluster))
+        return self._similar(node, names, NODES.c.name, NODES.c.id)
 
     def sizes(self) -> Sizes:
         """Rows, holes and bytes, for metrics."""
@@ -210,9 +229,10 @@ class Reader:
                 self._database.tiers(connection),
             )
 
-    def incarnations(self) -> list[KnownIncarnation]:
-        """The newest incarnations."""
-        statement = sa.select(INCARNATIONS).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
+    def incarnations(self, cluster: str = "") -> list[KnownIncarnation]:
+        """The newest incarnations. `cluster`: of one cluster, and those of which it is not known yet."""
+        of_it = (INCARNATIONS.c.cluster.in_((cluster, "")),) if cluster else ()
+        statement = sa.select(INCARNATIONS).where(*of_it).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
         with self._snapshot() as connection:
             return [self._known(connection, row) for row in connection.execute(statement)]
 
@@ -256,7 +276,7 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _stored(self, connection: sa.Connection, same: Sequence[Attempt], ordinal: int) -> Stored:
+    def _stored(self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int) -> Stored:
         """One of a pod's attempts. `same`: all of them."""
         row, decision, outcomes, table, origins = self._told(connection, same[ordinal - 1])
         return Stored(
@@ -270,16 +290,16 @@ class Reader:
             origins,
         )
 
-    def _told(self, connection: sa.Connection, attempt: Attempt) -> _Told:
+    def _told(self, connection: sa.Connection, attempt: AttemptRecords) -> _Told:
         """The attempt as its records tell it together; its row is that of the first."""
-        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.told))
+        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
-        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.told)
-        row = rows[attempt.told[0]]
+        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.ids_by_detail)
+        row = rows[attempt.ids_by_detail[0]]
         if beside:
-            both = merged(first, beside[0])
+            both = merge_records(first, beside[0])
             return _Told(row, both.decision, both.outcomes, both.table, both.origins)
-        return _Told(row, with_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
+        return _Told(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
 
     def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
         """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""
@@ -294,3 +314,8 @@ class Reader:
             )
         )
         return connection.scalar(later.limit(1)) is not None
+
+
+def _of(column: sa.Column[str], cluster: str) -> Sequence[sa.ColumnElement[bool]]:
+    """Return the condition that rows are of a cluster; none where it is ""."""
+    return (column == cluster,) if cluster else ()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +22,9 @@ from herodotus_endpoint.store import names, oldest
 from herodotus_endpoint.store.ages import Limits, scopes
 from herodotus_endpoint.store.chains import PARTITION_US
 from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_endpoint.store.noderows import latest_since
+from herodotus_endpoint.store.quota import Quota
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 STEP: Final = 200  # incarnations deleted in one transaction
 SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
+CLOCK_OFF_S: Final = 3600.0  # an hour: less is a restart or a clock that was set
+WIDEST_US: Final = 4 * PARTITION_US  # no partition is wider
 INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the limit is overrun by 200 MB in between
 TIERS: Final = (FULL, KEPT_LONGER, SUMMARY)
 _log: Final = logging.getLogger(__name__)
@@ -58,14 +61,20 @@ class Pruned(NamedTuple):
 class Pruner:
     """Takes out what is over the limits, through the one writer."""
 
-    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, limits: Limits) -> None:
         self._store = store
         self._database = store.database
         self._writer = store.writer
         self._limits = limits
         self._scopes = scopes(limits)
-        self._clock = clock
+        self._clock = store.clock
+        self._quota = Quota(min(scope.full_s for scope in self._scopes), unbounded=limits.unbounded)
+        self._clock_is_off = False
+        if limits.unbounded:
+            with self._writer.transaction() as connection:
+                self._clock.follow_wall(connection)
         self._part = -1  # of the nodes, whose names were looked at last
+        self._damaged: list[oldest.Chain] = []  # cannot become summaries
         self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
 
     def prune(self) -> Pruned:
@@ -74,10 +83,25 @@ class Pruner:
         Of several replicas one does it at a time, and the others nothing: they would make the same summaries.
         """
         with self._store.alone() as alone:
-            return self._prune() if alone else Pruned()
+            with self._writer.transaction() as connection:
+                now_us = self._clock.sync(connection)
+                if alone:
+                    self._quota.begin(connection, now_us)
+            self._warn_of_clock()
+            return self._prune(now_us) if alone else Pruned()
 
-    def _prune(self) -> Pruned:
-        now_us = int(self._clock() * 1e6)
+    def _warn_of_clock(self) -> None:
+        offset_s = self._clock.offset_s()
+        was_off, self._clock_is_off = self._clock_is_off, abs(offset_s) > CLOCK_OFF_S
+        if self._clock_is_off and not was_off:
+            _log.warning(
+                "the clock of this machine is %.0f s %s the time that retention has counted; ages are by that time,"
+                " which follows slowly; after an outage that is as it should be; otherwise set the clock right",
+                abs(offset_s),
+                "ahead of" if offset_s > 0 else "behind",
+            )
+
+    def _prune(self, now_us: int) -> Pruned:
         summarised, deleted = self._by_age(now_us)
         more_summarised, more_deleted = self._by_size(now_us)
         pruned = Pruned(summarised + more_summarised, deleted + more_deleted)
@@ -94,18 +118,23 @@ class Pruner:
         """Whole partitions, where there are any; then chain by chain what leaves at other times than most."""
         summarised = deleted = 0
         longest_s = max(scope.last_s for scope in self._scopes)
-        while step := self._drop(TIERS, _before(now_us, longest_s)):
+        quota = self._quota
+        while quota.left > 0 and (step := self._drop(TIERS, _before(now_us, longest_s), quota)):
             deleted += step
         for number, scope in enumerate(self._scopes):
             if scope.summarised:
                 for tier in (FULL, KEPT_LONGER):
-                    while step := self._summarise(number, tier, _before(now_us, scope.full_s)):
+                    while quota.left > 0 and (step := self._summarise(number, tier, _before(now_us, scope.full_s))):
                         summarised += step
+            last_us = _before(now_us, scope.last_s)
             if self._database.partitioned and scope.last_s == longest_s:
-                continue  # dropped with its partition
+                last_us -= last_us % WIDEST_US  # the rest is dropped with its partition, if the quota lets it go whole
             for tier in TIERS:
-                while step := self._delete(number, tier, _before(now_us, scope.last_s)):
+                while quota.left > 0 and (step := self._delete(number, tier, last_us, quota)):
                     deleted += step
+        if quota.left <= 0:
+            with self._writer.transaction() as connection:
+                quota.warn_if_spent(connection)
         self._make_way(_before(now_us, self._limits.max_age_s))
         return Pruned(summarised, deleted)
 
@@ -147,10 +176,12 @@ class Pruner:
             return self._drop(tiers, reach_us)
         return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, reach_us))), 0)
 
-    def _drop(self, tiers: Sequence[int], before_us: int) -> int:
-        """One partition that ended before a moment; how many decisions it held."""
+    def _drop(self, tiers: Sequence[int], before_us: int, quota: Quota | None = None) -> int:
+        """One partition that ended before a moment; how many decisions it held. `quota`: where age is the reason."""
         with self._writer.transaction() as connection:
-            return self._database.drop_oldest(connection, tiers, before_us)
+            if quota is None:
+                return self._database.drop_oldest(connection, tiers, before_us, 1 << 62)
+            return quota.spend(connection, self._database.drop_oldest(connection, tiers, before_us, quota.left))
 
     def _drop_empty(self) -> None:
         with self._writer.transaction() as connection:
@@ -162,22 +193,33 @@ class Pruner:
         if not prepared:
             return 0
         with self._writer.transaction() as connection:
-            return sum(oldest.replace(connection, self._database, chain) for chain in prepared)
+            replaced = sum(oldest.replace(connection, self._database, chain) for chain in prepared)
+            return self._quota.spend(connection, replaced)
 
     def _prepared(self, scope: int, tier: int, before_us: int) -> list[oldest.Summarised]:
         """The next chains with what they become, which is made before ingest has to wait."""
         with self._store.snapshot() as connection:
-            chains = self._next(connection, scope, tier, before_us)
-            now_us = int(self._clock() * 1e6)
-            return [oldest.summarise(connection, self._store.wholes, chain, now_us) for chain in chains]
+            chains = self._next(connection, scope, tier, before_us, but=self._damaged)
+            now_us = self._clock.wall_us()
+            prepared = []
+            for chain in chains:
+                try:
+                    prepared.append(oldest.summarise(connection, self._store.wholes, chain, now_us))
+                except DamagedError as e:
+                    _log.error("retention: %s; its chain is kept as it is until all of it is deleted", e)
+                    self._damaged.append(chain)
+            if chains and not prepared:
+                return self._prepared(scope, tier, before_us)
+            return prepared
 
-    def _delete(self, scope: int, tier: int, before_us: int) -> int:
+    def _delete(self, scope: int, tier: int, before_us: int, quota: Quota | None = None) -> int:
         with self._store.snapshot() as connection:
             chains = self._next(connection, scope, tier, before_us)
         if not chains:
             return 0
         with self._writer.transaction() as connection:
-            return oldest.delete(connection, chains)
+            deleted = oldest.delete(connection, chains)
+            return quota.spend(connection, deleted) if quota else deleted
 
     def _make_way(self, before_us: int) -> None:
         """Full records of longer ages leave partitions that all others have left, and these are dropped."""
@@ -186,18 +228,27 @@ class Pruner:
         while True:
             with self._writer.transaction() as connection:
                 ended_us = before_us - before_us % PARTITION_US
-                chains, _ = oldest.oldest(connection, FULL, sa.true(), 0, ended_us)
+                chains, _ = oldest.oldest(connection, FULL, sa.true(), 0, ended_us, before_us)
                 for chain in chains:
                     oldest.keep_longer(connection, self._database, chain)
             if not chains:
                 break
         self._drop_empty()
 
-    def _next(self, connection: sa.Connection, scope: int, tier: int, before_us: int) -> list[oldest.Chain]:
+    def _next(
+        self,
+        connection: sa.Connection,
+        scope: int,
+        tier: int,
+        before_us: int,
+        but: Sequence[oldest.Chain] = (),
+    ) -> list[oldest.Chain]:
+        """`but`: chains that are passed over."""
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
+        where = sa.and_(where, *(chain.others for chain in but))
         after = self._after.get(scope, 0) if tier == FULL else 0
-        chains, reached = oldest.oldest(connection, tier, where, after, before_us)
-        if tier == FULL:
+        chains, reached = oldest.oldest(connection, tier, where, after, before_us, self._clock.now_us())
+        if tier == FULL and not self._damaged:  # they stay in front of those that are looked at
             self._after[scope] = reached
         return chains
 
@@ -219,7 +270,9 @@ class Pruner:
         left = sa.select(DECISIONS.c.incarnation_id).where(DECISIONS.c.incarnation_id == INCARNATIONS.c.id)
         newest = sa.select(sa.func.max(INCARNATIONS.c.id)).scalar_subquery()
         ended = sa.select(INCARNATIONS.c.id).where(
-            INCARNATIONS.c.last_us < cutoff_us, INCARNATIONS.c.id < newest, ~left.exists()
+            sa.func.coalesce(INCARNATIONS.c.ingested_us, INCARNATIONS.c.last_us) < cutoff_us,
+            INCARNATIONS.c.id < newest,
+            ~left.exists(),
         )
         with self._writer.transaction() as connection:
             connection.execute(GAPS.delete().where(GAPS.c.ingested_us < cutoff_us))

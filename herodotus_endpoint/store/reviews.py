@@ -21,6 +21,12 @@ from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
 from herodotus_endpoint.store.writer import Writer
 
 ABANDONED_S: Final = 120.0  # several times what anybody waits: the replica that was asked is gone
+REVIEWER_KEPT_S: Final = 120.0  # twice the silence after which a scheduler gets no more reviews (`desk.SILENT_S`)
+MAX_REVIEWERS: Final = 256  # schedulers of one cluster; a scheduler process announces at most 64 profiles
+
+
+class TooManyReviewersError(ValueError):
+    """A cluster announces more schedulers than the service keeps. The message says how many it keeps."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +63,19 @@ class Reviews:
         self._clock = clock
 
     def announce(self, cluster: str, schedulers: Sequence[str]) -> None:
-        """These schedulers answer reviews from now on. StoreUnavailableError as for all that writes."""
+        """Store that these schedulers answer reviews, and drop those that have been silent for REVIEWER_KEPT_S.
+
+        Raises TooManyReviewersError if the cluster would then have more than MAX_REVIEWERS, and StoreUnavailableError
+        if the database cannot be written.
+        """
         row, now_us = REVIEWERS.c, self._now_us()
+        silent = row.seen_us < now_us - int(REVIEWER_KEPT_S * 1e6)
+        announced = sa.and_(row.cluster == cluster, row.scheduler.in_(schedulers))
+        others = sa.select(sa.func.count()).select_from(REVIEWERS).where(row.cluster == cluster)
         with self._writer.transaction() as connection:
-            connection.execute(REVIEWERS.delete().where(row.cluster == cluster, row.scheduler.in_(schedulers)))
+            connection.execute(REVIEWERS.delete().where(sa.or_(silent, announced)))
+            if connection.execute(others).scalar_one() + len(set(schedulers)) > MAX_REVIEWERS:
+                raise TooManyReviewersError(f"more than {MAX_REVIEWERS} schedulers of this cluster answer reviews")
             rows = [{"cluster": cluster, "scheduler": name, "seen_us": now_us} for name in dict.fromkeys(schedulers)]
             connection.execute(REVIEWERS.insert(), rows)
 

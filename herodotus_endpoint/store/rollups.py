@@ -10,6 +10,8 @@ Invariant: a column has one entry a node of `nodes`; a node's entries are the su
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +21,14 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from herodotus_endpoint.store.counters import NO_TALLY, OTHER, Counted, Ints, Name
+from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
-from herodotus_record.placements import Tally
+from herodotus_record.codec import CodecError
+from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, read in a tenth of a second
@@ -42,7 +47,9 @@ class Packed(msgspec.Struct):
     nodes: bytes
     counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
     workloads: dict[str, dict[int, int]]
-    decided: dict[str, dict[str, dict[int, Tally]]] = {}  # workload -> reason -> node; not there before it was counted
+    decided: dict[
+        str, dict[str, dict[int, PlacementCount]]
+    ] = {}  # workload -> reason -> node; not there before it was counted
 
 
 @dataclass
@@ -53,7 +60,7 @@ class Rollup:
     names: dict[Name, int] = field(default_factory=dict)  # the column of each counter
     counts: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     workloads: dict[str, dict[int, int]] = field(default_factory=dict)
-    decided: dict[str, dict[str, dict[int, Tally]]] = field(default_factory=dict)
+    decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
     def add(self, counted: Counted, slots: Ints, node_ids: Ints) -> None:
         """Add what was counted in some slots. `node_ids`: the node in each of them, sorted, none twice."""
@@ -68,7 +75,7 @@ class Rollup:
         for (workload, by, slot), tally in counted.decided.items():
             if slot in node_of:
                 tallies = self.decided.setdefault(_named(workload, self.decided), {}).setdefault(by, {})
-                tallies[node_of[slot]] = tally.plus(tallies.get(node_of[slot], NO_TALLY))
+                tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_TALLY))
 
     def forget(self, namespace: str) -> bool:
         """Take the names of a namespace's workloads out; whether there were any."""
@@ -90,11 +97,11 @@ class Rollup:
     def pack(self) -> bytes:
         """The bucket as a blob."""
         lows, highs = self.counts.min(axis=0, initial=0).tolist(), self.counts.max(axis=0, initial=0).tolist()
-        codes = map(codec.typecode, lows, highs)
+        codes = map(codec.narrowest_typecode, lows, highs)
         columns = zip(self.names, codes, np.ascontiguousarray(self.counts.T), strict=True)
         entries = [(*name, code, values.astype(code).tobytes()) for name, code, values in columns]
         packed = Packed(self.nodes.tobytes(), entries, self.workloads, self.decided)
-        return codec.compress(_encoder.encode(packed))
+        return _zstd.compressor.compress(_encoder.encode(packed))
 
     @classmethod
     def unpack(cls, blob: bytes) -> Rollup:
@@ -139,7 +146,13 @@ class OpenRollups:
     def at(self, key: Key, blob: bytes) -> Rollup:
         """The bucket in the blob that is stored now: another process may have written it, or retention."""
         written, rollup = self._kept.get(key, (b"", None))
-        return rollup if rollup and written == blob else Rollup.unpack(blob)
+        if rollup and written == blob:
+            return rollup
+        try:
+            return Rollup.unpack(blob)
+        except DamagedError as e:  # records must be stored all the same
+            _log.error("%s: counted anew from here on, what it held is lost; its key: %s", e, key)
+            return Rollup()
 
     def keep(self, key: Key, blob: bytes, rollup: Rollup) -> None:
         """What is about to be stored."""
@@ -156,7 +169,7 @@ class NodeSums:
 
     def __init__(self, node_ids: Sequence[int], told: Sequence[Name]) -> None:
         self.workloads: Counter[str] = Counter()
-        self.decided: dict[str, dict[str, Tally]] = {}
+        self.decided: dict[str, dict[str, PlacementCount]] = {}
         self.buckets: dict[int, list[int]] = {}
         self._node_ids = node_ids
         self._told = told
@@ -202,7 +215,7 @@ class NodeSums:
             for reason, tallies in by.items():
                 if node_id in tallies:
                     mine = self.decided.setdefault(workload, {})
-                    mine[reason] = tallies[node_id].plus(mine.get(reason, NO_TALLY))
+                    mine[reason] = tallies[node_id].add(mine.get(reason, NO_TALLY))
 
 
 def part_of(node_id: int) -> int:
@@ -216,7 +229,17 @@ def nodes_in(blob: bytes) -> set[int]:
 
 
 def _packed(blob: bytes) -> Packed:
-    return _decoder.decode(codec.decompress(blob, MAX_BYTES))
+    try:
+        return _decoder.decode(codec.decompress(blob, MAX_BYTES))
+    except (CodecError, msgspec.MsgspecError, TypeError) as e:
+        raise DamagedError(f"a stored history of an hour is damaged: {e}") from e
+
+
+class _Zstd(threading.local):
+    """Each thread's own. Frames have a checksum."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=codec.ZSTD_LEVEL, write_checksum=True)
 
 
 def split(node_ids: Ints) -> dict[int, Ints]:
@@ -245,6 +268,8 @@ def _named(workload: str, named: Mapping[str, object]) -> str:
     return workload if workload in named or len(named) < MAX_WORKLOADS else OTHER
 
 
+_zstd: Final = _Zstd()
+_log: Final = logging.getLogger(__name__)
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Packed)
 _ENTRIES: Final = {code: Struct(f"={code}") for code in "BbHhiq"}  # a column's entry by its type code

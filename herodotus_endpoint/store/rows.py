@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.chains import MOST_MEMBERS, pack_together
 from herodotus_endpoint.store.engine import Row
 from herodotus_endpoint.store.labels import written
 from herodotus_endpoint.store.rollups import Rollup
-from herodotus_record.explain import state
+from herodotus_record.disclosure import is_message_public
+from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision
 
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
@@ -21,7 +23,7 @@ MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note
 def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
     """A decision's row but for its frame. `node`: the name of the chosen one."""
     owner = d.pod.owner
-    return {
+    row = {
         "incarnation_id": incarnation_id,
         "sequence": d.sequence,
         "decision_id": d.id,
@@ -37,16 +39,19 @@ def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int
         "ingested_us": now_us,
         "generation": d.generation,
         "path": d.path.value,
-        "state": state(d, ()),
+        "state": derive_state(d, ()),
         "node": node,
         "nodes_total": d.nodes_total,
         "nodes_evaluated": d.nodes_evaluated,
         "nodes_feasible": d.nodes_feasible,
         "message": d.message[:MESSAGE_CHARS],
+        "message_names_nobody": is_message_public(d),
         "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
         "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
         "labels": written(d.pod.labels),
     }
+    row["checksum"] = integrity.DECISION.checksum(row)
+    return row
 
 
 def rollup_row(rollup: Rollup, now_us: int) -> Row:

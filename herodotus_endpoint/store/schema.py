@@ -21,11 +21,26 @@ FULL: Final = 0  # tiers: the whole record, where it was stored
 KEPT_LONGER: Final = 1  # the whole record, moved out of a partition that went
 SUMMARY: Final = 2  # see `summaries`
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")  # states of decisions after which a pod still waits
+_OPEN: Final = sa.text("state = 'Binding'")
 _FAILED: Final = sa.text("state IN ('Unschedulable', 'Error', 'Failed')")
 
 # One row: the oldest revision whose service can use the schema as it is. A revision that takes away or changes what
 # that service needs says itself here; one that only adds leaves it as it is.
 USABLE_FROM: Final = sa.Table("usable_from", METADATA, sa.Column("revision", sa.String, primary_key=True))
+
+# One row: made with the database, so that another database in its place is noticed.
+IDENTITY: Final = sa.Table("store_identity", METADATA, sa.Column("id", sa.String, primary_key=True))
+
+# One row: the time that retention goes by (see `clock`), and how much left by age in the day under way.
+CLOCK: Final = sa.Table(
+    "retention_clock",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("now_us", sa.BigInteger, nullable=False),
+    sa.Column("day_us", sa.BigInteger, nullable=False, server_default="0"),  # when the day under way began
+    sa.Column("held", sa.BigInteger, nullable=False, server_default="0"),  # decisions stored then
+    sa.Column("removed", sa.BigInteger, nullable=False, server_default="0"),  # by age since then
+)
 
 # One life of a scheduler process, and what of its contiguous sequence has arrived.
 INCARNATIONS: Final = sa.Table(
@@ -39,6 +54,7 @@ INCARNATIONS: Final = sa.Table(
     sa.Column("highest", sa.BigInteger, nullable=False),  # highest sequence seen; below it, all but `holes` arrived
     sa.Column("first_us", sa.BigInteger, nullable=False),  # ingest of the first frame
     sa.Column("last_us", sa.BigInteger, nullable=False),
+    sa.Column("ingested_us", sa.BigInteger, nullable=True),  # as `last_us`, in the time of retention
 )
 
 # Which profiles an incarnation has decided for, and when: a later one for the same profile has replaced it.
@@ -73,6 +89,7 @@ GAPS: Final = sa.Table(
     sa.Column("reason", sa.String, nullable=False),
     sa.Column("at_us", sa.BigInteger, nullable=False),
     sa.Column("ingested_us", sa.BigInteger, nullable=False),
+    sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
     sqlite_with_rowid=False,
 )
 
@@ -85,6 +102,7 @@ NODES: Final = sa.Table(
     sa.Column("name", sa.String, nullable=False),
     sa.Column("uid", sa.String, nullable=False),
     sa.Column("considered", sa.Boolean, nullable=False),  # whether any decision had it in its table
+    sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
     sa.UniqueConstraint("name", "cluster", "uid"),
 )
 
@@ -97,6 +115,7 @@ NODE_ROWS: Final = sa.Table(
     sa.Column("since", sa.BigInteger, primary_key=True),
     sa.Column("node_id", sa.Integer, nullable=True),  # null: the slot became free
     sa.Column("amounts", sa.LargeBinary, nullable=False),  # MessagePack: resource -> [allocatable, requested]
+    sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
     sa.Index("node_rows_by_node", "incarnation_id", "node_id", "since"),
     sa.Index("node_rows_by_since", "incarnation_id", "since"),  # what differs between two generations
     sqlite_with_rowid=False,
@@ -129,6 +148,7 @@ DECISIONS: Final = sa.Table(
     sa.Column("nodes_evaluated", sa.Integer, nullable=False),
     sa.Column("nodes_feasible", sa.Integer, nullable=False),
     sa.Column("message", sa.String, nullable=False),
+    sa.Column("message_names_nobody", sa.Boolean, nullable=True),  # see `disclosure`; null: stored before it
     sa.Column("agreement", sa.String, nullable=True),  # of another scheduler's outcome with what was reconstructed
     sa.Column("cause", sa.String, nullable=True),  # why it does not agree
     sa.Column("frame", sa.LargeBinary, nullable=False),  # see `chains`
@@ -136,12 +156,14 @@ DECISIONS: Final = sa.Table(
     sa.Column("tier", sa.Integer, nullable=False, server_default="0"),
     sa.Column("frame_bytes", sa.Integer, nullable=True),  # length of `frame`; null: stored before there were tiers
     sa.Column("labels", sa.String, nullable=True),  # the pod's, as `labels.written`; null: stored before it
+    sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
     sa.UniqueConstraint("incarnation_id", "sequence"),
     sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # a chain goes whole
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # what is next to leave, sizes; SQLite alone
     sa.Index("decisions_by_pod", "pod", "namespace", "started_us"),  # also: a name in other namespaces, names alike
     sa.Index("decisions_by_namespace", "namespace", "id"),
     sa.Index("decisions_unsuccessful", "namespace", "id", sqlite_where=_FAILED, postgresql_where=_FAILED),  # a few
+    sa.Index("decisions_open", "cluster", "id", sqlite_where=_OPEN, postgresql_where=_OPEN),  # those under way, few
     sa.Index("decisions_by_decision_id", "decision_id"),
 )
 
@@ -155,6 +177,7 @@ OUTCOMES: Final = sa.Table(
     sa.Column("ingested_us", sa.BigInteger, nullable=False),
     sa.Column("frame", sa.LargeBinary, nullable=False),  # uncompressed: 200 bytes
     sa.Column("tier", sa.Integer, nullable=False, server_default="0"),  # of its decision; summaries hold theirs
+    sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
     sqlite_with_rowid=False,
 )
 

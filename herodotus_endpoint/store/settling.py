@@ -3,18 +3,21 @@
 Owns: what a result makes of a stored decision, which results a decision had before it came, how long a result is kept.
 Does not own: which state a result is (`herodotus_record.explain`), results of the same batch (`writer`).
 
-Invariant: a decision takes its state from its results in whatever order they came, and they stay as long as it does.
+Invariants: a decision takes its state from its results in whatever order they came, and they stay as long as it does.
+It has one final result: where a later scheduler found one (`Outcome.found_later`) and the decision's own still arrives,
+the first of the two stays. Both are proved by the pod, so they say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final
 
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.engine import Database, Row
-from herodotus_endpoint.store.schema import DECISIONS, FULL, KEPT_LONGER, OUTCOMES
+from herodotus_endpoint.store.schema import DECISIONS, FULL, INCARNATIONS, KEPT_LONGER, OUTCOMES
+from herodotus_record.model import FOUND_LATER, Source
 
 BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
 Key = tuple[int, int]  # of a decision: incarnation, sequence
@@ -35,6 +38,52 @@ def already(connection: sa.Connection, incarnation_id: int, sequence: int) -> st
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_not(None))
     state: str | None = connection.scalar(sa.select(o.state).where(*of_it).limit(1))
     return state
+
+
+def open_decisions(
+    connection: sa.Connection, cluster: str, profiles: Sequence[str], except_of: str, most: int
+) -> Sequence[Row]:
+    """Return the decisions of a cluster's schedulers whose result is not stored, the oldest first.
+
+    `except_of`: an incarnation whose decisions are left out.
+    """
+    d, i = DECISIONS.c, INCARNATIONS.c
+    statement = (
+        sa.select(i.incarnation, d.sequence, d.decision_id, d.namespace, d.pod, d.pod_uid, d.node, d.started_us)
+        .join(INCARNATIONS, i.id == d.incarnation_id)
+        .where(d.state == sa.bindparam("open", BINDING, literal_execute=True))  # as the index has it
+        .where(d.cluster == cluster, d.source == Source.SCHEDULER.value, d.profile.in_(profiles))
+        .where(i.incarnation != except_of)
+        .order_by(d.id)
+        .limit(most)
+    )
+    return [row._asdict() for row in connection.execute(statement)]
+
+
+def decision_to_settle(connection: sa.Connection, incarnation: str, sequence: int) -> tuple[int, str, str] | None:
+    """Return the incarnation's row id and cluster, and the state, of a stored decision; None where it is not stored."""
+    d, i = DECISIONS.c, INCARNATIONS.c
+    statement = (
+        sa.select(i.id, i.cluster, d.state)
+        .join(INCARNATIONS, i.id == d.incarnation_id)
+        .where(i.incarnation == incarnation, d.sequence == sequence)
+    )
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else (row.id, row.cluster, row.state)
+
+
+def found_later(connection: sa.Connection, keys: Collection[Key]) -> set[Key]:
+    """Return those of these decisions whose result a later scheduler has found."""
+    o = OUTCOMES.c
+    found = set()
+    for incarnation_id in {incarnation_id for incarnation_id, _ in keys}:
+        sequences = [sequence for of, sequence in keys if of == incarnation_id]
+        of_them = (o.incarnation_id == incarnation_id, o.decision_sequence.in_(sequences), o.sequence == FOUND_LATER)
+        found |= {
+            (incarnation_id, sequence)
+            for sequence in connection.scalars(sa.select(o.decision_sequence).where(*of_them))
+        }
+    return found
 
 
 def keep_late(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, as_numpy
-from herodotus_record.explain import nearest_rejected
+from herodotus_record.explain import select_nearest_rejected
 from herodotus_record.model import (
     Column,
     Decision,
@@ -124,7 +124,7 @@ def _kept(of: Whole) -> list[int]:
     rank = as_numpy(d.rank).astype(np.int64)
     feasible = np.flatnonzero(rank)
     best = feasible[np.argsort(rank[feasible], kind="stable")[: RUNNERS_UP + 1]].tolist()
-    others = nearest_rejected(d, of.table, NEAREST) if d.chosen is None else [d.chosen]
+    others = select_nearest_rejected(d, of.table, NEAREST) if d.chosen is None else [d.chosen]
     return sorted({*best, *others})
 
 
@@ -144,7 +144,7 @@ def _counts(d: Decision, now_us: int) -> Summary:
 
 def _first_rejections(d: Decision, looked: NDArray[np.bool_], columns: Sequence[Ints]) -> tuple[FirstRejection, ...]:
     """As `explain.counted_rejections`, over whole columns."""
-    against = [np.array([v.against for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)]
+    against = [np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)]
     left = looked.copy()
     found = []
     for position, (ids, rejects) in enumerate(zip(columns, against, strict=True)):
@@ -172,7 +172,7 @@ def _score(s: ScoreColumn, kept: Sequence[int]) -> ScoreColumn:
 
 
 def _only(column: Column, kept: Sequence[int]) -> Column:
-    return codec.column(as_numpy(column)[kept]) if len(column) else column
+    return codec.column_from_numpy(as_numpy(column)[kept]) if len(column) else column
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

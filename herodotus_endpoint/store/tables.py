@@ -99,9 +99,9 @@ class Tables:
         """Read rows into a table, of `only` some slots or of all; a slot whose row is not there is left as it is."""
         incarnation_id, generation, slots = at
         rows = rows_at(connection, incarnation_id, generation, slots, only)
-        names = self._names.of(connection, {node_id for _, _, node_id, _ in rows if node_id})
+        names = self._names.of(connection, {row.node_id for row in rows if row.node_id})
         nobody = ("", "")
         table.put_all(
-            (slot, since, *names.get(node_id or 0, nobody), amounts if node_id else NOTHING)
-            for slot, since, node_id, amounts in rows
+            (row.slot, row.since, *names.get(row.node_id or 0, nobody), row.amounts if row.node_id else NOTHING)
+            for row in rows
         )

@@ -8,18 +8,20 @@ Invariant: the table has a name for every slot that held a node, and the decisio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import summaries
+from herodotus_endpoint.store import integrity, summaries
 from herodotus_endpoint.store.chains import plain, unpack, wire
+from herodotus_endpoint.store.integrity import DamagedError, reading_decision
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES
 from herodotus_endpoint.store.summaries import Whole
 from herodotus_endpoint.store.tables import Tables
 from herodotus_record import codec
-from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
+from herodotus_record.model import FOUND_LATER, Decision, Evaluation, NodeTable, Outcome
 
+SETTLED: Final = ("Bound", "DryRun", "Failed")  # states that follow from a stored result
 Row = sa.Row[Any]
 
 
@@ -31,14 +33,22 @@ class Wholes:
 
     def whole(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> Whole:
         """The decision in a row. `base`: the frame of its key frame, where that was read already."""
+        with reading_decision(row):
+            return self._whole(connection, row, base)
+
+    def _whole(self, connection: sa.Connection, row: Row, base: bytes | None) -> Whole:
         content = _content(connection, row, base)
         later = outcomes(connection, row)
         if content[: len(summaries.MAGIC)] == summaries.MAGIC:
             found = summaries.unpack(content)
             known = {o.sequence for o in found.outcomes}
             later = tuple(o for o in later if o.sequence not in known)
+            _require_own(row, found.decision)
             return Whole(found.decision, (*found.outcomes, *later), found.table)
         found_decision = unpack(content)
+        _require_own(row, found_decision)
+        if row.state in SETTLED and not any(outcome.final for outcome in later):
+            raise DamagedError(f"its state is {row.state}, and its result is not there")
         return Whole(found_decision, later, self._table(connection, row, found_decision))
 
     def frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
@@ -60,8 +70,21 @@ class Wholes:
 
 def decision_in(connection: sa.Connection, row: Row) -> Decision:
     """The decision in a row alone."""
-    content = _content(connection, row, None)
-    return summaries.unpack(content).decision if content[: len(summaries.MAGIC)] == summaries.MAGIC else unpack(content)
+    with reading_decision(row):
+        content = _content(connection, row, None)
+        is_summary = content[: len(summaries.MAGIC)] == summaries.MAGIC
+        decision = summaries.unpack(content).decision if is_summary else unpack(content)
+        _require_own(row, decision)
+    return decision
+
+
+def _require_own(row: Row, decision: Decision) -> None:
+    """Raise DamagedError if a row holds another row's frame."""
+    if (decision.id.replace("\0", "\ufffd"), decision.sequence) != (
+        row.decision_id.replace("\0", "\ufffd"),
+        row.sequence,
+    ):
+        raise DamagedError("it holds the frame of another decision")
 
 
 def outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
@@ -72,11 +95,13 @@ def outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
 
 def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
     statement = (
-        sa.select(OUTCOMES.c.frame)
+        sa.select(OUTCOMES)
         .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
-        .order_by(OUTCOMES.c.sequence)
+        .order_by(OUTCOMES.c.sequence == FOUND_LATER, OUTCOMES.c.sequence)  # what was found later is the last
     )
-    return list(connection.scalars(statement))
+    rows = connection.execute(statement).all()
+    integrity.require(integrity.OUTCOME, rows)
+    return [row.frame for row in rows]
 
 
 def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:

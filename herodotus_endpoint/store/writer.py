@@ -1,6 +1,6 @@
 """The one writer: a batch of frames becomes rows, in one transaction.
 
-Owns: what of a batch is new, the transaction. Does not own: the bytes of a batch (`herodotus_endpoint.ingest`),
+Owns: what of a batch is new, the transaction. Does not own: the bytes of a batch (`herodotus_endpoint.api.ingest`),
 queries, what is deleted later (`retention`).
 
 Invariant: a batch is stored whole or not at all, and each frame once, however often it is sent. What the writer
@@ -13,17 +13,17 @@ counts in no history: what it does not keep cannot be counted, and the rest alon
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import incarnations, settling
+from herodotus_endpoint.store import incarnations, integrity, settling
 from herodotus_endpoint.store.attempts import pod_of, told_already
 from herodotus_endpoint.store.chains import Chains
+from herodotus_endpoint.store.clock import RetentionClock
 from herodotus_endpoint.store.counters import Counted, Ints, Name
 from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
 from herodotus_endpoint.store.incarnations import Incarnation
@@ -33,8 +33,8 @@ from herodotus_endpoint.store.rows import chain_summaries, decision_row, rollup_
 from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_endpoint.store.summaries import Whole
-from herodotus_record.explain import ended, state
-from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeRows, Outcome
+from herodotus_record.explain import derive_state, state_after_outcome
+from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
 Raw = bytes | memoryview
@@ -75,7 +75,8 @@ class _Share:
 class _Batch:
     """What a transaction has gathered and not yet written."""
 
-    now_us: int
+    now_us: int  # of the time of retention
+    seen_us: int  # of the wall clock
     of: str = ""  # the cluster that all of it must be of; "" for any
     imported: bool = False  # out of a file that may leave records out
     receipt: Receipt = field(default_factory=Receipt)
@@ -90,6 +91,7 @@ class _Batch:
         default_factory=set
     )  # (incarnation, sequence) of what only the database knew
     settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
+    found_later: set[tuple[int, int]] = field(default_factory=set)  # those of `settled` that a later scheduler found
     shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
     earlier: dict[bytes, Ints] = field(default_factory=dict)  # assignments of nodes to slots that no longer hold
 
@@ -97,7 +99,7 @@ class _Batch:
 class Writer:
     """Stores batches, one at a time; others wait their turn as long as the database would let them."""
 
-    def __init__(self, database: Database, engine: sa.Engine, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, engine: sa.Engine, clock: RetentionClock) -> None:
         self._database = database
         self._engine = engine
         self._clock = clock
@@ -114,7 +116,7 @@ class Writer:
         NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
         StoreUnavailableError: the database cannot do it now.
         """
-        batch = _Batch(int(self._clock() * 1e6), of, imported)
+        batch = _Batch(self._clock.now_us(), self._clock.wall_us(), of, imported)
         try:
             with self.transaction() as connection:
                 self._database.make_room(connection, batch.now_us, FULL)
@@ -172,6 +174,8 @@ class Writer:
             case Decision():
                 incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
                 new = self._decision(connection, batch, incarnation, frame, raw)
+            case Outcome() if frame.sequence == FOUND_LATER:
+                new = self._found_later(connection, batch, frame, raw)
             case Outcome():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
                 new = self._outcome(connection, batch, incarnation, frame, raw)
@@ -198,7 +202,7 @@ class Writer:
     def _incarnation(self, connection: sa.Connection, batch: _Batch, name: str, cluster: str = "") -> Incarnation:
         incarnation = batch.touched.get(name)
         if incarnation is None:
-            incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.now_us)
+            incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.seen_us)
             batch.touched[name] = incarnation
             self._confirm_chains(connection, incarnation.id)
         cluster = cluster or batch.of
@@ -258,7 +262,7 @@ class Writer:
             return False
         chosen = None if d.chosen is None else summary.table.names[d.chosen]
         row = decision_row(incarnation.id, d, chosen, batch.now_us)
-        row["state"] = state(d, summary.outcomes)
+        row["state"] = derive_state(d, summary.outcomes)
         batch.summaries.append((d, row, bytes(content)))
         self._database.make_room(connection, batch.now_us, SUMMARY)
         self._keep(batch, incarnation, d, row, SUMMARY)
@@ -285,29 +289,62 @@ class Writer:
     ) -> bool:
         if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
             return False
-        end = ended(outcome) if outcome.final else None
-        batch.outcomes.append(
-            {
-                "incarnation_id": incarnation.id,
-                "decision_sequence": outcome.decision_sequence,
-                "sequence": outcome.sequence,
-                "state": end,
-                "ingested_us": batch.now_us,
-                "frame": bytes(raw),
-                "tier": FULL,
-            }
-        )
-        if end:
-            batch.settled.setdefault((incarnation.id, outcome.decision_sequence), end)
-        batch.receipt.outcomes += 1
+        end = state_after_outcome(outcome) if outcome.final else None
+        if end and (incarnation.id, outcome.decision_sequence) in batch.found_later:
+            return False
+        self._keep_outcome(batch, incarnation.id, outcome, raw, end)
         return True
 
+    def _found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: Raw) -> bool:
+        """Store the result that a later scheduler found of a decision, if the decision is still without one."""
+        stored = settling.decision_to_settle(connection, outcome.incarnation, outcome.decision_sequence)
+        if stored is None:  # it may come in this batch: from an exported file
+            incarnation = batch.touched.get(outcome.incarnation)
+            if incarnation is None or (incarnation.id, outcome.decision_sequence) not in batch.decisions:
+                return False
+            row = batch.decisions[incarnation.id, outcome.decision_sequence]
+            stored = incarnation.id, incarnation.cluster, row["state"]
+        incarnation_id, cluster, of_decision = stored
+        if batch.of and cluster not in ("", batch.of):
+            raise ForeignClusterError(
+                f"incarnation {outcome.incarnation} is of cluster {cluster}, its sender of {batch.of}"
+            )
+        key = (incarnation_id, outcome.decision_sequence)
+        if of_decision != settling.BINDING or key in batch.settled or not outcome.final:
+            return False
+        batch.found_later.add(key)
+        self._keep_outcome(batch, incarnation_id, outcome, raw, state_after_outcome(outcome))
+        return True
+
+    def _keep_outcome(self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: Raw, end: str | None) -> None:
+        row: Row = {
+            "incarnation_id": incarnation_id,
+            "decision_sequence": outcome.decision_sequence,
+            "sequence": outcome.sequence,
+            "state": end,
+            "ingested_us": batch.now_us,
+            "frame": bytes(raw),
+            "tier": FULL,
+        }
+        row["checksum"] = integrity.OUTCOME.checksum(row)
+        batch.outcomes.append(row)
+        if end:
+            batch.settled.setdefault((incarnation_id, outcome.decision_sequence), end)
+        batch.receipt.outcomes += 1
+
     def _gap(self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
-        if not _new(connection, batch, incarnation, gap.sequence, GAPS):
+        stands_for_itself = gap.first <= gap.sequence <= gap.last
+        if stands_for_itself:  # a shipper found the damage; its sequence is one of the lost ones, and stays a hole
+            new = not _is_stored(connection, batch, incarnation, gap.sequence, GAPS)
+        else:
+            new = _new(connection, batch, incarnation, gap.sequence, GAPS)
+        if not new:
             return False
         incarnation.sequences.explain(gap.first, gap.last)
         fields = {f: getattr(gap, f) for f in ("sequence", "first", "last", "reason", "at_us")}
-        batch.gaps.append({"incarnation_id": incarnation.id, "ingested_us": batch.now_us, **fields})
+        row: Row = {"incarnation_id": incarnation.id, "ingested_us": batch.now_us, **fields}
+        row["checksum"] = integrity.GAP.checksum(row)
+        batch.gaps.append(row)
         batch.receipt.gaps += 1
         return True
 
@@ -321,6 +358,8 @@ class Writer:
                 earlier[key] = to
             elif row["state"] == settling.BINDING:
                 row["state"] = to
+        if known := settling.found_later(connection, earlier.keys() - batch.found_later):
+            batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_of(o) not in known]
         settling.keep_late(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
@@ -329,7 +368,7 @@ class Writer:
         settling.settle(connection, earlier)
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
-            incarnations.save(connection, incarnation, batch.now_us)
+            incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)
 
     def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
         """Each rollup that the batch touches is read, added to and written once."""
@@ -378,12 +417,28 @@ def _new(
         incarnation.sequences.leave_out(sequence)
     if not incarnation.sequences.left_out(sequence):
         return incarnation.sequences.take(sequence)
+    return not _is_stored(connection, batch, incarnation, sequence, table, of)
+
+
+def _is_stored(
+    connection: sa.Connection,
+    batch: _Batch,
+    incarnation: Incarnation,
+    sequence: int,
+    table: sa.Table,
+    of: int | None = None,
+) -> bool:
+    """Return whether the database has the frame, or the batch did when this was last called for it."""
     at = [table.c.incarnation_id == incarnation.id, table.c.sequence == sequence]
     if of is not None:  # rows are found by it
         at.append(table.c.decision_sequence == of)
     known = (incarnation.id, sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
     batch.looked_up.add((incarnation.id, sequence))
-    return not known
+    return bool(known)
+
+
+def _decision_of(outcome: Row) -> tuple[int, int]:
+    return outcome["incarnation_id"], outcome["decision_sequence"]
 
 
 def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:

@@ -6,7 +6,7 @@ import { bar, bars } from "./plots.js";
 import { ago, count, full, more, number, percent, WINDOWS } from "./words.js";
 
 const DAY = "86400";
-const CAUSES = ["sampling", "extenders", "stale-view", "unknown-plugin", "unexplained"];
+const CAUSES = ["sampling", "extenders", "stale-view", "unknown-plugin", "image-counts", "batching", "unexplained"];
 
 export async function view(params) {
   const asked = Object.fromEntries(["namespace", "profile", "cause"].map((name) => [name, (params.get(name) ?? "").trim()]));

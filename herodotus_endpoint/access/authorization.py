@@ -1,0 +1,103 @@
+"""Token reviews and access reviews by the API server, cached for a few seconds.
+
+Owns: TokenReview, SubjectAccessReview and their caches. Does not own: where a token comes from (`identity`), which
+right a route requires (`guard`).
+
+Invariant: access fails closed. If a review fails, ApiServerUnavailableError is raised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from herodotus_endpoint.access.api_client import ApiServerClient, Json
+from herodotus_endpoint.access.user_info import PRIVILEGED, UserInfo, parse_user_info
+from herodotus_record.model import API_GROUP, API_VERSION
+from herodotus_serving.remembered import Remembered
+
+
+@dataclass(frozen=True)
+class ResourceRight:
+    """A verb on a resource of this API group. `namespace` "" means all namespaces; `name` "" means any object."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def attributes(self) -> Json:
+        """Return the attributes for a SubjectAccessReview."""
+        return {
+            "resourceAttributes": {
+                "group": API_GROUP,
+                "version": API_VERSION.partition("/")[2],
+                "verb": self.verb,
+                "resource": self.resource,
+                "namespace": self.namespace,
+                "name": self.name,
+            }
+        }
+
+    def __str__(self) -> str:
+        """Return the right in the wording of the API server's Forbidden message."""
+        where = f' in the namespace "{self.namespace}"' if self.namespace else " at the cluster scope"
+        return f'{self.verb} resource "{self.resource}" in API group "{API_GROUP}"{where}'
+
+
+@dataclass(frozen=True)
+class UrlRight:
+    """The right to get a path that is not a resource."""
+
+    path: str
+
+    def attributes(self) -> Json:
+        """Return the attributes for a SubjectAccessReview."""
+        return {"nonResourceAttributes": {"path": self.path, "verb": "get"}}
+
+    def __str__(self) -> str:
+        return f'get path "{self.path}"'
+
+
+Right = ResourceRight | UrlRight
+
+
+class ReviewCache:
+    """Cached results of reviews by one API server. Thread-safe."""
+
+    def __init__(self, api: ApiServerClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._users: Remembered[UserInfo | None] = Remembered(clock)
+        self._allowed: Remembered[bool] = Remembered(clock)
+
+    def authenticate_token(self, token: str, audience: str = "") -> UserInfo | None:
+        """Return the user of a token that is valid for `audience` ("": the API server's own), or None."""
+        digest = hashlib.sha256(token.encode()).digest()  # the cache holds no tokens
+        return self._users.get((digest, audience), lambda: self._review_token(token, audience))
+
+    def is_allowed(self, user: UserInfo, right: Right) -> bool:
+        """Return whether the user has a right."""
+        if PRIVILEGED in user.groups:
+            return True
+        return self._allowed.get((user, right), lambda: self._review_access(user, right))
+
+    def _review_token(self, token: str, audience: str) -> UserInfo | None:
+        audiences = {"audiences": [audience]} if audience else {}
+        status = self._api.review("authentication.k8s.io", "TokenReview", {"token": token} | audiences)
+        meant = not audience or audience in (
+            status.get("audiences") or ()
+        )  # a server without audience support returns none
+        user = parse_user_info(status.get("user") or {})
+        return user if status.get("authenticated") is True and meant and user.name else None
+
+    def _review_access(self, user: UserInfo, right: Right) -> bool:
+        spec: Json = {
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+        }
+        status = self._api.review("authorization.k8s.io", "SubjectAccessReview", spec | right.attributes())
+        return status.get("allowed") is True and not status.get("denied")

@@ -1,0 +1,131 @@
+"""Removal of everything that a reader may not see from values of the store.
+
+Owns: which namespaces a value of the store names, and the value without what is hidden. Does not own: what each field
+of a record discloses (`herodotus_record.disclosure`), who may see what (`access`), documents. Pure.
+
+A decision belongs to its pod's namespace. A reader of that namespace sees the decision except for pods of other
+namespaces that it names and texts that may name any pod. A node's history names pods and workloads of all namespaces.
+
+Invariant: `mask(value, visible)` names no pod, workload or namespace that `visible` does not include, and is
+`value` itself where `visible` includes every namespace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from herodotus_endpoint.store import Involved, NodeFacts, Stored
+from herodotus_endpoint.store.counters import Name
+from herodotus_record import reasons
+from herodotus_record.disclosure import (
+    HIDDEN,
+    list_named_namespaces,
+    mask_decision,
+    mask_message,
+    mask_outcome,
+)
+from herodotus_record.placements import PlacementCount
+from herodotus_record.reviews import ReviewedAttempt
+
+Value = TypeVar("Value", Stored, Involved, NodeFacts, ReviewedAttempt)
+
+
+@dataclass(frozen=True)
+class VisibleNamespaces:
+    """The namespaces whose decisions a reader may get."""
+
+    namespaces: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def sees(self, namespace: str) -> bool:
+        """Return whether the reader may see a namespace."""
+        return self.everything or namespace in self.namespaces
+
+
+class VisibleRow:
+    """A row of a list with its masked message. All other columns concern the row's own pod."""
+
+    __slots__ = ("message", "row")
+
+    def __init__(self, row: Any, message: str) -> None:
+        self.row = row
+        self.message = message
+
+    def __getattr__(self, column: str) -> Any:
+        return getattr(self.row, column)
+
+
+def list_namespaces(value: Stored | Involved | NodeFacts | ReviewedAttempt) -> frozenset[str]:
+    """Return every namespace whose pods or workloads the value names."""
+    if isinstance(value, NodeFacts):
+        return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
+    origins = value.origins if isinstance(value, Stored) else None
+    return list_named_namespaces(value.decision, value.outcomes) | (
+        list_named_namespaces(origins.reconstructed) if origins else set()
+    )
+
+
+def mask(value: Value, visible: VisibleNamespaces) -> Value:
+    """Return the value with everything removed that the reader may not see."""
+    return value if visible.everything else replace(value, **_masked_fields(value, visible))
+
+
+def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
+    """Return a row of a list with its message masked; the right to its namespace is already checked."""
+    whole = visible.everything or row.message_names_nobody
+    return VisibleRow(row, row.message if whole else mask_message(row.message))
+
+
+def _masked_fields(
+    value: Stored | Involved | NodeFacts | ReviewedAttempt, visible: VisibleNamespaces
+) -> dict[str, Any]:
+    """Return the fields of the value that masking replaces."""
+    if isinstance(value, NodeFacts):
+        return {
+            "counters": _mask_counters(value.counters),
+            "workloads": _mask_workloads(value.workloads, visible),
+            "decided": _mask_deciding_factors(value.decided, visible),
+        }
+    outcomes = tuple(mask_outcome(o, value.decision, visible) for o in value.outcomes)
+    shown: dict[str, Any] = {"decision": mask_decision(value.decision, visible), "outcomes": outcomes}
+    if isinstance(value, Stored) and value.origins is not None:
+        shown["origins"] = replace(value.origins, reconstructed=mask_decision(value.origins.reconstructed, visible))
+    return shown
+
+
+def _mask_counters(counters: Counter[Name]) -> Counter[Name]:
+    """Return a node's counters with reasons of unknown codes, which a plugin may choose freely, summed as one."""
+    shown: Counter[Name] = Counter()
+    for name, count in counters.items():
+        known = name.counter != "reason" or name.detail.partition("/")[0] in reasons.CATALOGUE
+        shown[name if known else Name(name.counter, name.plugin, "text")] += count
+    return shown
+
+
+def _mask_workloads(counts: Counter[str], visible: VisibleNamespaces) -> Counter[str]:
+    """Return the workloads, with all hidden ones summed as one."""
+    shown: Counter[str] = Counter()
+    for name, count in counts.items():
+        shown[_mask_workload(name, visible)] += count
+    return shown
+
+
+def _mask_deciding_factors(
+    decided: Mapping[str, Mapping[str, PlacementCount]], visible: VisibleNamespaces
+) -> dict[str, dict[str, PlacementCount]]:
+    """Return the deciding factors of each workload, with all hidden workloads summed as one."""
+    shown: dict[str, dict[str, PlacementCount]] = {}
+    for name, by in decided.items():
+        mine = shown.setdefault(_mask_workload(name, visible), {})
+        for reason, tally in by.items():
+            mine[reason] = tally.add(mine[reason]) if reason in mine else tally
+    return shown
+
+
+def _mask_workload(name: str, visible: VisibleNamespaces) -> str:
+    """Return the name, or HIDDEN; `other` has no namespace."""
+    namespace, slash, _ = name.partition("/")
+    return name if not slash or visible.sees(namespace) else HIDDEN

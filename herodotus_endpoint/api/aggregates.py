@@ -1,0 +1,289 @@
+"""Routes that combine many decisions: pending pods, workload placements, balances and agreements.
+
+Owns: routes, parameters, and the selection and number of decisions per answer. Does not own: documents
+(`herodotus_record`), SQL (`store`), masking (`masked_reader`).
+
+Reading a row of a list costs microseconds; reading a whole decision of 5,000 nodes costs 4 to 20 ms. Rows therefore
+select the pods, and only the newest decisions are read whole. The answer says how many.
+
+Invariant: no request reads more than MAX_ROWS rows twice, nor more than MAX_SAMPLE decisions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
+
+from flask import Blueprint, Response, request
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.access.masking import VisibleRow
+from herodotus_endpoint.api.explanations import View, not_found
+from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
+from herodotus_endpoint.api.pod_placements import PLACED_STATES, build_placement
+from herodotus_endpoint.api.resources import PREFIX
+from herodotus_endpoint.api.selectors import parse_label_selector
+from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Stored, Wait
+from herodotus_endpoint.store.labels import read
+from herodotus_endpoint.store.listing import AnyCondition, Condition, Unsuccessful
+from herodotus_endpoint.store.reader import SIMILAR
+from herodotus_endpoint.store.schema import UNSUCCESSFUL
+from herodotus_record.agreements import ComparedOutcome, build_agreements
+from herodotus_record.attempts import AttemptRecords
+from herodotus_record.balance import UnknownPluginError, build_balance
+from herodotus_record.headlines import format_headline
+from herodotus_record.model import Agreement
+from herodotus_record.pending import PendingPod, build_pending_pods
+from herodotus_record.placements import build_workload_placement
+
+MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
+MAX_PENDING_PODS: Final = 500  # in one answer, 0.6 kB each
+MAX_DECISIONS_READ: Final = 100  # per answer about pending pods or placements
+DEFAULT_SAMPLE: Final = 200  # decisions whose totals are recomputed: some seconds at 5,000 nodes
+MAX_SAMPLE: Final = 1_000
+DAY_US: Final = 86_400_000_000
+_KIND_NAME: Final = re.compile(r"([A-Za-z]+)\.([a-z0-9][a-z0-9.-]*)")
+_WEIGHT: Final = re.compile(r"([^=,]+)=([0-9]{1,6})")
+
+Row = VisibleRow  # a decision without its frame
+
+
+def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
+    """Return the blueprint of all routes of this module."""
+    routes = Blueprint("aggregates", __name__, url_prefix=PREFIX)
+    for rule, view in AggregateViews(reader, settings).routes().items():
+        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
+    return routes
+
+
+class AggregateViews:
+    """Views of answers that combine many decisions of one store."""
+
+    def __init__(self, reader: MaskedReader, settings: ServiceSettings) -> None:
+        self._reader = reader
+        self._clock = settings.clock
+
+    def routes(self) -> dict[str, View]:
+        """Return the view of each path."""
+        return {
+            "/pendingpods": self.pending,
+            "/namespaces/<namespace>/pendingpods": self.pending,
+            "/namespaces/<namespace>/workloadplacements/<workload>": self.workload,
+            "/balances": self.balance,
+            "/agreements": self.agreements,
+            "/namespaces/<namespace>/agreements": self.agreements,
+        }
+
+    def pending(self, namespace: str = "") -> Response:
+        """Return the pods whose last attempt found no node, with retry times for MAX_DECISIONS_READ of them."""
+        parameters.known("cluster", "labelSelector")
+        within = self._within(namespace)
+        failed = self._rows([*within, Unsuccessful()])
+        placed = self._rows([*within, *_same_pod_names(failed), _PLACED]) if failed else []
+        waiting = [
+            (uid, row) for uid, row in _latest_attempt_by_uid([*failed, *placed]).items() if row.state in UNSUCCESSFUL
+        ]
+        waits = self._reader.waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
+        told = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
+        now_us = int(self._clock() * 1e6)
+        return json_response(
+            build_pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace)
+        )
+
+    def workload(self, namespace: str, workload: str) -> Response:
+        """Return where the pods of `workload` (KIND.NAME) were placed, and what decided the newest placements."""
+        parameters.known("since", "cluster", "labelSelector")
+        match = _KIND_NAME.fullmatch(parameters.name(workload, "the workload's name"))
+        if not match:
+            raise StatusError(400, f"{workload[:60]!r} is not a workload: write KIND.NAME, such as deployment.web")
+        kind, name = match.groups()
+        since_us = self._since()
+        rows = self._rows(self._within(namespace))
+        last = [
+            row
+            for row in _latest_attempt_by_uid(rows).values()
+            if row.started_us >= since_us and _belongs_to_workload(row, kind, name)
+        ]
+        if not last:
+            raise self._no_placement(namespace, kind, name, rows)
+        read = {
+            row.id: self._reader.decision_by_id(row.namespace, row.decision_id) for row in last[:MAX_DECISIONS_READ]
+        }
+        placements = [build_placement(row, read.get(row.id)) for row in last]
+        complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
+        shown = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
+        document = build_workload_placement(
+            namespace, shown, placements, since_us=since_us, nodes_total=last[0].nodes_total, complete=complete
+        )
+        return json_response(document)
+
+    def balance(self) -> Response:
+        """Return which nodes win, and with `weights` (PLUGIN=N,…) which would win with those weights.
+
+        The answer covers the newest `limit` placed decisions.
+        """
+        parameters.known("since", "limit", "weights", "profile", "cluster", "labelSelector")
+        weights = _parse_weights(parameters.text("weights"))
+        limit = parameters.integer("limit", least=1, most=MAX_SAMPLE) or DEFAULT_SAMPLE
+        since_us, profile = self._since(), parameters.text("profile")
+        conditions = [*self._within(""), _PLACED, *([Condition("profile", (profile,))] if profile else [])]
+        found = _group_newest_first(self._rows(conditions, limit + 1))
+        rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
+        sample = list(self._read(rows[:limit]))
+        until_us = int(self._clock() * 1e6)
+        complete = len(rows) == len(sample)  # a summary has not the scores of all nodes
+        try:
+            document = build_balance(sample, weights, since_us=since_us, until_us=until_us, complete=complete)
+        except UnknownPluginError as e:
+            raise StatusError(400, str(e)) from e
+        return json_response(document)
+
+    def agreements(self, namespace: str = "") -> Response:
+        """Return how other schedulers' outcomes compare with their reconstruction, with the newest disagreements."""
+        parameters.known("since", "profile", "cluster", "labelSelector")
+        since_us, profile = self._since(), parameters.text("profile")
+        rows = self._rows(
+            [*self._within(namespace), _COMPARED, *([Condition("profile", (profile,))] if profile else [])]
+        )
+        within = [row for row in rows if row.started_us >= since_us]
+        disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
+        document = build_agreements(
+            [_build_compared_outcome(row) for row in within],
+            [self._with_headline(row) for row in disagreeing[:MAX_DECISIONS_READ]],
+            since_us=since_us,
+            until_us=int(self._clock() * 1e6),
+            complete=len(rows) < MAX_ROWS or len(within) < len(rows),
+            omitted=max(0, len(disagreeing) - MAX_DECISIONS_READ),
+            namespace=namespace,
+        )
+        return json_response(document)
+
+    def _with_headline(self, row: Row) -> ComparedOutcome:
+        stored = self._reader.decision_by_id(row.namespace, row.decision_id)
+        return replace(
+            _build_compared_outcome(row),
+            headline=None if stored is None else format_headline(stored.decision, stored.table),
+        )
+
+    def _read(self, rows: Sequence[Row]) -> Iterator[Stored]:
+        for row in rows:
+            stored = self._reader.decision_by_id(row.namespace, row.decision_id)
+            if stored is not None and stored.decision.chosen is not None and not stored.decision.summary:
+                yield stored
+
+    def _rows(self, conditions: Sequence[AnyCondition], limit: int = MAX_ROWS) -> list[Row]:
+        return self._reader.listing().decisions(conditions, None, limit)
+
+    def _within(self, namespace: str) -> list[AnyCondition]:
+        """Return the conditions on the namespace and the pod labels that the request names."""
+        asked = parameters.name(namespace, "the namespace")
+        within: list[AnyCondition] = [Condition("namespace", (asked,))] if asked else []
+        return within + parse_label_selector(request.args.get("labelSelector", ""))
+
+    def _since(self) -> int:
+        since_us = parameters.since("since", self._clock)
+        return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
+
+    def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> StatusError:
+        owners = {row.owner.partition("/")[2] for row in rows if row.owner}
+        close = get_close_matches(name, owners | {owner.rpartition("-")[0] for owner in owners}, n=SIMILAR, cutoff=0.5)
+        details = {"name": name, "kind": "workloadplacements", "similar": close}
+        return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
+
+
+_PLACED: Final = Condition("state", PLACED_STATES)
+_COMPARED: Final = Condition("agreement", (None,), negated=True)
+_KIND_NAMES: Final = {
+    "deployment": "Deployment",
+    "replicaset": "ReplicaSet",
+    "statefulset": "StatefulSet",
+    "daemonset": "DaemonSet",
+    "job": "Job",
+    "cronjob": "CronJob",
+    "pod": "Pod",
+}
+_HASH: Final = "pod-template-hash"
+_OWNED_BY_CHILD_KIND: Final = {
+    "Deployment": "ReplicaSet",
+    "CronJob": "Job",
+}  # the kind that owns the pods on behalf of another
+
+
+def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
+    """Return whether the pod of a row belongs to a workload, directly or through the workload's ReplicaSet or Job.
+
+    A Deployment or CronJob names its ReplicaSets and Jobs after itself, with a hash or a time as suffix; the record
+    does not hold the owner of the owner. The pods of a Deployment carry the hash in a label.
+    """
+    kind = _KIND_NAMES.get(kind.lower(), kind)
+    if kind == "Pod":
+        return row.owner is None and row.pod == name
+    owner_kind, _, owner = (row.owner or "").partition("/")
+    if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
+        return (owner_kind, owner) == (kind, name)
+    made = read(row.labels).get(_HASH)
+    return owner == f"{name}-{made}" if made else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
+
+
+def _latest_attempt_by_uid(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return the latest attempt of each pod by pod UID, newest first."""
+    found: dict[str, Row] = {}
+    for attempt in _group_newest_first(rows):
+        found.setdefault(attempt.uid, attempt.record)
+    return found
+
+
+def _group_newest_first(rows: Sequence[Row]) -> list[AttemptRecords]:
+    """Group the rows by attempt and sort by start, newest first: imported records arrive later than they began."""
+    return group_rows_by_attempt(rows)[::-1]
+
+
+def _same_pod_names(rows: Sequence[Row]) -> list[Condition]:
+    """Return the condition that selects rows of pods with the same names, which an index supports."""
+    return [Condition("pod", tuple({row.pod for row in rows}))]
+
+
+def _build_pending_pod(uid: str, row: Row, wait: Wait | None) -> PendingPod:
+    return PendingPod(
+        namespace=row.namespace,
+        pod=row.pod,
+        uid=uid,
+        owner=row.owner,
+        profile=row.profile,
+        state=row.state,
+        attempt=row.attempt,
+        started_us=row.started_us,
+        message=row.message,
+        decision_id=row.decision_id,
+        created_us=wait.created_us if wait else None,
+        retry=wait.retry if wait else None,
+    )
+
+
+def _build_compared_outcome(row: Row) -> ComparedOutcome:
+    return ComparedOutcome(
+        namespace=row.namespace,
+        pod=row.pod,
+        scheduler=row.profile,
+        agreement=row.agreement,
+        cause=row.cause,
+        node=row.node,
+        started_us=row.started_us,
+        decision_id=row.decision_id,
+    )
+
+
+def _parse_weights(text: str) -> dict[str, int]:
+    """Parse `PLUGIN=N,PLUGIN=N`. Raises StatusError 400 for any other text."""
+    found: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        match = _WEIGHT.fullmatch(part.strip())
+        if not match:
+            raise StatusError(400, f"weights must be PLUGIN=NUMBER,…, not {part[:60]!r}")
+        found[match[1]] = int(match[2])
+    return found

@@ -1,0 +1,84 @@
+"""Documents with facts that only the service knows: the position of an attempt, lost results, and lists.
+
+Owns: the facts added to an answer (attempts, lost results) and the list of incarnations. Does not own: `PodExplanation`
+and `Decision` (`herodotus_record`), HTTP. Pure.
+
+Invariant: added facts come from the store. A result counts as lost only if a later incarnation took over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from herodotus_endpoint.store import KnownIncarnation, Stored
+from herodotus_record.answers import build_pod_explanation
+from herodotus_record.columns import build_node_columns
+from herodotus_record.document import build_decision_document
+from herodotus_record.explain import Json, derive_state
+from herodotus_record.model import API_VERSION
+from herodotus_record.units import format_timestamp
+
+LOST_MESSAGE: Final = "result not recorded: the scheduler was restarted"
+LOST_CLAUSE: Final = "its result was not recorded: the scheduler was restarted"  # for use within a sentence
+SENTENCES: Final = ("headline", "summary")  # the fields that name the pod's node; each can be shown without the outcome
+
+
+def build_explanation(stored: Stored, *, every_node: bool = False, columns: bool = False, node: str = "") -> Json:
+    """Return the PodExplanation with the facts of the store. Raises KeyError if `node` was not in the cluster.
+
+    `columns` adds all nodes as columns; `every_node` adds every node as an object.
+    """
+    answer = build_pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
+    answer["attempt"] |= {
+        "ordinal": stored.ordinal,
+        "attempts": stored.attempts,
+        "failedBefore": stored.failed_before,
+    }
+    if stored.origins is not None:
+        answer |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
+    if columns:
+        answer["columns"] = build_node_columns(stored.decision, stored.table)
+    if _is_result_lost(stored):
+        answer["outcome"] |= {"lost": True, "message": LOST_MESSAGE}
+        answer |= {sentence: f"{answer[sentence].removesuffix('.')} ({LOST_CLAUSE})." for sentence in SENTENCES}
+    return answer
+
+
+def build_record(stored: Stored) -> Json:
+    """Return the Decision document with all nodes and the facts of the store."""
+    document = build_decision_document(stored.decision, stored.outcomes, stored.table)
+    if stored.origins is not None:
+        document["spec"] |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
+    if _is_result_lost(stored):
+        document["status"] |= {"lost": True}
+    return document
+
+
+def build_list(kind: str, items: list[Json]) -> Json:
+    """Return a list document that has no further pages."""
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {}, "items": items}
+
+
+def _is_result_lost(stored: Stored) -> bool:
+    return stored.replaced and derive_state(stored.decision, stored.outcomes) == "Binding"
+
+
+def build_incarnations(known: Sequence[KnownIncarnation]) -> list[Json]:
+    """Return the known scheduler processes, newest first, with the gaps in their sequences."""
+    return [
+        {
+            "metadata": {"name": i.incarnation, "creationTimestamp": format_timestamp(i.first_us)},
+            "cluster": i.cluster or None,
+            "identity": i.identity or None,
+            "profiles": list(i.profiles),
+            "lastSeenAt": format_timestamp(i.last_us),
+            "nodeTableGeneration": i.rows_generation if i.rows_generation >= 0 else None,
+            "highestSequence": i.highest if i.highest >= 0 else None,
+            "missing": i.missing,
+            "explainedByGaps": i.explained,
+            "holes": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
+            "holesOmitted": i.holes_omitted,
+        }
+        for i in known
+    ]

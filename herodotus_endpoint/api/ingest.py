@@ -1,0 +1,157 @@
+"""The route `POST /ingest/v1/frames`, through which schedulers deliver records.
+
+Owns: authentication of senders, limits, decoding, and the status code of each refusal. Does not own: storing (`store`),
+the frame format (`herodotus_record.codec`), retries of the shipper.
+
+Invariant: the service answers 200 only after the commit. With any other code it stores nothing of the batch.
+
+Senders that the configuration names present a token or a certificate. If it names none, the service accepts batches
+only from loopback peers: the scheduler in the same pod or on the same machine. A port-forward into the pod is a
+loopback peer too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final
+
+from flask import Blueprint, Response, request
+
+from herodotus_endpoint.api import request_body
+from herodotus_endpoint.api.record_limits import check_frame, limit_future_times
+from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
+from herodotus_record import codec
+from herodotus_record.codec import deltas
+from herodotus_record.model import Frame
+
+PATH: Final = "/ingest/v1/frames"
+MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,000 nodes, fifty times a usual batch
+MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame fits, and four such batches take 256 MiB
+MAX_FRAMES: Final = 20_000  # bounds the time that the write lock is held to some seconds
+
+
+def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
+    """Return the blueprint of the ingest route."""
+    routes = Blueprint("ingest", __name__)
+
+    @routes.post(PATH, provide_automatic_options=False)
+    def frames() -> Response:
+        return _store(store, metrics, authenticate_sender(settings), int(settings.clock() * 1e6))
+
+    @routes.after_request
+    def reads(response: Response) -> Response:
+        """Name the accepted frame versions, so that a newer shipper writes a version that this service reads."""
+        response.headers["Accept"] = codec.format_accept()
+        return response
+
+    return routes
+
+
+def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) -> Response:
+    """Store the batch and return the receipt. `cluster`: the sender's, or "" if it is bound to none."""
+    body = _read_batch()
+    try:
+        with metrics.ingest_seconds.time():
+            receipt = store.writer.store(_limit_times(_decode(body), metrics, now_us), cluster)
+    except NodeRowsMissingError as e:
+        metrics.refused.labels("node-rows-missing").inc()
+        raise StatusError(409, str(e), reason="NodeRowsMissing") from e
+    except ForeignClusterError as e:
+        metrics.refused.labels("foreign-cluster").inc()
+        raise StatusError(403, f"the sender is bound to a cluster, and the batch holds records of another: {e}") from e
+    except BatchError as e:
+        metrics.refused.labels("contradiction").inc()
+        raise StatusError(400, str(e)) from e
+    except StoreUnavailableError:  # a full disk or an unreachable database
+        metrics.refused.labels("database").inc()
+        raise
+    metrics.count(receipt, len(body))
+    return json_response(
+        {
+            "accepted": receipt.accepted,
+            "duplicates": receipt.duplicates,
+            "decisions": receipt.decisions,
+            "outcomes": receipt.outcomes,
+            "gaps": receipt.gaps,
+            "nodeRows": receipt.node_rows,
+        }
+    )
+
+
+def authenticate_sender(settings: ServiceSettings) -> str:
+    """Return the cluster that the sender is bound to, or "" without authentication. Raises StatusError."""
+    listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
+    if settings.ingest_listeners and listener not in settings.ingest_listeners:
+        raise StatusError(403, "ingest is not served on this listener (--ingest-bind)")
+    if settings.senders is not None:
+        return settings.senders.authenticate(request.environ)
+    peer = request.environ.get("REMOTE_ADDR", "")
+    if not settings.insecure and not _is_loopback(peer):
+        raise StatusError(
+            403,
+            f"unauthenticated ingest is accepted from loopback only, not from {peer or 'an unknown peer'};"
+            " name its senders with --ingest-sender, or start the service with --insecure to accept it from anywhere",
+        )
+    return ""
+
+
+def _is_loopback(peer: str) -> bool:
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _read_batch() -> bytes:
+    """Return the decompressed body of the request. Raises StatusError 413 or 415."""
+    if request.mimetype != codec.CONTENT_TYPE:
+        raise StatusError(415, f"Content-Type must be {codec.CONTENT_TYPE}")
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding not in ("identity", "zstd"):
+        raise StatusError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
+    body = request_body.read_body(MAX_BODY_BYTES, "a batch")
+    if encoding == "identity":
+        return body
+    try:
+        return codec.decompress(body, MAX_UNPACKED_BYTES)
+    except codec.CodecError as e:
+        code = 413 if "unpacks to more" in str(e) else 400
+        raise StatusError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e
+
+
+def _limit_times(
+    frames: Iterator[tuple[Frame, bytes | memoryview]], metrics: EndpointMetrics, now_us: int
+) -> Iterator[tuple[Frame, bytes | memoryview]]:
+    """Yield the frames with their times limited to this clock; changed frames are counted and encoded again."""
+    for frame, raw in frames:
+        moved = limit_future_times(frame, now_us)
+        if moved is frame:
+            yield frame, raw
+        else:
+            metrics.future_times.inc()
+            yield moved, codec.encode(moved)
+
+
+def _decode(body: bytes) -> Iterator[tuple[Frame, bytes | memoryview]]:
+    """Yield each frame with its bytes, one at a time: a whole decoded batch takes ten times its bytes in memory.
+
+    Raises StatusError 400, 413 or 415 naming the frame that is not valid.
+    """
+    number = 0
+    try:
+        reader = deltas.DeltaReader()
+        for number, (_, framed) in enumerate(codec.split_frames(body), 1):
+            if number > MAX_FRAMES:
+                raise StatusError(413, f"a batch must be at most {MAX_FRAMES} frames")
+            frame, raw = reader.read(framed)
+            yield check_frame(frame), raw
+            number += 1
+    except codec.CodecError as e:
+        code = 415 if isinstance(e, codec.UnknownVersionError) else 400
+        raise StatusError(code, f"frame {number} of the batch: {e}") from e

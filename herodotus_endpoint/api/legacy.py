@@ -1,0 +1,120 @@
+"""Routes `GET /pod` and `GET /node` of the first Herodotus, with its JSON format and semantics.
+
+Owns: both documents. Does not own: counting (`store.counters`).
+
+The semantics are those of a scheduler that stops at the first filter that fails on a node. Status 0 marks the filter
+that failed first, 2 every later filter, 1 a filter that passed; a filter after the first failure does not count as an
+attempt. A filter with nothing to check for the pod passes. Scores are weighted; a node that was never scored is
+unknown.
+
+Errors of the first version are not reproduced: numbers are counted instead of parsed from metrics text (which read
+1.2e+06 as 1); a missing number is 0 instead of -1; a node that was not evaluated has no statuses instead of failing
+every filter; the answer for a pod covers its latest attempt only, instead of a mixture with older attempts and with
+deleted pods of the same name; errors are Status objects with HTTP status codes.
+
+Invariant: the format does not change any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from flask import Blueprint, Response, request
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.api.masked_reader import MaskedReader
+from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.store.counters import Name
+from herodotus_record.explain import Json, weigh_scores
+from herodotus_record.model import Decision, Evaluation, NodeTable
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+FAILED, PASSED, SKIPPED = 0, 1, 2
+PATHS: Final = ("/pod", "/node")
+
+
+def blueprint(reader: MaskedReader) -> Blueprint:
+    """Return the blueprint of both routes."""
+    routes = Blueprint("legacy", __name__)
+
+    @routes.get("/pod", provide_automatic_options=False)
+    def pod() -> Response:
+        parameters.known("name", "namespace", "cluster")
+        name, namespace = _required_parameter("name"), _required_parameter("namespace")
+        stored = reader.decision_of_pod(namespace, name)
+        answer = build_pod_document(stored.decision, stored.table) if stored else None
+        if not answer:
+            raise StatusError(404, f'no filter statuses or scores for pod "{name}" in namespace "{namespace}"')
+        return json_response(answer)
+
+    @routes.get("/node", provide_automatic_options=False)
+    def node() -> Response:
+        parameters.known("name", "cluster")
+        name = _required_parameter("name")
+        facts = reader.node_facts(name)
+        if facts is None or not facts.counters[Name("scored")]:
+            raise StatusError(404, f'node "{name}" was never scored')
+        return json_response(build_node_document(facts.counters))
+
+    return routes
+
+
+def ignore_path_case(application: WSGIApplication) -> WSGIApplication:
+    """Return the application with `/POD` and `/Node` accepted too: the first version compared paths in lower case."""
+
+    def lowered(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "").lower()
+        return application(environ | {"PATH_INFO": path} if path in PATHS else environ, start_response)
+
+    return lowered
+
+
+def build_pod_document(decision: Decision, table: NodeTable) -> Json | None:
+    """Return the document of `/pod`, or None if no node was filtered or scored."""
+    slots = [slot for slot, e in enumerate(decision.evaluation) if e == Evaluation.EVALUATED]
+    statuses = {table.names[slot]: _statuses(decision, slot) for slot in slots}
+    scores = {
+        table.names[slot]: {plugin: float(points) for plugin, points in weigh_scores(decision, slot).items()}
+        for slot in slots
+        if decision.rank[slot] and len(decision.totals)
+    }
+    if not statuses and not scores:
+        return None
+    name = decision.pod.name
+    return {"filter_scores": {name: scores}, "filter_status": {name: statuses}, "skipped_scoring": not scores}
+
+
+def build_node_document(c: Counter[Name]) -> Json:
+    """Return the document of `/node` from the counters of all stored histories."""
+    reached = [name.plugin for name in c if name.counter == "filter_reached"]
+    scored = [name.plugin for name in c if name.counter == "score"]
+    return {
+        "node_score_total": c[Name("total")],
+        "node_score_attempts": c[Name("scored")],
+        "node_score_plugin_total": {plugin: str(c[Name("score", plugin)]) for plugin in scored},
+        "node_filter_pass": {p: c[Name("filter_reached", p)] - c[Name("filter_blocked", p)] for p in reached},
+        "node_filter_attempts": {p: c[Name("filter_reached", p)] for p in reached},
+        "node_eligible_num": c[Name("feasible")],
+        "node_eligible_check_num": c[Name("evaluated")],
+    }
+
+
+def _statuses(decision: Decision, slot: int) -> dict[str, int]:
+    """Return the status of each filter on a node, as a scheduler that stops at the first failure would report it."""
+    statuses, failed = {}, False
+    for f in decision.filters:
+        verdict = f.verdicts[f.ids[slot] if len(f.ids) and not f.skipped else 0]
+        fails = verdict.rejects_node
+        statuses[f.plugin] = SKIPPED if failed else FAILED if fails else PASSED
+        failed = failed or fails
+    return statuses
+
+
+def _required_parameter(parameter: str) -> str:
+    if not request.args.get(parameter):
+        raise StatusError(400, f"parameter {parameter!r} is missing")
+    return parameters.text(parameter)

@@ -1,0 +1,241 @@
+"""The document `NodeHistory`: how often a node was considered, rejected and chosen.
+
+Owns: the format of the document. Does not own: counting (`store.counters`), HTTP, screen layout. Pure.
+
+A node is considered in every decision whose node table holds it, and evaluated where the filters ran on it. The
+eligibility rate is therefore a share of the evaluations: the other decisions do not show whether the node fits.
+
+Invariant: every number is a sum over whole rollup buckets of the window, except `recent`, which says how many decisions
+it holds and how many were searched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.store import Involved, NodeFacts, Share
+from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.listing import COUNTED
+from herodotus_endpoint.store.reader import LOOKED_AT
+from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
+from herodotus_record import reasons
+from herodotus_record.explain import Json, compute_margin, derive_state, weigh_scores
+from herodotus_record.model import API_VERSION, Evaluation, Reason
+from herodotus_record.node_results import list_rejections
+from herodotus_record.placements import list_top_workloads
+from herodotus_record.units import format_timestamp
+
+DEFAULT_WINDOW_S = 24 * 3600
+SPANS = 48  # of `overTime`: up to two days by the hour
+WORKLOADS = 20  # listed by name in an answer; the rest is counted
+
+
+@dataclass(frozen=True)
+class HistoryWindow:
+    """A time range of whole buckets, in microseconds since the epoch; `from_us` is the start of the first bucket."""
+
+    from_us: int
+    to_us: int
+
+
+def build_window(since_us: int, now_us: int) -> HistoryWindow:
+    """Return the window of whole buckets that covers the time from `since_us` to `now_us`."""
+    return HistoryWindow(since_us // BUCKET_US * BUCKET_US, now_us)
+
+
+def parse_window(clock: Callable[[], float]) -> HistoryWindow:
+    """Return the window that the parameter `since` selects; by default the last day."""
+    now_us = int(clock() * 1e6)
+    since_us = parameters.since("since", clock)
+    return build_window(now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us, now_us)
+
+
+def build_window_document(over: HistoryWindow) -> Json:
+    """Return the window as a JSON object."""
+    return {
+        "from": format_timestamp(over.from_us),
+        "to": format_timestamp(over.to_us),
+        "bucketSeconds": BUCKET_US // 1_000_000,
+    }
+
+
+def build_node_history(
+    node: str, over: HistoryWindow, facts: NodeFacts, share: Share, recent: Sequence[Involved]
+) -> Json:
+    """Return the NodeHistory document. `share` covers all nodes over the same window."""
+    c, kept = facts.counters, list_top_workloads(facts.decided)
+    workloads = facts.workloads.most_common()
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "NodeHistory",
+        "metadata": {"name": node},
+        "window": build_window_document(over),
+        "considered": c[Name("considered")],  # it was in the node table
+        "evaluated": c[Name("evaluated")],
+        "notEvaluated": c[Name("considered")] - c[Name("evaluated")],
+        "feasible": c[Name("feasible")],
+        "chosen": c[Name("chosen")],
+        "overTime": _over_time(facts.hours, over),
+        "eligibility": {
+            "feasible": c[Name("feasible")],
+            "evaluated": c[Name("evaluated")],
+            "rate": _share(c[Name("feasible")], c[Name("evaluated")]),
+        },
+        "filters": [_filter(c, plugin) for plugin in _plugins(c, "filter_reached")],
+        "scores": {
+            "attempts": c[Name("scored")],
+            "accumulated": c[Name("total")],
+            "average": _share(c[Name("total")], c[Name("scored")]),
+            "plugins": [
+                {
+                    "plugin": plugin,
+                    "accumulated": c[Name("score", plugin)],
+                    "average": _share(c[Name("score", plugin)], c[Name("scored")]),
+                }
+                for plugin in _plugins(c, "score")
+            ],
+        },
+        "won": _won(c),
+        "lost": _lost(c),
+        "workloads": [_workload(name, count) for name, count in workloads[:WORKLOADS]],
+        "workloadsOmitted": len(workloads) - len(workloads[:WORKLOADS]),
+        "share": {"placements": share.placements, "nodes": share.nodes},
+        "keepsGetting": kept[:WORKLOADS],
+        "keepsGettingOf": sum(row["placements"] for row in kept),
+        "recent": [_recent(involved) for involved in recent],
+        "recentOf": LOOKED_AT,
+    }
+
+
+def _over_time(hours: Mapping[int, Sequence[int]], over: HistoryWindow) -> list[Json]:
+    """Return counts in at most SPANS equal spans of whole hours, from the first hour that has counts."""
+    if not hours:
+        return []
+    first, last = min(hours), max(bucket_of(over.to_us), *hours)  # a scheduler's clock may be ahead of ours
+    length = -(-(last + 1 - first) // SPANS)
+    spans = {start: [0] * len(COUNTED) for start in range(first, last + 1, length)}
+    for hour, counts in hours.items():
+        start = first + (hour - first) // length * length
+        spans[start] = [n + more for n, more in zip(spans[start], counts, strict=True)]
+    return [
+        {"from": format_timestamp(start * BUCKET_US)} | dict(zip(COUNTED, counts, strict=True))
+        for start, counts in spans.items()
+    ]
+
+
+def _filter(c: Counter[Name], plugin: str) -> Json:
+    """Return a filter's counts independent of other filters; `decisive` counts the nodes that it rejected first."""
+    evaluated, rejected = c[Name("filter_evaluated", plugin)], c[Name("filter_rejected", plugin)]
+    counts = [(name.detail, n) for name, n in c.items() if name[:2] == ("reason", plugin) and n]
+    return {
+        "plugin": plugin,
+        "evaluated": evaluated,
+        "passed": evaluated - rejected,
+        "rejected": rejected,
+        "decisive": c[Name("filter_blocked", plugin)],
+        "rate": _share(evaluated - rejected, evaluated),
+        "reasons": [_reason(detail, n) for detail, n in sorted(counts, key=lambda x: (-x[1], x[0]))],
+    }
+
+
+def _reason(detail: str, count: int) -> Json:
+    code, _, resource = detail.partition("/")
+    try:
+        text = reasons.format_reason(Reason(code, {"resource": resource} if resource else {}))
+    except KeyError:  # a code that shows more parameters, or one of a newer scheduler
+        text = code
+    return {"code": code, "resource": resource or None, "text": text, "count": count}
+
+
+def _won(c: Counter[Name]) -> Json:
+    """Return how the node won; `uncontested` counts wins as the only feasible or the only evaluated node."""
+    contested = c[Name("won")]
+    return {
+        "count": c[Name("chosen")],
+        "contested": contested,
+        "uncontested": c[Name("chosen")] - contested,
+        "ties": c[Name("tied")],
+        "meanMargin": _share(c[Name("lead")], contested),
+        "carriedBy": {
+            p: n for n, p in sorted(((c[Name("carried", p)], p) for p in _plugins(c, "carried")), reverse=True) if n
+        },
+    }
+
+
+def _lost(c: Counter[Name]) -> Json:
+    """Return how the node lost; `costsMost` is the mean of its points minus the winner's per plugin, lowest first."""
+    lost = c[Name("lost")]
+    costs = sorted((c[Name("cost", plugin)], plugin) for plugin in _plugins(c, "cost"))
+    return {
+        "count": lost,
+        "meanBehind": _share(c[Name("behind")], lost),
+        "costsMost": {plugin: points / lost for points, plugin in costs if lost and points < 0},
+    }
+
+
+def _workload(name: str, count: int) -> Json:
+    namespace, _, workload = name.partition("/")
+    if not workload:  # those beyond the number that a bucket names
+        return {"namespace": None, "workload": name, "count": count}
+    return {"namespace": namespace, "workload": workload, "count": count}
+
+
+def _recent(involved: Involved) -> Json:
+    d, slot = involved.decision, involved.slot
+    entry: Json = {
+        "namespace": d.pod.namespace,
+        "pod": d.pod.name,
+        "attempt": d.key.attempt,
+        "id": d.id,
+        "startedAt": format_timestamp(d.times.started_us),
+        "state": derive_state(d, involved.outcomes),
+    }
+    if d.evaluation[slot] != Evaluation.EVALUATED:
+        why = Evaluation(d.evaluation[slot]).label
+        return entry | {"result": "not-evaluated", "why": why}
+    rejected = list_rejections(d, slot)
+    if rejected:
+        return entry | {"result": "rejected", "rejectedBy": rejected[0][0]}
+    return entry | _result_after_filters(involved)
+
+
+def _result_after_filters(involved: Involved) -> Json:
+    """Return the result of a node that passed the filters: its distance to the winner, or its lead as the winner."""
+    d, slot = involved.decision, involved.slot
+    scored = bool(len(d.totals) and d.rank[slot])
+    entry: Json = {
+        "result": "chosen" if slot == d.chosen else "lost",
+        "rank": d.rank[slot] or None,
+        "total": d.totals[slot] if scored else None,
+        "points": None,
+        "decidedBy": None,
+    }
+    if slot == d.chosen:
+        lead = compute_margin(d)
+        entry["points"] = lead.points if lead else None
+        entry["decidedBy"] = _deciding_plugin(d.ties, lead.shares if lead else ())
+    elif scored and d.chosen is not None:
+        ours, winners = weigh_scores(d, slot), weigh_scores(d, d.chosen)
+        entry["points"] = d.totals[d.chosen] - d.totals[slot]
+        shares = sorted(((p, winners[p] - ours[p]) for p in ours), key=lambda s: (-s[1], s[0]))
+        entry["decidedBy"] = _deciding_plugin(d.ties if slot in d.ties else (), shares)
+    return entry
+
+
+def _deciding_plugin(ties: Sequence[int], shares: Sequence[tuple[str, int]]) -> str | None:
+    """Return the plugin that made most of the difference, "tie" if the totals were equal, or None."""
+    if ties:
+        return "tie"
+    return shares[0][0] if shares and shares[0][1] > 0 else None
+
+
+def _plugins(c: Counter[Name], counter: str) -> list[str]:
+    """Return the plugins that a counter has, in the order in which decisions added them."""
+    return [name.plugin for name in c if name.counter == counter]
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

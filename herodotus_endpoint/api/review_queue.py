@@ -1,0 +1,111 @@
+"""Routes through which schedulers take reviews and return answers, with the credentials of their records.
+
+Owns: both routes and how long a scheduler's request may wait. Does not own: authentication of senders (`ingest`), the
+content of reviews (`reviews`), the queue itself (`store.reviews`).
+
+Invariant: a sender sees and answers only reviews of its own cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+import msgspec
+from flask import Blueprint, Response, request
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.api import ingest, request_body
+from herodotus_endpoint.errors import StatusError, json_response, retry_later
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.reviews import Answer, TooManyReviewersError
+from herodotus_record import codec
+from herodotus_serving.wsgi import ENDED
+
+PATH: Final = "/ingest/v1/reviews"
+MAX_WAIT_S: Final = 30
+REVIEWER_EXPIRY_S: Final = 60.0  # a scheduler counts as gone after two waits without a request
+EVALUATION_S: Final = 15.0  # the time limit of a scheduler; the client waits somewhat longer
+POLL_S: Final = 0.1
+MAX_SCHEDULERS: Final = 64  # profiles of one process
+MAX_ANSWER_BYTES: Final = ingest.MAX_BODY_BYTES
+_REFUSALS: Final = (422, 503)
+
+
+class Refusal(msgspec.Struct):
+    """A scheduler's refusal to answer: code 422 for an invalid pod, 503 if it cannot answer now."""
+
+    code: int
+    message: str
+
+
+def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
+    """Return the blueprint of both routes."""
+    routes = Blueprint("review_queue", __name__)
+
+    @routes.get(PATH, provide_automatic_options=False)
+    def take() -> Response:
+        cluster = resolve_sender_cluster(settings, parameters.text("cluster"))
+        schedulers = [parameters.name(n, "scheduler") for n in request.args.getlist("scheduler")][:MAX_SCHEDULERS]
+        if not schedulers:
+            raise StatusError(400, "scheduler must be given")
+        ended = request.environ.get(ENDED) or threading.Event()
+        return _take_review(store, cluster, schedulers, parameters.integer("wait", most=MAX_WAIT_S) or 0, ended)
+
+    @routes.post(f"{PATH}/<id>", provide_automatic_options=False)
+    def answer(id: str) -> Response:
+        cluster = resolve_sender_cluster(settings, parameters.text("cluster"))
+        waited = store.reviews.answer(parameters.name(id, "the review"), cluster, _parse_answer())
+        if not waited:
+            raise StatusError(404, "nobody waits for this review")
+        return json_response({})
+
+    return routes
+
+
+def decompress_answer(body: bytes) -> bytes:
+    """Return the frames of an answer. Raises StatusError 500 if they cannot be decompressed."""
+    try:
+        return codec.decompress(body, ingest.MAX_UNPACKED_BYTES)
+    except codec.CodecError as e:
+        raise StatusError(500, f"the scheduler's answer is {e}") from e
+
+
+def _take_review(store: Store, cluster: str, schedulers: list[str], wait_s: int, ended: threading.Event) -> Response:
+    try:
+        store.reviews.announce(cluster, schedulers)
+    except TooManyReviewersError as e:
+        raise retry_later(429, str(e)) from e
+    until = time.monotonic() + wait_s
+    while True:
+        question = store.reviews.take(cluster, schedulers)
+        if question is not None:
+            asked: dict[str, Any] = msgspec.json.decode(question.body)
+            return json_response(asked | {"id": question.id, "deadlineSeconds": EVALUATION_S})
+        if time.monotonic() >= until or ended.wait(POLL_S):
+            return Response(status=204)
+
+
+def resolve_sender_cluster(settings: ServiceSettings, named: str) -> str:
+    """Return the cluster that the sender is bound to, or else the cluster that it names. Raises StatusError 403."""
+    bound = ingest.authenticate_sender(settings)
+    if bound and named not in ("", bound):
+        raise StatusError(403, f'the sender is bound to cluster "{bound}", and asks about another')
+    return bound or named
+
+
+def _parse_answer() -> Answer:
+    body = request_body.read_body(MAX_ANSWER_BYTES, "an answer")
+    if request.mimetype == codec.CONTENT_TYPE and request.headers.get("Content-Encoding") == "zstd":
+        return Answer(body, codec.CONTENT_TYPE)
+    if request.mimetype != "application/json":
+        raise StatusError(415, f"an answer is {codec.CONTENT_TYPE} in zstd, or application/json")
+    try:
+        refused = msgspec.json.decode(body, type=Refusal)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise StatusError(400, f"not a refusal: {e}") from e
+    if refused.code not in _REFUSALS:
+        raise StatusError(400, f"code: expected one of {', '.join(map(str, _REFUSALS))}")
+    return Answer(body, "application/json")

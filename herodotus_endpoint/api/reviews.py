@@ -1,0 +1,238 @@
+"""The route `POST placementreviews`: where hypothetical pods would be placed.
+
+Owns: the request format, how long a client waits, and the errors if no answer is available. Does not own: the decision
+(a scheduler takes the review from `review_queue`), the document (`herodotus_record.reviews`), masking.
+
+Invariant: nothing of a review is stored longer than its client waits.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from flask import Blueprint, Response
+
+from herodotus_endpoint import parameters
+from herodotus_endpoint.access import guard
+from herodotus_endpoint.api import request_body, review_queue
+from herodotus_endpoint.api.masked_reader import MaskedReader
+from herodotus_endpoint.api.record_limits import check_frame
+from herodotus_endpoint.api.resources import PREFIX, REVIEW
+from herodotus_endpoint.errors import StatusError, json_response, retry_later
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.reviews import Answer, Question, Reviewer
+from herodotus_record import codec
+from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
+from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
+
+Json = dict[str, Any]
+
+PATH_SUFFIX: Final = f"/{REVIEW.plural}"
+MAX_BODY_BYTES: Final = (
+    256 << 10
+)  # the API server accepts objects of 1.5 MB, mostly fields that scheduling does not read
+MAX_WAITING: Final = 16  # per scheduler, which answers reviews one after the other
+WAIT_S: Final = 25.0  # how long a client waits: the plugin gives up after 30 s
+PICKUP_S: Final = WAIT_S - review_queue.EVALUATION_S  # within which a scheduler must take the review
+POLL_S: Final = 0.05
+DEFAULT_SCHEDULER: Final = "default-scheduler"  # the API server's default for spec.schedulerName
+
+
+_CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+_KEPT_CONTAINER_FIELDS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
+_DROPPED_METADATA_FIELDS: Final = ("annotations", "managedFields")  # kubectl keeps the whole manifest in an annotation
+
+
+class PlacementReviewSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The spec of a PlacementReview.
+
+    `object` is a Pod or a workload with a pod template. `replicas` None means the number of the object;
+    `scheduler_name` overrides the object's own. `node` selects the node that per-node details are about, `all_nodes`
+    selects all. `cluster` selects one of several clusters.
+    """
+
+    object: dict[str, Any]
+    replicas: int | None = None
+    scheduler_name: str = ""
+    node: str = ""
+    all_nodes: bool = False
+    cluster: str = ""
+
+
+class PlacementReview(msgspec.Struct, rename="camel"):
+    """A PlacementReview object as the client sends it."""
+
+    spec: PlacementReviewSpec
+    api_version: str = ""
+    kind: str = REVIEW.kind
+
+
+@dataclass(frozen=True)
+class ReviewRequest:
+    """A validated PlacementReview."""
+
+    spec: PlacementReviewSpec
+    template: PodTemplate
+    namespace: str
+    scheduler: str
+    replicas: int
+
+    def body(self) -> bytes:
+        """Return the question for the scheduler. It is stored, and therefore omits fields that scheduling ignores."""
+        t = self.template
+        template = {"kind": t.kind, "name": t.name, "namespace": t.namespace, "pod": _strip_pod(t.pod)}
+        question = {"namespace": self.namespace, "scheduler": self.scheduler, "replicas": self.replicas}
+        return msgspec.json.encode(question | {"template": template})
+
+
+def blueprint(store: Store, reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
+    """Return the blueprint of the route."""
+    views = ReviewViews(store, reader, settings)
+    routes = Blueprint("reviews", __name__, url_prefix=PREFIX)
+    rule = f"/namespaces/<namespace>/{REVIEW.plural}"
+    routes.add_url_rule(rule, "create", views.create, methods=["POST"], provide_automatic_options=False)
+    return routes
+
+
+class ReviewViews:
+    """The view that creates reviews, over one store."""
+
+    def __init__(self, store: Store, reader: MaskedReader, settings: ServiceSettings) -> None:
+        self._reviews = store.reviews
+        self._reader = reader
+        self._clock = settings.clock
+        self._own = settings.cluster
+
+    def create(self, namespace: str) -> Response:
+        """Queue the review for a scheduler, wait for its answer and return the document."""
+        parameters.known("fieldManager", "pretty", "dryRun", "fieldValidation")
+        asked = _parse_request(parameters.name(namespace, "the namespace"))
+        if asked.spec.cluster not in ("", self._own):
+            guard.switch_cluster(asked.spec.cluster)
+        known = self._reviews.reviewers(review_queue.REVIEWER_EXPIRY_S)
+        reviewer = _find_reviewer(known, asked.scheduler, asked.spec.cluster, self._own)
+        answer = self._answer(Question(_new_review_id(self._clock()), reviewer, asked.body()))
+        return json_response(self._document(answer, asked), 201)
+
+    def _answer(self, question: Question) -> Answer:
+        """Return the scheduler's answer. Raises StatusError if no scheduler takes or answers the review in time.
+
+        A review that is taken so late that the client would no longer wait for the answer is withdrawn: it would only
+        delay other reviews.
+        """
+        if not self._reviews.ask(question, MAX_WAITING):
+            raise retry_later(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
+        try:
+            began = time.monotonic()
+            while (waited_s := time.monotonic() - began) < WAIT_S:
+                answer = self._reviews.look(question.id)
+                if answer is not None:
+                    return answer
+                if waited_s > PICKUP_S and not self._reviews.taken(question.id):
+                    raise self._not_taken(question)
+                time.sleep(POLL_S)
+        finally:
+            self._reviews.withdraw(question.id)
+        said = f'scheduler "{question.reviewer.scheduler}" has not answered within {WAIT_S:.0f} s'
+        raise StatusError(504, said, reason="Timeout")
+
+    def _not_taken(self, question: Question) -> StatusError:
+        """Return the error for a review that nobody took: other reviews are before it, or the scheduler is gone."""
+        if self._reviews.is_first(question):
+            return retry_later(
+                503, f'scheduler "{question.reviewer.scheduler}" takes no reviews, for {PICKUP_S:.0f} s already'
+            )
+        return retry_later(429, f"other reviews are before this one, for {PICKUP_S:.0f} s already; ask again")
+
+    def _document(self, answer: Answer, asked: ReviewRequest) -> Json:
+        if answer.type != codec.CONTENT_TYPE:
+            refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
+            raise StatusError(refused.code, refused.message)
+        frames = (
+            check_frame(codec.decode(raw)) for _, raw in codec.split_frames(review_queue.decompress_answer(answer.body))
+        )
+        attempts = map(self._reader.reviewed, parse_attempts(frames))
+        spec, template = asked.spec, asked.template
+        try:
+            return build_placement_review(
+                attempts,
+                name=template.name,
+                kind=template.kind,
+                replicas=asked.replicas,
+                every_node=spec.all_nodes,
+                node=spec.node,
+            )
+        except KeyError as e:
+            raise StatusError(404, f'nodes "{spec.node}" not found') from e
+        except ValueError as e:
+            raise StatusError(500, f"the scheduler's answer makes no sense: {e}") from e
+
+
+def _parse_request(namespace: str) -> ReviewRequest:
+    body = request_body.read_body(MAX_BODY_BYTES, "a review")
+    try:
+        review = msgspec.json.decode(body, type=PlacementReview)
+        template = parse_pod_template(review.spec.object)
+    except PodTemplateError as e:
+        raise StatusError(422, f"spec.object: {e}") from e
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise StatusError(400, f"not a {REVIEW.kind}: {e}") from e
+    if review.kind != REVIEW.kind:
+        raise StatusError(400, f"kind: expected {REVIEW.kind}")
+    if template.namespace not in ("", namespace):
+        raise StatusError(400, f'the namespace of the object, "{template.namespace}", is not "{namespace}"')
+    for name, what in ((template.name, "spec.object.metadata.name"), (review.spec.node, "spec.node")):
+        parameters.name(name, what)
+    replicas = template.replicas if review.spec.replicas is None else review.spec.replicas
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise StatusError(422, f"spec.replicas: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
+    scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
+    return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
+
+
+def _strip_pod(pod: Json) -> Json:
+    """Return the pod without annotations and without environment, arguments and commands of its containers."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in _DROPPED_METADATA_FIELDS}
+    spec = {key: _strip_containers(value) if key in _CONTAINER_LISTS else value for key, value in pod["spec"].items()}
+    return pod | {"metadata": metadata, "spec": spec}
+
+
+def _strip_containers(value: Any) -> Any:
+    """Keep the needed fields of each container; the scheduler refuses anything that is not a list of objects."""
+    if not isinstance(value, list):
+        return value
+    return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]
+
+
+def _find_reviewer(known: Sequence[Reviewer], scheduler: str, cluster: str, own: str) -> Reviewer:
+    """Return the scheduler that answers the review. Raises StatusError if none does, or if several clusters have one.
+
+    `own` is the service's cluster, which an empty `cluster` means. A scheduler without a cluster belongs to it.
+    """
+    if not known:
+        raise retry_later(
+            503, "no scheduler answers reviews: none that leads has been heard of lately (run --endpoint)"
+        )
+    wanted = cluster or own
+    there = [r for r in known if not wanted or r.cluster == wanted or (wanted == own and not r.cluster)]
+    found = [r for r in there if r.scheduler == scheduler]
+    if not found:
+        names = sorted({r.scheduler for r in there})
+        details = {"name": scheduler, "kind": "schedulers", "known": names}
+        said = f'no scheduler named "{scheduler}" answers reviews; these do: {", ".join(names) or "none"}'
+        raise StatusError(404, said, details=details)
+    if len(found) > 1:
+        clusters = ", ".join(r.cluster for r in found)
+        raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" answers reviews in several clusters: {clusters}')
+    return found[0]
+
+
+def _new_review_id(now_s: float) -> str:
+    """Return an ID that sorts by creation time and cannot be guessed."""
+    return f"{int(now_s * 1e6):016x}-{secrets.token_hex(8)}"

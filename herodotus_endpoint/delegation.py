@@ -1,0 +1,92 @@
+"""What a worker delegates to the API server, put together from what the flags say.
+
+Owns: the wiring of this room. Does not own: its parts, flags.
+
+Invariant: nothing here survives a fork: connections and threads belong to the worker that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerCredentialsError, ApiServerUnavailableError
+from herodotus_endpoint.access.authorization import ReviewCache
+from herodotus_endpoint.access.front_proxy import FrontProxy, FrontProxyWatcher, read_front_proxy
+from herodotus_endpoint.access.guard import AccessControl
+from herodotus_endpoint.access.identity import Authenticator
+from herodotus_endpoint.access.senders import SenderAuthenticator
+
+if TYPE_CHECKING:
+    from herodotus_endpoint.settings import ServiceSettings
+
+KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in every record
+
+
+@dataclass(frozen=True)
+class DelegationOptions:
+    """`senders`: who may send records, and of which cluster ("": the API server's own).
+
+    `certified`: senders show certificates, not tokens. `audience`: what tokens must be meant for. `front_proxy`: as it
+    was known at the start. `cluster`: of the API server, "" before `resolve_delegation`.
+    """
+
+    kubeconfig: str = ""
+    aggregated_api: bool = False
+    senders: Mapping[str, str] = field(default_factory=dict)
+    certified: bool = False
+    audience: str = ""
+    front_proxy: FrontProxy = field(default_factory=FrontProxy)
+    cluster: str = ""
+
+    @property
+    def needs_api_server(self) -> bool:
+        """Whether an API server is needed at all."""
+        return self.aggregated_api or "" in self.senders.values() or bool(self.senders and not self.certified)
+
+
+def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
+    """With what the API server says of itself. CredentialsError when it does not say it.
+
+    Known before the first connection: one that was accepted without asking for a certificate would stay so.
+    """
+    if not delegation.needs_api_server:
+        return delegation
+    api = ApiServerClient(delegation.kubeconfig)
+    try:
+        own = str(api.get(KUBE_SYSTEM)["metadata"]["uid"])
+        senders = {name: cluster or own for name, cluster in delegation.senders.items()}
+        front_proxy = read_front_proxy(api) if delegation.aggregated_api else FrontProxy()
+    except (ApiServerUnavailableError, KeyError, TypeError) as e:
+        raise ApiServerCredentialsError(f"the API server does not say what is needed to serve: {e}") from e
+    finally:
+        api.close()
+    if delegation.aggregated_api and not front_proxy.authority:
+        raise ApiServerCredentialsError(
+            "the API server has no front proxy: its --requestheader-client-ca-file is not set"
+        )
+    return replace(delegation, senders=senders, front_proxy=front_proxy, cluster=own)
+
+
+def open_delegation(
+    settings: ServiceSettings, delegation: DelegationOptions, client_authority: Callable[[], str]
+) -> tuple[Any, Callable[[], Sequence[str]]]:
+    """The settings with who may read and send, and the authorities that TLS believes beside the senders'."""
+    rights = None
+    if delegation.needs_api_server:
+        api = ApiServerClient(delegation.kubeconfig)
+        rights = ReviewCache(api)
+    settings = replace(settings, cluster=delegation.cluster)
+    authorities: Callable[[], Sequence[str]] = tuple
+    if delegation.aggregated_api and rights is not None:
+        published = FrontProxyWatcher(api, delegation.front_proxy)
+        published.start()
+        access = AccessControl(Authenticator(rights, lambda: published.known), rights)
+        settings = replace(settings, access=access)
+        authorities = lambda: (published.known.authority,)  # noqa: E731 - a name for it says no more
+    if delegation.senders:
+        tokens = None if delegation.certified else rights
+        senders = SenderAuthenticator(delegation.senders, tokens, delegation.audience, client_authority)
+        settings = replace(settings, senders=senders)
+    return settings, authorities

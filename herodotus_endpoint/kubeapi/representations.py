@@ -1,0 +1,124 @@
+"""Representations of an answer: plain JSON, a Table, or metadata only.
+
+Owns: parsing of the Accept header, conversion of objects into the other two representations. Does not own: the columns
+of a kind (`objects`).
+
+Invariant: the first supported representation in the header is used; without one the answer is 406.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from flask import request
+
+from herodotus_endpoint.errors import StatusError
+
+Json = dict[str, Any]
+
+META: Final = "meta.k8s.io"
+JSON, TABLE, METADATA, METADATA_LIST = "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+DISCOVERY: Final = "APIGroupDiscoveryList"
+INCLUDE: Final = ("Metadata", "None", "Object")  # which object goes with a row; the first is the default
+_JSON_TYPES: Final = ("application/json", "application/*", "*/*")
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table. `wide` columns need `-o wide`; `cell` computes the value from the object and the time in
+    seconds.
+    """
+
+    name: str
+    cell: Callable[[Json, float], object]
+    description: str
+    wide: bool = False
+    type: str = "string"
+    format: str = ""
+
+
+def negotiate(*forms: str) -> str:
+    """Return the representation of `forms` that the client prefers, or plain JSON. Raises StatusError 406."""
+    for clause in request.headers.get("Accept", "*/*").split(","):
+        media, _, rest = clause.strip().partition(";")
+        parameters = dict(p.strip().partition("=")[::2] for p in rest.split(";") if "=" in p)
+        if media.strip() not in _JSON_TYPES or parameters.get("q") in ("0", "0.0"):
+            continue
+        form = parameters.get("as", "")
+        if not form:
+            return JSON
+        version = (parameters.get("g"), parameters.get("v"))
+        if form in forms and version in ((META, "v1"), ("apidiscovery.k8s.io", "v2")):
+            return form
+    raise StatusError(406, "only application/json is served here", reason="NotAcceptable")
+
+
+def build_table(
+    columns: Sequence[TableColumn], objects: Sequence[Json], metadata: Json, now_s: float, include: str
+) -> Json:
+    """Return the objects as a `Table` with one cell per column."""
+    return {
+        "kind": "Table",
+        "apiVersion": f"{META}/v1",
+        "metadata": metadata,
+        "columnDefinitions": [
+            {
+                "name": c.name,
+                "type": c.type,
+                "format": c.format,
+                "description": c.description,
+                "priority": int(c.wide),
+            }
+            for c in columns
+        ],
+        "rows": [{"cells": [c.cell(o, now_s) for c in columns], "object": _select_object(o, include)} for o in objects],
+    }
+
+
+def parse_include_object() -> str:
+    """Return the parameter `includeObject`. Raises StatusError 400 for an unknown value."""
+    include = request.args.get("includeObject") or INCLUDE[0]
+    if include not in INCLUDE:
+        raise StatusError(400, f"includeObject must be one of {', '.join(INCLUDE)}")
+    return include
+
+
+def build_metadata_only(obj: Json) -> Json:
+    """Return the metadata of an object as PartialObjectMetadata."""
+    return {"kind": METADATA, "apiVersion": f"{META}/v1", "metadata": obj["metadata"]}
+
+
+def build_metadata_list(objects: Sequence[Json], metadata: Json) -> Json:
+    """Return the metadata of objects as PartialObjectMetadataList."""
+    items = [build_metadata_only(o) for o in objects]
+    return {"kind": METADATA_LIST, "apiVersion": f"{META}/v1", "metadata": metadata, "items": items}
+
+
+def format_age(timestamp: str | None, now_s: float) -> str:
+    """Return the age of a timestamp in kubectl's format; `<unknown>` without a timestamp."""
+    if not timestamp:
+        return "<unknown>"
+    seconds = max(0, int(now_s - datetime.fromisoformat(timestamp).timestamp()))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _format_two_units(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _format_two_units(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    return _format_two_units(days, "d", hours % 24, "h") if days < 8 else f"{days}d"
+
+
+def _format_two_units(whole: int, unit: str, rest: int, smaller: str) -> str:
+    return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"
+
+
+def _select_object(obj: Json, include: str) -> Json | None:
+    return {"Metadata": build_metadata_only(obj), "Object": obj, "None": None}[include]

@@ -1,0 +1,144 @@
+"""Watches: new and changed decisions since a resource version, in the order of ingest.
+
+Owns: the state of a watch, versions, bookmarks, timeouts, and the number of watches. Does not own: routes, the encoding
+of an event (`routes`).
+
+A version is the highest row ID whose events were sent. A decision changes once, when its result arrives; a watch
+remembers decisions without a result and reads them again. A watch that starts at a version repeats results that arrived
+shortly before, since the client's list may lack them.
+
+Invariant: each selected decision after the version is sent once as ADDED, in the order of IDs. A version after which
+decisions were pruned is Expired (410), so that no client overlooks the loss.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from herodotus_endpoint.api.masked_reader import MaskedListing
+from herodotus_endpoint.errors import StatusError, retry_later
+from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.store.listing import UNSETTLED, AnyCondition
+
+POLL_S: Final = 0.5  # the delay of an event; a poll reads an index twice
+BOOKMARK_S: Final = 30.0
+BATCH: Final = 500  # decisions read at once
+LOOK_BACK_DECISIONS: Final = 1_000  # decisions before a version that may still wait for their result
+RESEND_WITHIN_S: Final = 5.0  # an upper bound of the time between a client's list and its watch
+MAX_UNSETTLED: Final = 5_000  # decisions without a result; the oldest are dropped, since their scheduler is gone
+DEFAULT_TIMEOUT_S: Final = 1_800
+MAX_TIMEOUT_S: Final = 3_600  # rights are checked when a watch starts, so a revoked right ends it this late
+
+Event = tuple[str, Any]  # ADDED, MODIFIED or DELETED and a row, BOOKMARK and None
+
+
+class WatchLimiter:
+    """Counts the running watches, per user and in total. Thread-safe."""
+
+    def __init__(self, total: int, per_user: int, metrics: EndpointMetrics) -> None:
+        self._total, self._per_user, self._metrics = total, per_user, metrics
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, user: str) -> Callable[[], None]:
+        """Reserve a watch and return the function that releases it. Raises StatusError 429 if the limit is reached."""
+        with self._lock:
+            full, his = self._held.total() >= self._total, self._held[user] >= self._per_user
+            if full or his:
+                self._metrics.watches_refused.inc()
+                whose = f"{self._total} watches run" if full else f"{self._per_user} watches of this user run"
+                raise retry_later(429, f"{whose}, and no more are served at the same time")
+            self._held[user] += 1
+            self._metrics.watches.inc()
+        given_back = threading.Event()
+
+        def give_back() -> None:
+            with self._lock:
+                if not given_back.is_set():
+                    given_back.set()
+                    self._metrics.watches.dec()
+                    self._held[user] -= 1
+                    self._held += Counter()  # users without a watch are forgotten
+
+        return give_back
+
+
+@dataclass
+class Watch:
+    """The state of one watch; `version` is the last row ID whose event was sent."""
+
+    listing: MaskedListing
+    conditions: Sequence[AnyCondition]
+    version: int
+    unsettled: dict[int, None] = field(default_factory=dict)  # ids, oldest first
+
+    def begin(self) -> Iterator[Event]:
+        """Yield events of results that may have arrived shortly before the version."""
+        rows = self.listing.settling(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
+        yield from (event for row in rows if row.state != UNSETTLED for event in self._settled(row))
+        self._remember(rows)
+
+    def poll(self) -> Iterator[Event]:
+        """Yield events of decisions that arrived or changed since the last poll."""
+        waiting = self.listing.of_ids(self.unsettled) if self.unsettled else []
+        for row in [row for row in waiting if row.state != UNSETTLED]:
+            del self.unsettled[row.id]
+            yield from self._settled(row)
+        for row in self.listing.following(self.version, BATCH):
+            self.version = row.id
+            self._remember([row])
+            if self._selects(row, row.state):
+                yield "ADDED", row
+
+    def _settled(self, row: Any) -> Iterator[Event]:
+        """Yield the event of a result: the selector may start or stop matching the decision."""
+        match self._selects(row, UNSETTLED), self._selects(row, row.state):
+            case True, True:
+                yield "MODIFIED", row
+            case False, True:
+                yield "ADDED", row
+            case True, False:
+                yield "DELETED", row
+
+    def _remember(self, rows: Sequence[Any]) -> None:
+        self.unsettled |= {row.id: None for row in rows if row.state == UNSETTLED}
+        while len(self.unsettled) > MAX_UNSETTLED:
+            del self.unsettled[next(iter(self.unsettled))]
+
+    def _selects(self, row: Any, state: str) -> bool:
+        """Return whether the conditions match the decision in a state."""
+        return all(c.selects(row, state) for c in self.conditions)
+
+
+def parse_start_version(listing: MaskedListing, version: str) -> int:
+    """Return the row ID that a version names. Raises StatusError 410 if it was pruned or is of another database."""
+    lowest, highest = listing.bounds()
+    if not version.isdecimal() or len(version) > 18:
+        raise StatusError(400, f"resourceVersion {version[:64]!r} is none of ours")
+    if not lowest - 1 <= int(version) <= highest:
+        message = f"too old resource version: {version} ({lowest - 1})"
+        raise StatusError(410, message, reason="Expired")
+    return int(version)
+
+
+def iterate_events(
+    watch: Watch, timeout_s: float, bookmarks: bool, clock: Callable[[], float], sleep: Callable[[float], Any]
+) -> Iterator[Event]:
+    """Yield the events of a watch until the timeout. `clock` is monotonic; `sleep` returns True to end the watch."""
+    deadline, bookmark_at = clock() + timeout_s, clock() + BOOKMARK_S
+    while True:
+        found = False
+        for event in watch.poll():
+            found = True
+            yield event
+        if clock() >= deadline:
+            return
+        if bookmarks and clock() >= bookmark_at:
+            bookmark_at = clock() + BOOKMARK_S
+            yield "BOOKMARK", None
+        if not found and sleep(min(POLL_S, max(0.0, deadline - clock()))):
+            return

@@ -1,0 +1,125 @@
+"""Checksums of rows, and what is done with a damaged one.
+
+Owns: which columns a checksum covers, computing and comparing them, reporting damage. Does not own: checksums of
+frames, which zstd writes into them (`chains`, `rollups`), walking a whole database (`check`).
+
+A checksum covers what never changes of a row: a service of an earlier version updates rows and knows no checksums. The
+state of a decision changes with its result; `check` compares it with the stored results. Rows without a checksum
+(null) were stored before there were any.
+
+Invariant: a row that does not match its checksum is never answered with: it raises DamagedError, or is left out of a
+list that says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+from zlib import crc32
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, OUTCOMES, UNSUCCESSFUL
+
+STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # as `explain.state` says
+_SEPARATOR: Final = "\x1f"
+_NUL: Final = "\N{REPLACEMENT CHARACTER}"  # as PostgreSQL's texts have it
+_CHANGING: Final = {  # by table: what other statements update, and what the database numbers
+    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes"},
+    OUTCOMES.name: {"tier"},
+    NODES.name: {"id", "considered"},
+}
+_log: Final = logging.getLogger(__name__)
+
+
+class DamagedError(Exception):
+    """A stored row is not what was stored. The message says which."""
+
+
+class Covered:
+    """The columns of a table that a checksum covers; `blob`: the one with bytes, if it is covered."""
+
+    def __init__(self, table: sa.Table, blob: str = "") -> None:
+        self.name = table.name
+        self.columns = tuple(
+            c.name for c in table.c if c.name not in _CHANGING.get(table.name, set()) | {blob, "checksum"}
+        )
+        self._blob = blob
+        self._of_mapping = itemgetter(*self.columns)
+        self._of_row = attrgetter(*self.columns)
+
+    def checksum(self, row: Mapping[str, Any]) -> int:
+        """Return the checksum of a row that is about to be stored."""
+        return _checksum(self._of_mapping(row), row[self._blob] if self._blob else b"")
+
+    def is_intact(self, row: Any) -> bool:
+        """Return whether a stored row, which must have these columns, matches its checksum, if it has one."""
+        if row.checksum is None:
+            return True
+        blob = getattr(row, self._blob) if self._blob else b""
+        return isinstance(blob, bytes) and _checksum(self._of_row(row), blob) == row.checksum
+
+
+DECISION: Final = Covered(DECISIONS)
+OUTCOME: Final = Covered(OUTCOMES, "frame")
+GAP: Final = Covered(GAPS)
+NODE_ROW: Final = Covered(NODE_ROWS, "amounts")
+NODE: Final = Covered(NODES)
+
+_reported: ContextVar[list[str] | None] = ContextVar("damage", default=None)
+
+
+def collect() -> list[str]:
+    """Begin an answer: return the list that `report` adds to until the next answer of this thread begins."""
+    found: list[str] = []
+    _reported.set(found)
+    return found
+
+
+def report(damage: str) -> None:
+    """Log damage that an answer leaves out, and let the answer say so."""
+    _log.error("%s; left out; `python -m herodotus_endpoint check` lists all damage", damage)
+    found = _reported.get()
+    if found is not None:
+        found.append(damage)
+
+
+def intact_decisions(rows: Iterable[Any]) -> list[Any]:
+    """Return the rows of decisions that are intact, and report the others."""
+    found = []
+    for row in rows:
+        if DECISION.is_intact(row) and row.state in STATES:
+            found.append(row)
+        else:
+            report(f"the stored decision in row {row.id} is damaged")
+    return found
+
+
+def require(covered: Covered, rows: Sequence[Any]) -> None:
+    """Raise DamagedError if a row is damaged."""
+    for row in rows:
+        if not covered.is_intact(row):
+            raise DamagedError(f"a row of table {covered.name} is damaged")
+
+
+@contextmanager
+def reading_decision(row: Any) -> Iterator[None]:
+    """Raise DamagedError for whatever is wrong with the stored bytes of the decision in a row."""
+    try:
+        if not DECISION.is_intact(row) or row.state not in STATES:
+            raise DamagedError("its row does not match its checksum")
+        yield
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError, StoreUnavailableError):
+        raise
+    except Exception as e:  # bytes that are not what they were can raise anything
+        raise DamagedError(f"the stored decision in row {row.id} is damaged: {e or type(e).__name__}") from e
+
+
+def _checksum(values: Sequence[Any], blob: bytes) -> int:
+    text = _SEPARATOR.join(map(str, values)).replace("\0", _NUL)
+    return crc32(blob, crc32(text.encode(errors="replace")))
