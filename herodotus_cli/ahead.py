@@ -17,7 +17,6 @@ from herodotus_cli.connection import Connection
 from herodotus_cli.errors import CliError
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.kubectl_command import KubectlCommand
-from herodotus_cli.transport.live import comes_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ def _begin(kubectl: KubectlCommand, path: str, namespace: str, pod: str, begun: 
     """Sends the question, and beside it the one for the pod that exists."""
     if kubectl.program:
         begun.begin(kubectl.raw("get", kubectl.on_the_way(path)))
-    if kubectl.program and comes_again(pod):
         begun.begin(kubectl.raw("get", questions.live_pod(namespace, pod)), alone=False)
 
 

@@ -19,8 +19,8 @@ import click
 
 from herodotus_cli import options
 from herodotus_cli.commands import COMMANDS, command
-from herodotus_cli.context import Given, Surroundings, surroundings
-from herodotus_cli.errors import INTERRUPTED, CliError, printable
+from herodotus_cli.context import Environment, Given, surroundings
+from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
 from herodotus_cli.transport.begun import Begun
 
 PROG = "kubectl herodotus"
@@ -72,7 +72,7 @@ def run_process(arguments: Sequence[str], begun: Begun) -> int:
     return run(arguments, surroundings(begun))
 
 
-def run(arguments: Sequence[str], around: Surroundings) -> int:
+def run(arguments: Sequence[str], around: Environment) -> int:
     """The exit code of a command line, after everything was printed."""
     debug = around.environ.get("HERODOTUS_DEBUG") == "1"
     try:
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
     except click.ClickException as e:
         shown = StringIO()
         e.show(shown)
-        print(printable(shown.getvalue().rstrip("\n")), file=sys.stderr)
+        print_to_stderr(*shown.getvalue().rstrip("\n").split("\n"))
         return e.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -92,14 +92,14 @@ def run(arguments: Sequence[str], around: Surroundings) -> int:
     except CliError as e:
         if debug and e.__cause__:
             raise
-        return _fail(e.text)
+        return _fail(*e.lines)
     except Exception as e:
         if debug:
             raise
         if isinstance(e, OSError) and e.errno in _UNWRITABLE and not e.filename:
             _write_no_more()
             return _fail(f"error: cannot write: {e.strerror}")
-        return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}\n  the whole story: HERODOTUS_DEBUG=1")
+        return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}", "  the whole story: HERODOTUS_DEBUG=1")
     return 0
 
 
@@ -108,6 +108,6 @@ def _write_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(text: str) -> int:
-    print(printable(text), file=sys.stderr)
+def _fail(*lines: str) -> int:
+    print_to_stderr(*lines)
     return 1

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from click.shell_completion import CompletionItem, ShellComplete
 
 from herodotus_cli.command_line import PROG, cli
-from herodotus_cli.context import Given, Surroundings, surroundings
+from herodotus_cli.context import Environment, Given, surroundings
 
 NO_FILES = ":4"  # cobra's ShellCompDirectiveNoFileComp
 FILES = ":0"  # let the shell complete file names
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(completed(sys.argv[1:] if arguments is None else arguments, surroundings()), end="")
 
 
-def completed(words: Sequence[str], around: Surroundings) -> str:
+def completed(words: Sequence[str], around: Environment) -> str:
     """The answer for the words so far; the last one is unfinished, and may be empty."""
     *before, unfinished = words or [""]
     try:

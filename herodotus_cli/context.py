@@ -33,7 +33,7 @@ USUAL_WIDTH = 80
 LEAST_WIDTH = 40  # narrower terminals scroll sideways; a table of one letter a line helps nobody
 
 
-class Surroundings(NamedTuple):
+class Environment(NamedTuple):
     """The process around a command."""
 
     environ: Mapping[str, str]
@@ -129,7 +129,7 @@ class Surroundings(NamedTuple):
 class Given(NamedTuple):
     """What a command finds in click's context."""
 
-    around: Surroundings
+    around: Environment
 
 
 def given(ctx: click.Context) -> Given:
@@ -139,9 +139,9 @@ def given(ctx: click.Context) -> Given:
     return found
 
 
-def surroundings(begun: Begun | None = None) -> Surroundings:
+def surroundings(begun: Begun | None = None) -> Environment:
     """The process that we are."""
-    return Surroundings(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width, begun, _height)
+    return Environment(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _width, begun, _height)
 
 
 def _height() -> int:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
-_UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 class CliError(Exception):
@@ -28,9 +27,9 @@ class CliError(Exception):
         self.hints = tuple(hints)
 
     @property
-    def text(self) -> str:
+    def lines(self) -> list[str]:
         """What stands on stderr."""
-        return "\n".join([self.message, *(f"  {hint}" for hint in self.hints)])
+        return [self.message, *(f"  {hint}" for hint in self.hints)]
 
 
 class ServerError(CliError):
@@ -46,11 +45,17 @@ class ServerError(CliError):
         return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
 
 
-def printable(text: str) -> str:
-    """A text that cannot move a terminal's cursor and that every stream can encode, line by line."""
-    import re  # here, because only failures need it
+class ConnectionFailedError(CliError):
+    """A connection that could not be opened or that ended early: another attempt may succeed."""
 
-    return re.sub(_UNPRINTABLE, "?", text)
+
+def print_to_stderr(*lines: str) -> None:
+    """Print each argument as one line on standard error, safe for a terminal."""
+    import sys  # here and below, because only failures need it
+
+    from herodotus_record.escaping import escape
+
+    print("\n".join(map(escape, lines)), file=sys.stderr)
 
 
 def is_status(document: Json) -> bool:
@@ -68,6 +73,6 @@ def from_status(document: Json) -> ServerError:
     )
 
 
-def unreachable(why: str, hints: Sequence[str]) -> CliError:
-    """The decisions service cannot be asked at all."""
-    return CliError(f"error: the decisions service did not answer ({why})", hints)
+def unreachable(why: str, hints: Sequence[str]) -> ConnectionFailedError:
+    """Return the error of a decisions service that does not answer."""
+    return ConnectionFailedError(f"error: the decisions service did not answer ({why})", hints)

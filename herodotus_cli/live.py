@@ -8,6 +8,7 @@ Invariant: whatever goes wrong, there are no names and no words on the terminal;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 PATIENCE_S = 2.0  # of someone who has pressed the tabulator
 LISTED = 500  # newest decisions whose pods are offered
+_NAME = re.compile(r"[A-Za-z0-9._:/-]+")
 _SHORT = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
 
 
@@ -101,4 +103,5 @@ def _asked(ctx: click.Context, ask: Callable[[Connection, Callable[[str], Json]]
 
 
 def _starting(word: str, names: Iterable[str]) -> list[str]:
-    return sorted({name for name in names if name.startswith(word)})
+    """Return the names that continue the word. A shell prints them, so nothing but names is passed on."""
+    return sorted({name for name in names if name.startswith(word) and _NAME.fullmatch(name)})

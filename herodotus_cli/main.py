@@ -34,9 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = run_process(words, begun)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except ModuleNotFoundError as missing:  # a clone that was not installed
+        code = _say_what_is_missing(str(missing.name))
     finally:
         begun.close()
     _leave(code)
+
+
+def _say_what_is_missing(package: str) -> int:
+    """Print which package is missing and how to install it; return the exit code."""
+    print(
+        f"error: {sys.executable} has no package {package}, which kubectl herodotus needs;"
+        " run ./install.sh, or: python3 -m pip install .",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _leave(code: int) -> NoReturn:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from herodotus_cli.errors import CliError
-from herodotus_record.templates import asks_for_pods
+from herodotus_record.templates import is_pod_or_workload
 
 Json = dict[str, Any]
 STDIN = "-"
@@ -25,7 +25,7 @@ def read(path: str) -> Json:
     """The one object of a file, or of standard input (`-`), that asks for pods; others beside it are passed over."""
     where = "standard input" if path == STDIN else path
     every = list(_objects(_documents(_text(path), where)))
-    found = [o for o in every if asks_for_pods(o)]
+    found = [o for o in every if is_pod_or_workload(o)]
     if len(found) == 1:
         return dict(found[0])
     if not found:

@@ -10,18 +10,17 @@ Invariant: a hint never replaces the error; what cannot be looked up costs the h
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import Connection
-from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.transport import questions
 
 if TYPE_CHECKING:
-    from herodotus_cli.context import Surroundings
+    from herodotus_cli.context import Environment
 
 Json = dict[str, Any]
 
@@ -61,10 +60,18 @@ def workload_hints(error: ServerError) -> list[str]:
     return _empty(error) or [*similar(error), "in another namespace: -n NAMESPACE", "further back: --since 7d"]
 
 
-def answer(ask: Callable[[], Json], pod: str, namespace: str, connection: Connection, around: Surroundings) -> Json:
+def answer(
+    ask: Callable[[], Json],
+    pod: str,
+    namespace: str,
+    connection: Connection,
+    around: Environment,
+    of_gated: Callable[[Json], Json] | None = None,
+) -> Json:
     """What is answered about a pod, of one that was just created as soon as there is an answer.
 
-    ServerError with what helps, where there is none.
+    `of_gated`: makes the answer about a pod that waits for its scheduling gates, given the pod of the API server.
+    ServerError with what helps, where there is no answer.
     """
     try:
         return ask()
@@ -73,6 +80,8 @@ def answer(ask: Callable[[], Json], pod: str, namespace: str, connection: Connec
             raise e.with_hints([*similar(e), *_attempt_hints(e)]) from None
         absent = str(e.details.get("name") or pod)
         looked = _look(absent, namespace, connection, around)
+        if looked.pod and of_gated and looked.pod["spec"].get("schedulingGates"):
+            return of_gated(looked.pod)
         if looked.pod and _is_fresh(looked.pod, around.now()):
             try:
                 return _first(ask)
@@ -97,7 +106,7 @@ def _attempt_hints(error: ServerError) -> list[str]:
     return ["the last attempt: leave out --attempt", "all of them: --attempts"] if missing else []
 
 
-def _look(pod: str, namespace: str, connection: Connection, around: Surroundings) -> Looked:
+def _look(pod: str, namespace: str, connection: Connection, around: Environment) -> Looked:
     """The pod that exists. Only kubectl can ask for it."""
     if connection.endpoint:
         return Looked()
@@ -114,12 +123,27 @@ def _look(pod: str, namespace: str, connection: Connection, around: Surroundings
 def _is_fresh(pod: Json, now: datetime) -> bool:
     """Whether its first decision may come any moment."""
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
-    return not pod["spec"].get("schedulingGates") and (now - created).total_seconds() < FRESH_S
+    undecided = pod["spec"].get("schedulingGates") or _was_created_with_node(pod)
+    return not undecided and (now - created).total_seconds() < FRESH_S
+
+
+def _was_created_with_node(pod: Json) -> bool:
+    """Whether the pod had spec.nodeName from the start, so that no scheduler decides it.
+
+    Binding sets the condition PodScheduled and leaves no trace of spec.nodeName among the managed fields.
+    """
+    if not pod["spec"].get("nodeName"):
+        return False
+    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
+    if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
+        return True
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
 def _first(ask: Callable[[], Json]) -> Json:
     """The answer, as soon as there is one; after PATIENCE_S the error that there is none."""
-    print("note: the pod was created just now; waiting for its first decision", file=sys.stderr)
+    print_to_stderr("note: the pod was created just now; waiting for its first decision")
     until = time.monotonic() + PATIENCE_S
     while True:
         time.sleep(AGAIN_S)
@@ -156,12 +180,17 @@ def _why(pod: Json) -> str:
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
     if gates:
         return f"it waits for its schedulingGates ({', '.join(gates)}): no scheduler tries it before they are gone"
+    if _was_created_with_node(pod):
+        return f"it was created with spec.nodeName {node}: no scheduler decided it"
     if node:
         return (
             f"it is on {node}, and its schedulerName is {scheduler}: that one does not record, spec.nodeName was set,"
             " someone else bound it, or its record was pruned"
         )
-    return f"it waits for {scheduler}, its schedulerName: that one does not run, is not at it yet, or does not record"
+    return (
+        f"no decision of {scheduler}, its schedulerName, is recorded. To explain its pods, observe that scheduler"
+        " (docs/observer.md) or name one that records; one that does may not run, or not have tried the pod yet"
+    )
 
 
 def _command(pod: str, namespace: str, connection: Connection) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from herodotus_cli.errors import CliError
+from herodotus_cli.errors import CliError, print_to_stderr
 
 PROGRAM = "herodotus-scheduler"
 
@@ -32,7 +32,7 @@ def review(arguments: Sequence[str], environ: Mapping[str, str], timeout_s: floa
     if run.returncode:
         raise CliError(said.splitlines()[-1] if said else f"error: {command[0]} failed without a word")
     if said:
-        print(said, file=sys.stderr)
+        print_to_stderr(*said.splitlines())
     document: dict[str, Any] = json.loads(run.stdout)
     return document
 
@@ -42,7 +42,7 @@ def _program(environ: Mapping[str, str]) -> list[str]:
     for folder in os.get_exec_path(dict(environ)):
         if os.access(os.path.join(folder, PROGRAM), os.X_OK):
             return [os.path.join(folder, PROGRAM)]
-    if find_spec("scheduler") is not None and find_spec("scheduler.evaluate") is not None:
+    if find_spec("scheduler") is not None and find_spec("scheduler.offline.evaluate") is not None:
         return [sys.executable, "-m", "scheduler"]
     raise CliError(
         f"error: --cluster needs the scheduler, which is not part of the plugin: no {PROGRAM} on PATH",

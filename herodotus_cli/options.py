@@ -54,6 +54,18 @@ class Duration(click.ParamType[float]):
         return sum(int(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range, with an error that says which."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; a usage error for anything else."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            upper = "" if self.max is None else f" to {self.max}"
+            self.fail(f"{value!r} is not a whole number from {self.min}{upper}", param, ctx)
+
+
 class Since(Duration):
     """A duration that is longer than nothing."""
 
@@ -135,6 +147,13 @@ _CONNECTION = (
 _NAMESPACE = click.option(
     "-n", "--namespace", metavar="NAME", shell_complete=live.namespaces, help="Namespace of the pod [the context's]."
 )
+_IGNORED_NAMESPACE = click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    shell_complete=live.namespaces,
+    help="Ignored, as by kubectl get nodes: the answer is about the whole cluster.",
+)
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
 SINCE = click.option("--since", type=Since(), default="24h", metavar="DURATION", help="How far back [24h].")
 _SELECTOR = click.option(
@@ -178,6 +197,11 @@ def namespace_option(command: Command) -> Command:
 def namespaces_options(command: Command) -> Command:
     """Adds -n and -A; to commands about many things that live in namespaces."""
     return _add(command, (_NAMESPACE, _ALL_NAMESPACES))
+
+
+def ignored_namespace_option(command: Command) -> Command:
+    """Add a -n without effect, to commands about what is in no namespace."""
+    return _add(command, (_IGNORED_NAMESPACE,))
 
 
 def selector_option(command: Command) -> Command:

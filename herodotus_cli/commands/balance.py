@@ -12,7 +12,7 @@ import click
 
 from herodotus_cli import options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
+from herodotus_cli.context import Environment, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
@@ -47,9 +47,10 @@ class BalanceQuestion(NamedTuple):
 @options.selector_option
 @options.SINCE
 @click.option(
-    "--decisions", type=click.IntRange(1, 1000), default=None, metavar="N", help="The newest N placements [200]."
+    "--decisions", type=options.WholeNumber(1, 1000), default=None, metavar="N", help="The newest N placements [200]."
 )
 @click.option("--profile", default="", metavar="NAME", help="Only of this profile (a pod's spec.schedulerName).")
+@options.ignored_namespace_option
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -65,8 +66,6 @@ def balance(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus balance --since 7d
     kubectl herodotus balance --weights NodeResourcesFit=5,ImageLocality=0
     """
-    if options.namespace(ctx):
-        raise click.UsageError("-n means nothing here: nodes are in no namespace")
     around, given_ = given(ctx).around, ctx.params
     question = BalanceQuestion(
         given_["since"], given_["weights"] or "", given_["profile"], given_["decisions"], given_["selector"]
@@ -74,7 +73,7 @@ def balance(ctx: click.Context, /, **_given: object) -> None:
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: BalanceQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: BalanceQuestion, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     path = questions.balance(
         since_s=question.since_s,
@@ -87,7 +86,7 @@ def run(question: BalanceQuestion, connection: Connection, output: Output, aroun
     around.answer(lambda: _once(path, connection, output, around), connection, output, selected=selected)
 
 
-def _once(path: str, connection: Connection, output: Output, around: Surroundings) -> None:
+def _once(path: str, connection: Connection, output: Output, around: Environment) -> None:
     answer = around.ask(connection, path, output, "balance")
     from herodotus_cli.render import balance as balance_screen
 

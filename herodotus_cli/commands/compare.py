@@ -12,7 +12,7 @@ import click
 
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
+from herodotus_cli.context import Environment, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
@@ -34,7 +34,9 @@ class Comparison(NamedTuple):
 @click.option(
     "--nodes", nargs=2, metavar="X Y", shell_complete=live.nodes, help="Two nodes for one pod, instead of two pods."
 )
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="With --nodes: the pod's Nth attempt [last].")
+@click.option(
+    "--attempt", type=options.WholeNumber(min=1), metavar="N", help="With --nodes: the pod's Nth attempt [last]."
+)
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -61,7 +63,7 @@ def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> 
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: Comparison, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: Comparison, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
     if question.nodes:

@@ -5,14 +5,14 @@ Owns: its options and the question they make up. Does not own: the screen.
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import click
 
 from herodotus_cli import options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
+from herodotus_cli.context import Environment, given
+from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
 
@@ -55,7 +55,7 @@ def disagreements(ctx: click.Context, /, **_given: object) -> None:
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: AgreementsQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: AgreementsQuestion, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints; where nothing was observed, says so and what would."""
     namespace = "" if question.every else around.namespace(question.namespace, connection)
     path = questions.agreements(
@@ -65,12 +65,12 @@ def run(question: AgreementsQuestion, connection: Connection, output: Output, ar
     around.answer(lambda: _once(path, namespace, connection, output, around), connection, output, namespace, selected)
 
 
-def _once(path: str, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
+def _once(path: str, namespace: str, connection: Connection, output: Output, around: Environment) -> None:
     answer = around.ask(connection, path, output, "disagreements")
     from herodotus_cli.render import disagreements as disagreements_screen
 
     if not answer.get("schedulers") and output.format not in ("json", "yaml"):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
-        print(f"No decisions of other schedulers were observed{where}.\n  {_OBSERVER}", file=sys.stderr)
+        print_to_stderr(f"No decisions of other schedulers were observed{where}.", f"  {_OBSERVER}")
         return
     around.show(answer, output, lambda view: disagreements_screen.screen(answer, view))

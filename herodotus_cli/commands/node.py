@@ -11,7 +11,7 @@ import click
 
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
+from herodotus_cli.context import Environment, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
@@ -29,6 +29,7 @@ class NodeQuestion(NamedTuple):
 @click.option(
     "--since", type=options.Since(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
 )
+@options.ignored_namespace_option
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -43,19 +44,17 @@ def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> No
     kubectl herodotus node worker-1
     kubectl herodotus node worker-1 --since 7d
     """
-    if options.namespace(ctx):
-        raise click.UsageError("-n means nothing here: nodes are in no namespace")
     around = given(ctx).around
     question = NodeQuestion(options.name_of("node", name), since)
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: NodeQuestion, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     around.answer(lambda: _once(question, connection, output, around), connection, output)
 
 
-def _once(question: NodeQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def _once(question: NodeQuestion, connection: Connection, output: Output, around: Environment) -> None:
     try:
         answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output, "node")
     except ServerError as e:

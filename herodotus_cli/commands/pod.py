@@ -12,15 +12,18 @@ import click
 
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import SCREENS, Json, Surroundings, given
+from herodotus_cli.context import SCREENS, Environment, Json, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
-from herodotus_cli.transport.live import LivePod
+from herodotus_cli.transport.live import DELETED, REPLACED, LivePod
 
 if TYPE_CHECKING:
     from herodotus_cli.render.blocks import Block, View
 
-_EARLIER = "note: this is an earlier pod of that name; the pod that exists now has no decision yet"
+_FATES = {
+    DELETED: "note: this pod no longer exists: it was deleted after this decision",
+    REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
+}
 
 
 class PodQuestion(NamedTuple):
@@ -38,7 +41,7 @@ class PodQuestion(NamedTuple):
 @click.command(short_help="Why a pod is on its node, or Pending.")
 @click.argument("name", metavar="POD", shell_complete=live.pods)
 @options.namespace_option
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="The pod's Nth attempt [the last one].")
+@click.option("--attempt", type=options.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one].")
 @click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
 @click.option(
@@ -89,7 +92,7 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
     run(question, options.connection(ctx, around.environ), output, around)
 
 
-def run(question: PodQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: PodQuestion, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
     selected = questions.Selected(f"spec.pod={question.name}")
@@ -97,7 +100,7 @@ def run(question: PodQuestion, connection: Connection, output: Output, around: S
     around.answer(once, connection, output, namespace, selected)
 
 
-def _once(question: PodQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings) -> None:
+def _once(question: PodQuestion, namespace: str, connection: Connection, output: Output, around: Environment) -> None:
     if question.history:
         path = questions.pod_history(namespace, question.name)
     elif question.full:
@@ -113,13 +116,13 @@ def _once(question: PodQuestion, namespace: str, connection: Connection, output:
     screen = "attempts" if question.history else "node_of_pod" if question.node else "pod"
     with _live_pod(question, connection, output, around, namespace) as live:
         ask = partial(around.ask, connection, path, output, screen)
-        answer = missing.answer(ask, question.name, namespace, connection, around)
-        earlier = live.replaces(answer)
-    _show(answer, question, output, around, earlier=earlier)
+        answer = missing.answer(ask, question.name, namespace, connection, around, _of_gated)
+        fate = live.fate(answer)
+    _show(answer, question, output, around, fate=fate)
 
 
 def _live_pod(
-    question: PodQuestion, connection: Connection, output: Output, around: Surroundings, namespace: str
+    question: PodQuestion, connection: Connection, output: Output, around: Environment, namespace: str
 ) -> LivePod:
     """For a screen about the last attempt: whether the pod is another one by now. Only kubectl can ask for pods."""
     if connection.endpoint or question.attempt is not None or output.format not in SCREENS:
@@ -129,18 +132,28 @@ def _live_pod(
     return KubectlTransport(connection, around.environ, around.begun).live_pod(namespace, question.name)
 
 
-def _show(answer: Json, question: PodQuestion, output: Output, around: Surroundings, *, earlier: bool) -> None:
+def _show(answer: Json, question: PodQuestion, output: Output, around: Environment, *, fate: str) -> None:
     from herodotus_cli.render.blocks import Line
 
     def screen(view: View) -> list[Block]:
-        note: list[Block] = [Line(_EARLIER)] if earlier else []
+        note: list[Block] = [Line(_FATES[fate])] if fate else []
         return [*note, *_screen(answer, question, view)]
 
     around.show(answer, output, screen)
 
 
+def _of_gated(pod: Json) -> Json:
+    from herodotus_cli import gated  # here, because few pods have gates
+
+    return gated.document(pod)
+
+
 def _screen(answer: Json, question: PodQuestion, view: View) -> list[Block]:
     """What was asked for, by the one screen that it needs."""
+    if answer["kind"] == "GatedPod":
+        from herodotus_cli import gated
+
+        return gated.screen(answer, view)
     if question.history:
         from herodotus_cli.render import attempts
 

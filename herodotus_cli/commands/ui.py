@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,8 +22,8 @@ import click
 
 from herodotus_cli import options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Surroundings, given
-from herodotus_cli.errors import CliError, unreachable
+from herodotus_cli.context import Environment, given
+from herodotus_cli.errors import CliError, print_to_stderr, unreachable
 from herodotus_cli.transport import questions
 
 _PREFIX, _SOCKET = "herodotus-ui-", "kubectl"
@@ -37,12 +36,13 @@ _PATIENCE_S = 10.0
 @click.command(short_help="The same answers as web pages.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=options.WholeNumber(0, 65_535),
     default=0,
     metavar="N",
     help="Serve on this port of 127.0.0.1 [a free one].",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
+@options.ignored_namespace_option
 @options.connection_options
 @click.pass_context
 def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
@@ -65,7 +65,7 @@ def _place() -> str | None:
     return "/tmp" if len(os.fsencode(path)) >= _ADDRESS else None
 
 
-def run(port: int, opens: bool, connection: Connection, around: Surroundings) -> None:
+def run(port: int, opens: bool, connection: Connection, around: Environment) -> None:
     """Prints the link, and serves until it is interrupted."""
     if connection.endpoint:
         _say(f"{connection.endpoint}{questions.pages()}", opens, around)
@@ -87,7 +87,7 @@ def run(port: int, opens: bool, connection: Connection, around: Surroundings) ->
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 try:
                     _say(f"{server.url}{questions.pages()}", opens, around)
-                    print("note: whoever has the link sees what you may see; Ctrl-C ends it", file=sys.stderr)
+                    print_to_stderr("note: whoever has the link sees what you may see; Ctrl-C ends it")
                     kubectl.wait()
                     raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
                 finally:
@@ -127,11 +127,11 @@ def _end_as_interrupted() -> None:
         signal.signal(signal.SIGTERM, interrupt)
 
 
-def _say(url: str, opens: bool, around: Surroundings) -> None:
+def _say(url: str, opens: bool, around: Environment) -> None:
     around.out.write(f"{url}\n")
     around.out.flush()
     if opens:
         import webbrowser
 
         if not webbrowser.open(url):
-            print("no browser could be opened", file=sys.stderr)
+            print_to_stderr("no browser could be opened")

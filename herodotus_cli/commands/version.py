@@ -6,21 +6,23 @@ Owns: its output. Does not own: where the versions come from.
 from __future__ import annotations
 
 import re
-import sys
 
 import click
 
 from herodotus_cli import options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.context import Environment, Json, given
+from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
+from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 
 
 @click.command(short_help="The plugin's version and the decisions service's.")
 @click.option("--client", is_flag=True, help="The plugin's only; asks nobody.")
 @click.option("-o", "--output", "format_", type=click.Choice(["json", "yaml"]), help="As a document.")
+@options.ignored_namespace_option
 @options.connection_options
 @click.pass_context
 def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: object) -> None:
@@ -29,7 +31,7 @@ def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: 
     run(client, options.connection(ctx, around.environ), Output(format_ or "", headers=True, color="never"), around)
 
 
-def run(client: bool, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(client: bool, connection: Connection, output: Output, around: Environment) -> None:
     """Prints the plugin's version before it asks for the other, which may fail."""
     versions: Json = {"clientVersion": __version__}
     if not output.format:
@@ -38,10 +40,10 @@ def run(client: bool, connection: Connection, output: Output, around: Surroundin
     if not client:
         versions["serverVersion"] = around.ask(connection, questions.version(), output).get("version", "unknown")
         if not output.format:
-            around.out.write(f"Server Version: {versions['serverVersion']}\n")
+            around.out.write(f"Server Version: {escape(str(versions['serverVersion']))}\n")
             around.out.flush()
             if skew := _skew(str(versions["serverVersion"])):
-                print(skew, file=sys.stderr)
+                print_to_stderr(skew)
     if output.format:
         from herodotus_cli.render import documents
 

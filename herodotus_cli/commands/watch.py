@@ -5,7 +5,6 @@ Owns: its options and the lines. Does not own: the stream (`following`).
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from datetime import datetime, timezone
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import click
 
 from herodotus_cli import following, live, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.context import SCREENS, Environment, Json, given
 from herodotus_cli.options import Output
 from herodotus_cli.transport import connect, questions
 
@@ -34,7 +33,7 @@ class Watching(NamedTuple):
 @options.namespaces_options
 @click.option("--node", default="", metavar="NODE", shell_complete=live.nodes, help="Only pods that went to this node.")
 @click.option(
-    "--last", type=click.IntRange(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
+    "--last", type=options.WholeNumber(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
 )
 @options.selector_option
 @click.option("--binding", is_flag=True, help="Also decisions that are not bound yet; each is told again when it is.")
@@ -55,7 +54,7 @@ def watch(ctx: click.Context, /, **_given: object) -> None:
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: Watching, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: Watching, connection: Connection, output: Output, around: Environment) -> None:
     """Prints decisions until it is interrupted."""
     namespace = "" if question.every else around.namespace(question.namespace, connection)
     selected = questions.Selected(f"status.node={question.node}" if question.node else "", question.labels)
@@ -63,7 +62,7 @@ def run(question: Watching, connection: Connection, output: Output, around: Surr
     from herodotus_cli.render.stream import Lines
 
     lines = Lines(terminal=around.width() if around.on_terminal(output) else None, color=around.color(output))
-    if not output.format and output.headers:
+    if output.format in SCREENS and output.headers:
         around.out.write(lines.header())
     stream = following.decisions(transport, namespace, selected, question.last, binding=question.binding)
     with closing(stream) as found:  # kubectl ends with it
@@ -76,12 +75,8 @@ def _written(decision: Json, output: Output, lines: object) -> str:
     from herodotus_cli.render.stream import Lines
 
     assert isinstance(lines, Lines)
-    if output.format == "json":
-        return json.dumps(decision, ensure_ascii=False) + "\n"
-    if output.format == "yaml":
+    if output.format not in SCREENS:
         from herodotus_cli.render import documents
 
-        return "---\n" + documents.text(decision, "yaml")
-    if output.format == "name":
-        return f"pod/{decision['spec']['pod']['name']}\n"
+        return documents.streamed(decision, output.format)
     return lines.line(decision, datetime.now(timezone.utc).astimezone().tzinfo)

@@ -17,8 +17,8 @@ import click
 
 from herodotus_cli import live, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Json, Surroundings, given
-from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.context import Environment, Json, given
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.options import Output
 from herodotus_cli.transport import connect, questions
 
@@ -58,7 +58,7 @@ class WhatIf(NamedTuple):
 @options.namespace_option
 @click.option(
     "--replicas",
-    type=click.IntRange(1, MOST),
+    type=options.WholeNumber(1, MOST),
     metavar="N",
     help="So many pods, one after the other [as many as the object says].",
 )
@@ -111,7 +111,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: WhatIf, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: WhatIf, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     answer = _offline(question, connection, around) if question.cluster else _asked(question, connection, around)
     from herodotus_cli.render import whatif as whatif_screen
@@ -139,7 +139,7 @@ def _object_of(words: Sequence[str]) -> tuple[str, str]:
     return kind, name
 
 
-def _asked(question: WhatIf, connection: Connection, around: Surroundings) -> Json:
+def _asked(question: WhatIf, connection: Connection, around: Environment) -> Json:
     from herodotus_cli import manifests
 
     obj = manifests.read(question.file) if question.file else None
@@ -168,7 +168,7 @@ def _asked(question: WhatIf, connection: Connection, around: Surroundings) -> Js
 @contextmanager
 def _note_after(seconds: float, note: str) -> Iterator[None]:
     """Says on stderr what is waited for, where the block takes so long."""
-    timer = threading.Timer(seconds, lambda: print(note, file=sys.stderr))
+    timer = threading.Timer(seconds, lambda: print_to_stderr(note))
     timer.daemon = True
     timer.start()
     try:
@@ -177,7 +177,7 @@ def _note_after(seconds: float, note: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _live(question: WhatIf, namespace: str, connection: Connection, around: Surroundings) -> Json:
+def _live(question: WhatIf, namespace: str, connection: Connection, around: Environment) -> Json:
     """The object that exists. Only kubectl can ask for it."""
     if connection.endpoint:
         raise CliError(
@@ -198,7 +198,7 @@ def _hints(e: ServerError, connection: Connection) -> list[str]:
     return []
 
 
-def _offline(question: WhatIf, connection: Connection, around: Surroundings) -> Json:
+def _offline(question: WhatIf, connection: Connection, around: Environment) -> Json:
     from herodotus_cli import offline
 
     arguments = ["--cluster", *question.cluster, "--pod", question.file]

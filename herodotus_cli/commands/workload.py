@@ -13,7 +13,7 @@ import click
 
 from herodotus_cli import live, missing, options
 from herodotus_cli.connection import Connection
-from herodotus_cli.context import Json, Surroundings, given
+from herodotus_cli.context import Environment, Json, given
 from herodotus_cli.errors import ServerError
 from herodotus_cli.options import Output
 from herodotus_cli.transport import questions
@@ -56,7 +56,7 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
     run(question, options.connection(ctx, around.environ), options.output(ctx), around)
 
 
-def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Surroundings) -> None:
+def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Environment) -> None:
     """Asks and prints."""
     namespace = around.namespace(question.namespace, connection)
     once = partial(_once, question, namespace, connection, output, around)
@@ -64,7 +64,7 @@ def run(question: WorkloadQuestion, connection: Connection, output: Output, arou
 
 
 def _once(
-    question: WorkloadQuestion, namespace: str, connection: Connection, output: Output, around: Surroundings
+    question: WorkloadQuestion, namespace: str, connection: Connection, output: Output, around: Environment
 ) -> None:
     path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s, labels=question.labels)
     try:
@@ -78,7 +78,7 @@ def _once(
     around.show(answer, output, lambda view: workload_screen.screen(answer, view))
 
 
-def _zones(answer: Json, connection: Connection, around: Surroundings) -> Json:
+def _zones(answer: Json, connection: Connection, around: Environment) -> Json:
     """How many pods went to nodes of each zone, as the nodes are labelled now; nothing where no zone is known.
 
     Only kubectl can ask for nodes.

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from unicodedata import combining, east_asian_width
 
+from herodotus_record.escaping import escape
+
 Style = Literal["", "strong", "good", "bad", "dim"]
 
 
@@ -87,9 +89,19 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
     return table((), [(Cell(label, "strong"), text) for label, text in rows if text])
 
 
-def clean(text: str) -> str:
-    """A text without characters that move a terminal's cursor, are not seen, or turn the direction of writing."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+def escaped(block: Block) -> Block:
+    """Return the block with every text of it on one line and safe to print."""
+    match block:
+        case Line():
+            return block._replace(text=escape(block.text))
+        case Sides():
+            return block._replace(left=escape(block.left), right=escape(block.right))
+        case Table():
+            header = tuple(escape(title) for title in block.header)
+            rows = tuple(tuple(cell._replace(text=escape(cell.text)) for cell in row) for row in block.rows)
+            return block._replace(header=header, rows=rows)
+        case Blank():
+            return block
 
 
 def cells(text: str) -> int:

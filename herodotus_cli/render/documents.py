@@ -1,6 +1,6 @@
 """Documents as they are: JSON, YAML, names.
 
-Owns: their layout. Does not own: what they hold.
+Owns: their layout, and escapes for characters that a terminal would act on. Does not own: what they hold.
 """
 
 from __future__ import annotations
@@ -8,19 +8,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from herodotus_record.escaping import escape, escape_json, is_safe
+
 
 def text(document: dict[str, Any], format_: str) -> str:
     """The document as `json`, `yaml` or `name`."""
     if format_ == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     if format_ == "yaml":
         return _yaml(document)
-    return "".join(f"{name}\n" for name in _names(document))
+    return "".join(f"{escape(name)}\n" for name in _names(document))
+
+
+def streamed(document: dict[str, Any], format_: str) -> str:
+    """The document as one of a stream: a line of JSON, a YAML document with its marker, or a name."""
+    if format_ == "json":
+        return escape_json(json.dumps(document, ensure_ascii=False)) + "\n"
+    return ("---\n" if format_ == "yaml" else "") + text(document, format_)
 
 
 def _names(document: dict[str, Any]) -> list[str]:
     """What the document is about: `pod/NAME`, or one line for each of its things."""
     kind = document["kind"]
+    if kind == "Decision":
+        return [f"pod/{document['spec']['pod']['name']}"]
     if kind == "PendingPods":
         return [f"pod/{pod['pod']}" for pod in document["pods"]]
     if kind == "Agreements":
@@ -36,6 +47,7 @@ def _names(document: dict[str, Any]) -> list[str]:
 
 
 _KINDS = {
+    "GatedPod": "pod",
     "PodExplanation": "pod",
     "PodHistory": "pod",
     "PodComparison": "pod",
@@ -48,4 +60,9 @@ def _yaml(document: dict[str, Any]) -> str:
     import yaml  # here, because it costs 20 ms that other formats do not need
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1_000_000))
+
+    def dumped(*, allow_unicode: bool) -> str:
+        return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, width=1_000_000))
+
+    found = dumped(allow_unicode=True)
+    return found if is_safe(found) else dumped(allow_unicode=False)  # which writes "\u202E" for what is not ASCII

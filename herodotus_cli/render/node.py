@@ -32,10 +32,14 @@ def screen(answer: Json, view: View) -> list[Block]:
 
 
 def _window(answer: Json) -> str:
-    """The whole hours that were asked for, and since when: the numbers cover all of the hour in which they begin."""
+    """The whole hours that were asked for, and since when: the numbers cover all of the hour in which they begin.
+
+    Of less than an hour, how long that is.
+    """
     window = answer["window"]
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
     asked_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
+    asked_s = asked_s or (end - start).total_seconds()
     return f"last {duration(asked_s)}, since {start:%Y-%m-%d %H:%M} UTC"
 
 

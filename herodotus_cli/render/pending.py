@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render.blocks import Block, Cell, Line, View, spaced, table
-from herodotus_cli.render.words import count, listed, until, when
+from herodotus_cli.render.words import ago, count, listed, until, when
 
 Json = dict[str, Any]
 _PODS = 20  # on a terminal, one by one; every pod when piped
@@ -19,12 +19,15 @@ _ROOMY = 100  # columns of a terminal that hold the queue too
 def screen(answer: Json, view: View) -> list[Block]:
     """The reasons, most pods first; then the pods, the oldest first."""
     waiting = answer["count"] - answer["overdue"]
-    overdue = f" {count(answer['overdue'], 'more')} not tried again when due." if answer["overdue"] else ""
+    late = answer["overdue"]
+    overdue = f" {late} {'was' if late == 1 else 'were'} not tried again when due." if late else ""
     omitted = f" {answer['podsOmitted']} are not told here." if answer["podsOmitted"] else ""
-    said = f"{count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending.{overdue}{omitted}"
+    said = f"{count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending.{overdue}{omitted}{_gone(answer, view)}"
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_PODS]
     left_out = len(pods) - len(shown)
+    if not view.headers and view.piped:
+        return [_pods(shown, view)] if shown else []
     sections: list[list[Block]] = [
         [Line(said, "strong")],
         [] if view.piped else [_groups(answer["groups"], view)],
@@ -35,11 +38,21 @@ def screen(answer: Json, view: View) -> list[Block]:
     return spaced(sections)
 
 
+def _gone(answer: Json, view: View) -> str:
+    """Say which pods the service still counts although they were deleted or placed since."""
+    gone = answer.get("gone") or []
+    if not gone:
+        return ""
+    named = [f"{p['namespace']}/{p['pod']} (last tried {ago(p['startedAt'], view)})" for p in gone]
+    verb = "waits" if len(gone) == 1 else "wait"
+    return f" {len(gone)} {verb} no longer, deleted or placed since: {listed(named, _NAMED)}."
+
+
 def _groups(groups: list[Json], view: View) -> Block:
     rows = []
     for g in groups:
         which = listed(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
-        late = "not tried when it was due (deleted, or no scheduler runs); " if g["overdue"] else ""
+        late = "not tried when it was due (no scheduler runs, or it was deleted); " if g["overdue"] else ""
         said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(when(g["oldestAt"], view) or "–"), said))
     return table(("PODS", "OLDEST", "MOST NODES SAY"), rows, right=(0,))

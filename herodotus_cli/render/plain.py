@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Table, View, cells, clean
+from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Table, View, cells, escaped
 
 GAP = "  "
 
 
 def text(blocks: Sequence[Block], view: View) -> str:
     """The screen."""
-    return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(block, view))
+    return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(escaped(block), view))
 
 
 def _lines(block: Block, view: View) -> list[str]:
@@ -24,15 +24,15 @@ def _lines(block: Block, view: View) -> list[str]:
         case Blank():
             return [""]
         case Line():
-            return [clean(block.text)]
+            return [block.text]
         case Sides():
-            return [clean(GAP.join(part for part in (block.left, block.right) if part))]
+            return [GAP.join(part for part in (block.left, block.right) if part)]
         case Table():
             return _table(block, view)
 
 
 def _table(block: Table, view: View) -> list[str]:
-    rows = [[clean(cell.text) for cell in row] for row in block.rows]
+    rows = [[cell.text for cell in row] for row in block.rows]
     if block.header and view.headers:
         rows.insert(0, list(block.header))
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]

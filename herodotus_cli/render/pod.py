@@ -11,7 +11,7 @@ from typing import Any
 
 from herodotus_cli.render import inputs, rejections, scores, words
 from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import NOT_EVALUATED, NOT_KEPT, age, ago, count, listed, span
+from herodotus_cli.render.words import NOT_EVALUATED, NOT_KEPT, age, ago, count, listed, until
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -34,7 +34,7 @@ def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list
         inputs.blocks(answer, _told_of(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node, placed=placed),
         rejections.matrix(answer, view) if every_node else [],
-        [facts(notes)] if (notes := _notes(answer, every_node=every_node)) else [],
+        [facts(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
         _event(answer) if not placed else [],
     ]
 
@@ -102,13 +102,13 @@ def _told_of(answer: Json, view: View, *, every_node: bool) -> Sequence[Json]:
 def _rejected(answer: Json, view: View, *, every_node: bool, placed: bool) -> list[Block]:
     """The rejections: in groups, and for a pod that fits nowhere also node by node where the answer has them."""
     if placed and not every_node:
-        return rejections.grouped(answer, title="REJECTED", name_nodes=True)
+        return rejections.grouped(answer, title="REJECTED", name_nodes=True) or rejections.none(answer)
     nodes = rejections.per_node(answer, view)
     groups = rejections.grouped(answer, title="REJECTED", name_nodes=not nodes)
     return [*groups, *([Blank()] if groups and nodes else []), *nodes]
 
 
-def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
+def _notes(answer: Json, view: View, *, every_node: bool) -> list[tuple[str, str]]:
     """What else the record says, each with its label."""
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
@@ -120,7 +120,7 @@ def _notes(answer: Json, *, every_node: bool) -> list[tuple[str, str]]:
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),
         ("WOKEN BY", _woken_by(answer["attempt"].get("wokenBy"))),
-        ("RETRY", _retry(answer["attempt"])),
+        ("NEXT TRY", _next_try(answer, view)),
         ("NEXT", _next(answer)),
         *_origins(answer),
         *(("NOTE", mark) for mark in answer["marks"]),
@@ -178,16 +178,20 @@ def _woken_by(said: Json | None) -> str:
     return f"{said['event']} ({said['plugin']})" if said["plugin"] else str(said["event"])
 
 
-def _retry(attempt: Json) -> str:
-    """When it is tried again, counted from this attempt."""
+def _next_try(answer: Json, view: View) -> str:
+    """Return when the pod is tried again, counted from now; "" for an attempt that others followed."""
+    attempt = answer["attempt"]
     said = attempt.get("retry")
-    if not said:
+    was_followed = (attempt.get("ordinal") or 0) < (attempt.get("attempts") or 0)
+    if not said or (was_followed and attempt.get("ordinal")):
         return ""
-    earliest = span(attempt["startedAt"], said["notBefore"])
+    earliest = until(said["notBefore"], view.now)
     if said["latest"] is None:
-        return f"{earliest} after this attempt"
-    latest = span(attempt["startedAt"], said["latest"])
-    return f"when something happens that may help: after {earliest} at the earliest, {latest} at the latest"
+        return f"in {earliest}" if earliest else "now, if a scheduler runs"
+    latest = until(said["latest"], view.now)
+    if not latest:
+        return "overdue: no scheduler runs, or the pod was deleted"
+    return f"on an event that may help{f', after {earliest}' if earliest else ''}, or in {latest}"
 
 
 def _origins(answer: Json) -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, View, facts, table
+from herodotus_cli.render.blocks import Block, Cell, Line, View, facts, table
 from herodotus_cli.render.words import natural, short_names, where_the_rest_is
-from herodotus_record.units import quantity
+from herodotus_record.units import format_quantity
 
 Json = dict[str, Any]
 PASS, REJECT, NOTHING = "✓", "✗", "–"
@@ -26,6 +26,17 @@ def grouped(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
     said = [_why(group, name_nodes=name_nodes, rest=where_the_rest_is(answer)) for group in groups]
     rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(why)) for g, why in zip(groups, said, strict=True)]
     return [table((title, "FILTER", "WHY"), rows, right=(0,))]
+
+
+def none(answer: Json) -> list[Block]:
+    """Return the one line that says that no filter rejected any node."""
+    ran = [f for f in answer["filters"] if not f["skipped"]]
+    nodes = answer["nodes"]["evaluated"]
+    if not ran or not nodes:
+        return []
+    evaluated = " evaluated" if answer["nodes"]["notEvaluated"] else ""
+    who = f"All {nodes}{evaluated} nodes" if nodes > 1 else f"The one{evaluated} node"
+    return [Line(f"{who} passed {f'all {len(ran)} filters' if len(ran) > 1 else 'the one filter that ran'}.")]
 
 
 def per_node(answer: Json, view: View) -> list[Block]:
@@ -95,7 +106,7 @@ def _named(free: str, nodes: Sequence[str]) -> str:
 def _free(reasons: Sequence[Json]) -> str:
     """What is free of each resource that a node is short of: `300m`, or `cpu 300m, memory 2Gi`."""
     short = [r for r in reasons if "free" in r]
-    amounts = [quantity(r["resource"], r["free"]) for r in short]
+    amounts = [format_quantity(r["resource"], r["free"]) for r in short]
     if len(short) == 1:
         return amounts[0]
     return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))

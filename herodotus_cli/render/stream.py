@@ -10,14 +10,15 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from herodotus_cli.render.blocks import clean
 from herodotus_cli.render.words import fit
-from herodotus_record.pending import dominant
+from herodotus_record.escaping import escape
+from herodotus_record.pending import find_dominant_reason
 
 Json = dict[str, Any]
 _COLUMNS: Final = (("TIME", 8), ("POD", 40), ("TRY", 3), ("RESULT", 13), ("NODE", 20), ("FIT", 9), ("WHY", 0))
-_NARROW: Final = {"TIME": 8, "POD": 30, "RESULT": 13, "NODE": 12, "FIT": 9}  # 80 columns hold these
-_ROOMY: Final = 120  # columns of a terminal that hold all
+_MEDIUM: Final = {"TIME": 8, "POD": 40, "RESULT": 13, "NODE": 20, "WHY": 0}
+_NARROW: Final = {"TIME": 8, "POD": 24, "RESULT": 13, "NODE": 10, "WHY": 0}  # 80 columns hold "Insufficient cpu" too
+_WIDTHS: Final = ((140, dict(_COLUMNS)), (110, _MEDIUM), (0, _NARROW))  # from so many columns of a terminal on
 _COLOURS: Final = {"Bound": "\x1b[32m", "Unschedulable": "\x1b[31m", "Failed": "\x1b[31m", "Error": "\x1b[31m"}
 _PATHS: Final = {"only-feasible-node": "the only node that fits", "nominated-node": "nominated by preemption"}
 _PLAIN: Final = "\x1b[0m"
@@ -29,8 +30,8 @@ class Lines:
 
     def __init__(self, *, terminal: int | None, color: bool) -> None:
         self._width, self._color = terminal, color
-        narrow = terminal is not None and terminal < _ROOMY
-        self._columns = _NARROW if narrow else dict(_COLUMNS)
+        given = next(columns for least, columns in _WIDTHS if terminal is None or terminal >= least)
+        self._columns = given
 
     def header(self) -> str:
         """The columns' names."""
@@ -58,10 +59,10 @@ class Lines:
 
     def _why(self, message: str) -> str:
         """The event's message; on a terminal what most nodes said."""
-        return message if self._width is None or not message else dominant(message)
+        return message if self._width is None or not message else find_dominant_reason(message)
 
     def _laid_out(self, cells: dict[str, str]) -> str:
-        text = _GAP.join(clean(cells[name]).ljust(width) for name, width in self._columns.items()).rstrip()
+        text = _GAP.join(escape(cells[name]).ljust(width) for name, width in self._columns.items()).rstrip()
         if self._width is not None and len(text) > self._width:
             text = f"{text[: self._width - 1]}…"
         return f"{text}\n"

@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Sides, Style, Table, View, cells, clean
+from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Sides, Style, Table, View, cells, escaped
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
@@ -43,7 +43,7 @@ def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
     )
     assert view.width is not None
     for block in blocks:
-        _draw(console, block, view, view.width)
+        _draw(console, escaped(block), view, view.width)
     lines = out.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -145,4 +145,4 @@ def _below(row: Sequence[Cell], titles: Sequence[str]) -> Text:
 
 
 def _text(words: str, style: Style = "") -> Text:
-    return Text(clean(words), style=_COLOURS[style])
+    return Text(words, style=_COLOURS[style])

@@ -21,6 +21,8 @@ sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 import httpx  # noqa: E402
 
 _NO_TLS = "WRONG_VERSION_NUMBER"  # as OpenSSL words what a server says that speaks none
+# The service sends a bookmark every 30 s: a stream without a byte for three of them is a dead connection.
+_MAX_SILENCE_S = 90.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -66,8 +68,11 @@ class HttpTransport:
         return document(response.content, self.endpoint, status)
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """The documents that come, one a line. Only connecting has a time limit: nothing happening is no failure."""
-        patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=None)}
+        """Yield the documents of a watch, one per line.
+
+        Raises ConnectionFailedError when the connection breaks, or is silent for longer than bookmarks are apart.
+        """
+        patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=_MAX_SILENCE_S)}
         try:
             with httpx.Client(**patient) as client, client.stream("GET", self.endpoint + path) as response:
                 if response.status_code != httpx.codes.OK:

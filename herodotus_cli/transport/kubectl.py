@@ -24,12 +24,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import Connection
-from herodotus_cli.errors import CliError, ServerError, unreachable
+from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, unreachable
 from herodotus_cli.transport import questions
 from herodotus_cli.transport.begun import Begun, start
 from herodotus_cli.transport.body import document
 from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN, PROXY, KubectlCommand
-from herodotus_cli.transport.live import GatedPods, LivePod, NodeZones, comes_again
+from herodotus_cli.transport.live import LivePod, NodeZones, UnassignedPods
 
 if TYPE_CHECKING:
     from herodotus_cli.transport.begun import Process
@@ -97,9 +97,9 @@ class KubectlTransport:
         return document(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """The documents that come, one a line. Without a time limit: nothing happening is no failure.
+        """Yield the documents of a watch, one per line, without a time limit.
 
-        What a stream goes on from was got before it, and with it the way was found.
+        Raises ConnectionFailedError when the connection breaks. A `get` must come first: it finds the way.
         """
         import subprocess  # here, because an answer needs less
 
@@ -110,12 +110,16 @@ class KubectlTransport:
             assert process.stderr
             try:
                 for line in process.stdout:
-                    yield document(line, "the decisions service")
+                    if line.endswith(b"\n"):  # otherwise the connection broke within the line
+                        yield document(line, "the decisions service")
                 said = process.stderr.read().decode("utf-8", "replace").strip()
             finally:
                 process.kill()
         if process.returncode and said:
-            raise self._failure(said)
+            failure = self._failure(said)
+            if isinstance(failure, ServerError):
+                raise failure
+            raise ConnectionFailedError(failure.message, failure.hints)
 
     def proxy(self, socket: str) -> tuple[list[str], str]:
         """kubectl's command that passes on GET requests from a Unix socket, and the path before the API's on the way.
@@ -133,12 +137,12 @@ class KubectlTransport:
         return command, self._kubectl.on_the_way("")
 
     def live_pod(self, namespace: str, pod: str) -> LivePod:
-        """The question whether that pod is another one by now, under way; none for a name that is given once."""
-        return LivePod(self._beside(questions.live_pod(namespace, pod)) if comes_again(pod) else None)
+        """The question whether that pod is gone, or another one by now, under way."""
+        return LivePod(self._beside(questions.live_pod(namespace, pod)))
 
-    def gated_pods(self, namespace: str, labels: str) -> GatedPods:
-        """The question which pods wait for their scheduling gates, under way."""
-        return GatedPods(self._beside(questions.unassigned_pods(namespace, labels=labels)))
+    def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPods:
+        """The question which pods have no node, under way."""
+        return UnassignedPods(self._beside(questions.unassigned_pods(namespace, labels=labels)))
 
     def node_zones(self, nodes: Sequence[str]) -> NodeZones:
         """The question in which zones these nodes are, under way."""
@@ -237,7 +241,7 @@ class KubectlTransport:
             return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
         if last.startswith("error: "):
             return CliError(last)
-        return CliError(f"error: the API server did not answer (kubectl: {last})", _WHICH)
+        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", _WHICH)
 
 
 def _said(run: Ran) -> str:

@@ -1,8 +1,9 @@
 """What no record knows and the API server does, asked beside or behind the question.
 
-Whether the pod that exists now is the one that an answer is about: one that is created anew under its old name has no
-decision at first, so the service answers with the old pod's. Which pods wait for their scheduling gates: no scheduler
-tries them. In which zones nodes are: records hold no labels of nodes.
+Whether the pod that an answer is about still exists, and whether the one that exists is the same: one that is created
+anew under its old name has no decision at first, so the service answers with the old pod's. Which pods wait for a node:
+records do not know of deletions. Which wait for their scheduling gates: no scheduler tries them. In which zones nodes
+are: records hold no labels of nodes.
 
 Owns: that second question and its time limit. Does not own: the first one (`kubectl`), what is printed.
 
@@ -18,17 +19,11 @@ if TYPE_CHECKING:
 
     from herodotus_cli.transport.begun import Process
 
-_GENERATED = frozenset("bcdfghjklmnpqrstvwxz2456789")  # the API server's letters for generateName,
-_LETTERS = 5  # and how many it takes
+DELETED, REPLACED = "deleted", "replaced"
+_NO_SUCH_POD = b"Error from server (NotFound): pods "
 _PATIENCE_S = 0.25  # both start together and this one is answered by the API server alone
 _LONG_PATIENCE_S = 2.0  # of a list
 _ZONE = "topology.kubernetes.io/zone"
-
-
-def comes_again(pod: str) -> bool:
-    """Whether another pod may get this name: a StatefulSet's or a user's own; one with a random end is given once."""
-    stem, _, end = pod.rpartition("-")
-    return not (stem and len(end) == _LETTERS and _GENERATED.issuperset(end))
 
 
 class Beside:
@@ -36,6 +31,7 @@ class Beside:
 
     def __init__(self, process: Process | None = None) -> None:
         self._process = process
+        self._error = b""
 
     def _document(self, patience_s: float) -> Any:
         """What is answered; None where nothing is, or too late."""
@@ -44,7 +40,7 @@ class Beside:
         if not self._process:
             return None
         try:
-            code, body, _ = self._process.output(patience_s)
+            code, body, self._error = self._process.output(patience_s)
             return None if code else json.loads(body)
         except (OSError, ValueError):
             return None
@@ -60,26 +56,43 @@ class Beside:
 class LivePod(Beside):
     """The pod of a name that exists."""
 
-    def replaces(self, answer: dict[str, Any]) -> bool:
-        """Whether the pod that exists is known to be another than the answer's."""
+    def fate(self, answer: dict[str, Any]) -> str:
+        """Return DELETED or REPLACED where the answer's pod is known to be that, else ""."""
         found = self._document(_PATIENCE_S)
+        if self._error.startswith(_NO_SUCH_POD):
+            return DELETED
         try:
             uid, recorded = found["metadata"]["uid"], answer["metadata"]["uid"]
         except (KeyError, TypeError):
-            return False
-        return bool(uid and recorded) and uid != recorded
+            return ""
+        return REPLACED if uid and recorded and uid != recorded else ""
 
 
-class GatedPods(Beside):
-    """The pods that wait for their scheduling gates."""
+class UnassignedPods(Beside):
+    """The pods without a node: those that schedulers try, and those that wait for their scheduling gates."""
 
-    def pods(self) -> list[dict[str, Any]]:
+    _found: list[dict[str, Any]] | None = None
+    _is_complete = False
+
+    def gated(self) -> list[dict[str, Any]]:
         """Those that are known, as the API server has them."""
-        found = self._document(_LONG_PATIENCE_S)
-        try:
-            return [pod for pod in found["items"] if pod["spec"].get("schedulingGates")]
-        except (KeyError, TypeError, AttributeError):
-            return []
+        return [pod for pod in self._pods() if pod["spec"].get("schedulingGates")]
+
+    def uids(self) -> frozenset[str] | None:
+        """Return the UIDs of all pods without a node; None where not all of them are known."""
+        pods = self._pods()
+        return frozenset(pod["metadata"]["uid"] for pod in pods) if self._is_complete else None
+
+    def _pods(self) -> list[dict[str, Any]]:
+        if self._found is None:
+            found = self._document(_LONG_PATIENCE_S)
+            try:
+                self._found = [pod for pod in found["items"] if pod["metadata"].get("uid") and pod["spec"] is not None]
+                more = (found.get("metadata") or {}).get("continue")
+                self._is_complete = not more and len(self._found) == len(found["items"])
+            except (KeyError, TypeError, AttributeError):
+                self._found = []
+        return self._found
 
 
 class NodeZones(Beside):

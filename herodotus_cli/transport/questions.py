@@ -109,7 +109,7 @@ def namespaces() -> str:
 
 def watched(namespace: str, version: str, *, selected: Selected = EVERY) -> str:
     """What comes and changes behind a version of `decisions`, as a stream."""
-    query = {"watch": "true", "resourceVersion": version, **selected.query}
+    query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, **selected.query}
     return f"{_API}/{_within(namespace)}decisions{_query(query)}"
 
 
