@@ -1,7 +1,7 @@
-"""A simulated Kubernetes API server, for the demo and for tests. Never for production."""
+"""A simulated Kubernetes API server for tests and the demo. Not for production."""
 
 from herodotus_sim.cluster import SimulatedCluster
-from herodotus_sim.errors import ApiError
+from herodotus_sim.errors import StatusError
 from herodotus_sim.options import Options
 
-__all__ = ["ApiError", "Options", "SimulatedCluster"]
+__all__ = ["Options", "SimulatedCluster", "StatusError"]

@@ -1,4 +1,4 @@
-"""Owns: the command line of the simulated API server. Never for production.
+"""The command line of the simulated API server. Not for production.
 
 Does not own: the cluster. Invariant: it prints one line when it listens, and ends promptly on SIGTERM or SIGINT.
 """
@@ -15,19 +15,20 @@ from pathlib import Path
 import yaml
 
 from herodotus_sim.cluster import SimulatedCluster
-from herodotus_sim.errors import ApiError
+from herodotus_sim.errors import StatusError
+from herodotus_sim.fault_plan import FaultPlan, PlanError, parse_plan
 from herodotus_sim.files import FileError, read_files
 from herodotus_sim.options import Options
-from herodotus_sim.plan import Plan, PlanError, read
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop. Returns the exit code."""
+    """Serve until SIGTERM or SIGINT and return the exit code."""
     given = _parser().parse_args(arguments)
     options = Options(
         faults=given.faults,
         latency_s=given.latency_ms / 1000,
         run_pods=given.run_pods,
+        run_controllers=given.run_controllers,
         bookmark_interval_s=given.bookmark_interval_s,
         history_limit=given.history_limit,
         expired_watch_as_http=given.expired_watch_as_http,
@@ -39,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         cluster = SimulatedCluster(read_files(given.files), given.host, given.port, options)
         gc.collect()
-        gc.freeze()  # a collection that walks 5,000 nodes and their pods stops every request for its time
+        gc.freeze()  # A collection that traverses 5,000 nodes and their pods would block every request.
         with cluster:
             if given.write_kubeconfig:
                 cluster.write_kubeconfig(given.write_kubeconfig)
             print(f"The simulated API server listens on {cluster.url}", flush=True)
             stop.wait()
-    except (ApiError, FileError, OSError, ValueError) as error:
+    except (StatusError, FileError, OSError, ValueError) as error:
         print(f"herodotus_sim: {error}", file=sys.stderr)
         return 1
     return 0
@@ -61,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=_port, default=0, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--write-kubeconfig", type=Path, metavar="PATH", help="write a kubeconfig for this server")
     parser.add_argument("--run-pods", action="store_true", help="bound pods become Running, as if there were kubelets")
+    parser.add_argument(
+        "--run-controllers", action="store_true", help="run controllers of Deployments, StatefulSets, Jobs and owners"
+    )
     parser.add_argument("--latency-ms", type=_not_negative, default=0, help="wait before each request is handled")
     parser.add_argument("--bookmark-interval-s", type=_not_negative, default=Options.bookmark_interval_s)
     parser.add_argument("--history-limit", type=_positive, default=Options.history_limit, help="changes kept per kind")
@@ -68,17 +72,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--faults",
         type=_plan,
-        default=Plan(),
+        default=FaultPlan(),
         metavar="FILE",
-        help="what goes wrong on purpose (herodotus_sim/plan.py)",
+        help="what goes wrong on purpose (herodotus_sim/fault_plan.py)",
     )
     parser.add_argument("--no-watch-list", action="store_true", help="refuse sendInitialEvents")
     return parser
 
 
-def _plan(path: str) -> Plan:
+def _plan(path: str) -> FaultPlan:
     try:
-        return read(yaml.safe_load(Path(path).read_bytes()))
+        return parse_plan(yaml.safe_load(Path(path).read_bytes()))
     except (OSError, PlanError, yaml.YAMLError) as e:
         raise argparse.ArgumentTypeError(f"{path}: {e}") from None
 

@@ -1,10 +1,10 @@
-"""Owns: the life of one simulated cluster, and the in-process door for tests and the demo.
+"""One simulated cluster: its start and end, and direct access to objects for tests and the demo.
 
     with SimulatedCluster(objects=[...]) as sim:
         sim.url, sim.create({...}), sim.get("Pod", "default", "web"), sim.list("Node")
 
-Does not own: HTTP (`server`), the verbs. Invariant: it listens on loopback only, for it has no authentication; leaving
-the `with` block ends every thread.
+Does not own: HTTP (`server`), the verbs (`registry`). Invariant: it listens on loopback only, because it has no
+authentication. Leaving the `with` block ends every thread.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim import views
-from herodotus_sim.binding import bound
-from herodotus_sim.defaults import complete_node, preset
-from herodotus_sim.faults import Faults
-from herodotus_sim.kinds import NAMESPACE, NODE, POD, Kind, kind_named, kind_of
+from herodotus_sim import conversion as views
+from herodotus_sim.binding import assign_node
+from herodotus_sim.controllers import ControllerManager
+from herodotus_sim.create_strategy import complete_node, initial_objects
+from herodotus_sim.faults import FaultInjector
+from herodotus_sim.kinds import NAMESPACE, NODE, POD, ApiResource, resource_for_name, resource_for_type
 from herodotus_sim.kubelets import Kubelets
 from herodotus_sim.options import Options
 from herodotus_sim.patches import MERGE_PATCH, apply_patch
-from herodotus_sim.routes import Routes
-from herodotus_sim.selectors import selection
-from herodotus_sim.server import Server
-from herodotus_sim.store import Store
-from herodotus_sim.updates import replacement
+from herodotus_sim.routes import Router
+from herodotus_sim.selectors import build_predicate
+from herodotus_sim.server import SimulatedServer
+from herodotus_sim.storage import ObjectStorage
+from herodotus_sim.update_strategy import prepare_for_update
 from herodotus_sim.wire import Object
 
 _CONTEXT = "herodotus-sim"
 
 
 class SimulatedCluster:
-    """A simulated API server with real HTTP on loopback."""
+    """A simulated API server that serves HTTP on loopback."""
 
     def __init__(
         self,
@@ -48,35 +49,39 @@ class SimulatedCluster:
         options: Options | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are fields of Options, for one or two of them: `SimulatedCluster(run_pods=True)`."""
+        """Create a cluster; `settings` are fields of Options: `SimulatedCluster(run_pods=True)`."""
         check_loopback(host)
         self.options = replace(options or Options(), **settings)
-        self.store = Store(self.options.history_limit)
-        self._routes = Routes(self.store, self.options)
-        self.faults = Faults(self._routes.handle, self.store, self.options.faults)
+        self.store = ObjectStorage(self.options.history_limit)
+        self._routes = Router(self.store, self.options)
+        self.faults = FaultInjector(self._routes.handle, self.store, self.options.faults)
         self._host, self._port = host, port
-        self._server: Server | None = None
+        self._server: SimulatedServer | None = None
         self._threads: list[threading.Thread] = []
         self._kubelets: Kubelets | None = None
-        for kind, obj in preset():
+        self._controllers: ControllerManager | None = None
+        for kind, obj in initial_objects():
             self._routes.verbs.insert(kind, "", obj)
         self.load(objects)
 
     def start(self) -> SimulatedCluster:
-        """Listen and serve."""
-        self._server = Server((self._host, self._port), self.faults, self.store, self.options.latency_s)
+        """Start to listen and serve, and start the controllers and kubelets that the options enable."""
+        self._server = SimulatedServer((self._host, self._port), self.faults, self.store, self.options.latency_s)
         accept = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="sim-accept", daemon=True
         )
         accept.start()
         self._threads.append(accept)
+        if self.options.run_controllers:
+            self._controllers = ControllerManager(self._routes.verbs)
+            self._controllers.start()
         if self.options.run_pods:
             self._kubelets = Kubelets(self.store)
             self._kubelets.start()
         return self
 
     def stop(self) -> None:
-        """Hang up on everyone and end all threads."""
+        """Close every connection and end all threads."""
         if self._server is None:
             return
         self._server.close()
@@ -84,6 +89,8 @@ class SimulatedCluster:
             thread.join()
         if self._kubelets is not None:
             self._kubelets.join()
+        if self._controllers is not None:
+            self._controllers.join()
         self._server = None
 
     def __enter__(self) -> SimulatedCluster:
@@ -94,7 +101,7 @@ class SimulatedCluster:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The base URL of the server. Raises RuntimeError before the start."""
         if self._server is None:
             raise RuntimeError("the simulated cluster is not started")
         host, port = self._server.server_address[:2]
@@ -116,10 +123,10 @@ class SimulatedCluster:
         return target
 
     def load(self, objects: Iterable[Object]) -> None:
-        """Create many objects: namespaces first, and those that are missing."""
+        """Create many objects, namespaces first, and the namespaces that they need."""
         given = list(objects)
         for obj in sorted(given, key=lambda o: o.get("kind") != "Namespace"):
-            kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+            kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
             namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
             if namespace and self.store.find(NAMESPACE, "", namespace) is None:
                 self._routes.verbs.insert(NAMESPACE, "", {"metadata": {"name": namespace}})
@@ -129,63 +136,65 @@ class SimulatedCluster:
 
     def create(self, obj: Object) -> Object:
         """Create an object. Unlike over HTTP its status is kept, and a node is completed to a Ready one."""
-        kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+        kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
         given = copy.deepcopy(obj)
         if kind is NODE:
             given = complete_node(given)
-        return copy.deepcopy(self._routes.verbs.insert(kind, namespace, given, keep_status=True).view(kind))
+        return copy.deepcopy(self._routes.verbs.insert(kind, namespace, given, keep_status=True).to_object(kind))
 
     def get(self, kind: str, namespace: str, name: str) -> Object:
-        """A copy of an object. Raises ApiError 404. `kind` may be any name kubectl takes."""
-        row = kind_named(kind)
-        return copy.deepcopy(self.store.get(row, namespace if row.namespaced else "", name).view(row))
+        """Return a copy of an object. `kind` may be any name that kubectl accepts. Raises StatusError 404."""
+        row = resource_for_name(kind)
+        return copy.deepcopy(self.store.get(row, namespace if row.namespaced else "", name).to_object(row))
 
     def list(self, kind: str, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
-        """Copies of all objects of a kind that the selectors select."""
-        row = kind_named(kind)
-        selected = selection(row, namespace, "", labels, fields)
+        """Return copies of all objects of a kind that the selectors match."""
+        row = resource_for_name(kind)
+        selected = build_predicate(row, namespace, "", labels, fields)
         with self.store.lock:
-            found = [v for v in self.store.ordered(row) if selected.matches(v.obj)]
-        return [copy.deepcopy(v.view(row)) for v in found]
+            found = [v for v in self.store.list_sorted(row) if selected.matches(v.obj)]
+        return [copy.deepcopy(v.to_object(row)) for v in found]
 
     def update(self, obj: Object) -> Object:
         """Replace an object, spec and status at once."""
-        kind = kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+        kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         new = copy.deepcopy(obj)
         return self._write(kind, new["metadata"].get("namespace", "default"), new["metadata"]["name"], lambda _: new)
 
     def patch(self, kind: str, namespace: str, name: str, patch: Any, type_: str = MERGE_PATCH) -> Object:
         """Patch an object, spec and status at once."""
         given = copy.deepcopy(patch)
-        return self._write(kind_named(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
+        return self._write(resource_for_name(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
-        """Bind a pod to a node. Raises ApiError 409."""
-        return copy.deepcopy(self.store.modify(POD, namespace, name, lambda pod: bound(pod, {}, node)).view(POD))
+        """Bind a pod to a node. Raises StatusError 409."""
+        return copy.deepcopy(
+            self.store.guaranteed_update(POD, namespace, name, lambda pod: assign_node(pod, {}, node)).to_object(POD)
+        )
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object. Raises ApiError 404."""
-        row = kind_named(kind)
+        """Delete an object. Raises StatusError 404."""
+        row = resource_for_name(kind)
         with self.store.lock:
             self._routes.verbs.remove(row, self.store.get(row, namespace if row.namespaced else "", name))
 
     def compact(self) -> None:
-        """Forget the history: a watch from any version before now is answered with 410."""
+        """Discard the history: a watch from any earlier version is answered with 410."""
         self.store.compact()
 
-    def _write(self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object]) -> Object:
+    def _write(self, kind: ApiResource, namespace: str, name: str, change: Callable[[Object], Object]) -> Object:
         def changed(old: Any) -> Object:
-            new = views.stored(kind, change(old.view(kind)))
-            after = replacement(kind, old, new, "")
+            new = views.to_storage_form(kind, change(old.to_object(kind)))
+            after = prepare_for_update(kind, old, new, "")
             return {**after, "status": new["status"]} if "status" in new else after
 
-        written = self.store.modify(kind, namespace if kind.namespaced else "", name, changed)
-        return copy.deepcopy(written.view(kind))
+        written = self.store.guaranteed_update(kind, namespace if kind.namespaced else "", name, changed)
+        return copy.deepcopy(written.to_object(kind))
 
 
 def check_loopback(host: str) -> None:
-    """Raise ValueError for an address that others can reach."""
+    """Raise ValueError for an address that other machines can reach."""
     try:
         safe = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,6 +1,6 @@
-"""Owns: what kubectl asks before it does anything: versions, groups, resources, OpenAPI, who am I and may I.
+"""Discovery: versions, groups, resources, OpenAPI, and the self subject reviews.
 
-Does not own: the table it is generated from (`kinds`). Invariant: discovery offers exactly the rows of the table.
+Does not own: the table from which it is generated (`kinds`). Invariant: discovery offers exactly the rows of the table.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import hashlib
 from typing import Any
 
 from herodotus_sim import errors
-from herodotus_sim.kinds import KINDS, Kind
-from herodotus_sim.wire import Object, Request, Response, encode, json_response
+from herodotus_sim.kinds import KINDS, ApiResource
+from herodotus_sim.wire import HttpRequest, HttpResponse, Object, encode, json_response
 
 VERSION = {
     "major": "1",
@@ -25,14 +25,14 @@ VERSION = {
 }
 _USER = {"username": "herodotus-sim", "groups": ["system:masters", "system:authenticated"]}
 _GROUP_VERSIONS = sorted({(k.group, k.version) for k in KINDS})
-# kubectl validates on the server when a PATCH declares this parameter; without it, it would ask for full schemas.
+# With this parameter of a PATCH kubectl lets the server validate; without it, kubectl requests full schemas.
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
 
 
-def answer(path: str, request: Request) -> Response:
-    """Answer a GET outside the resources. Raises 404."""
+def serve_discovery(path: str, request: HttpRequest) -> HttpResponse:
+    """Return the response to a GET outside the resources. Raises StatusError 404."""
     if path == "/openapi/v2":
-        # Only offered in protobuf's place; kubectl does without.
+        # kube-apiserver offers this document only as protobuf, and kubectl works without it.
         raise errors.not_acceptable(("application/com.github.proto-openapi.spec.v2@v1.0+protobuf",))
     found = _DOCUMENTS.get(path)
     if found is None:
@@ -43,8 +43,8 @@ def answer(path: str, request: Request) -> Response:
     return json_response(found)
 
 
-def review(kind: Kind, asked: Object) -> Object:
-    """Everyone may do everything, as one user."""
+def review_access(kind: ApiResource, asked: Object) -> Object:
+    """Return the answer to a self subject review: one user, who may do everything."""
     meta = {"metadata": {"creationTimestamp": None}}
     if kind.kind == "SelfSubjectReview":
         return {**kind.type_meta, **meta, "status": {"userInfo": _USER}}
@@ -97,20 +97,21 @@ def _resources(group: str, version: str) -> Object:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
 
-def _subresource(kind: Kind, name: str, verbs: tuple[str, ...]) -> Object:
+def _subresource(kind: ApiResource, name: str, verbs: tuple[str, ...]) -> Object:
     row: Object = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
     types = {
         "binding": {"kind": "Binding"},
         "eviction": {"kind": "Eviction", "group": "policy", "version": "v1"},
         "proxy": {"kind": "ServiceProxyOptions"},
+        "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1"},
     }
     return row | types.get(name, {"kind": kind.kind}) | {"verbs": list(verbs)}
 
 
 def _openapi(group: str, version: str) -> Object:
-    """Of the schemas only what says that fields are validated by the server.
+    """Return the part of the schemas that declares server-side field validation.
 
-    kubectl looks for that at a PATCH of the kind, also when it is going to create one that has no PATCH.
+    kubectl looks for it at a PATCH of the kind, even when it creates a kind that has no PATCH.
     """
     paths: dict[str, Any] = {}
     for kind in KINDS:

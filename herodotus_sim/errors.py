@@ -1,6 +1,6 @@
-"""Owns: every refusal, as kube-apiserver words it: code, reason, message, details.
+"""Every error response in kube-apiserver's wording: code, reason, message, details.
 
-Does not own: when to refuse. Invariant: every error that leaves the server is a `Status` object made here.
+Does not own: when to reject a request. Invariant: every error response is a `Status` object from this module.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from herodotus_sim.wire import Object
 
 if TYPE_CHECKING:
-    from herodotus_sim.kinds import Kind
+    from herodotus_sim.kinds import ApiResource
 
 
-class ApiError(Exception):
-    """A refusal with the Status that says why."""
+class StatusError(Exception):
+    """A request is rejected; `status` returns the Status object for the response."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class ApiError(Exception):
         self.details = details
 
     def status(self) -> Object:
-        """The `Status` object of this refusal."""
+        """Return the `Status` object of this error."""
         out: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         out["message"] = self.message
         if self.reason:
@@ -36,7 +36,7 @@ class ApiError(Exception):
 
 
 def success(code: int = 200, details: Object | None = None) -> Object:
-    """The `Status` object of a request that has no object to return."""
+    """Return the `Status` object of a request that has no object to return."""
     out: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         out["details"] = details
@@ -45,48 +45,48 @@ def success(code: int = 200, details: Object | None = None) -> Object:
     return out
 
 
-def _details(kind: Kind, name: str, **more: Any) -> Object:
+def _details(kind: ApiResource, name: str, **more: Any) -> Object:
     group = {"group": kind.group} if kind.group else {}
     return {"name": name, **group, "kind": kind.plural, **more}
 
 
-def unknown_path() -> ApiError:
-    """No such resource in this server."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+def unknown_path() -> StatusError:
+    """Return 404: the server does not have this path."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def method_not_allowed() -> ApiError:
-    """The resource exists and does not know this verb."""
+def method_not_allowed() -> StatusError:
+    """Return 405: the resource does not support this verb."""
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, {})
+    return StatusError(405, "MethodNotAllowed", message, {})
 
 
-def not_found(kind: Kind, name: str) -> ApiError:
-    """No such object."""
-    return ApiError(404, "NotFound", f'{kind.resource} "{name}" not found', _details(kind, name))
+def not_found(kind: ApiResource, name: str) -> StatusError:
+    """Return 404: the object does not exist."""
+    return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', _details(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> ApiError:
-    """An object of this name is there."""
-    return ApiError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _details(kind, name))
+def already_exists(kind: ApiResource, name: str) -> StatusError:
+    """Return 409: an object with this name exists."""
+    return StatusError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _details(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str, subresource: str = "") -> ApiError:
-    """The object is not as the caller thought."""
+def conflict(kind: ApiResource, name: str, why: str, subresource: str = "") -> StatusError:
+    """Return 409: the object's state does not allow the operation."""
     suffix = f"/{subresource}" if subresource else ""
     details = _details(kind, name) | {"kind": kind.plural + suffix}
     resource = kind.plural + suffix + (f".{kind.group}" if kind.group else "")
-    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {why}', details)
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {why}', details)
 
 
-def stale(kind: Kind, name: str) -> ApiError:
-    """An update from an old version."""
+def stale_version(kind: ApiResource, name: str) -> StatusError:
+    """Return 409: the update has an outdated resource version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
-def wrong_uid(kind: Kind, namespace: str, name: str, wanted: str, found: str) -> ApiError:
-    """The caller means another object that had this name."""
+def wrong_uid(kind: ApiResource, namespace: str, name: str, wanted: str, found: str) -> StatusError:
+    """Return 409: the object has another UID than the request."""
     where = "/".join(part for part in ("/registry", kind.plural, namespace, name) if part)
     why = (
         f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: "
@@ -95,73 +95,73 @@ def wrong_uid(kind: Kind, namespace: str, name: str, wanted: str, found: str) ->
     return conflict(kind, name, why)
 
 
-def bad_request(message: str) -> ApiError:
-    """The request cannot be read."""
-    return ApiError(400, "BadRequest", message)
+def bad_request(message: str) -> StatusError:
+    """Return 400: the request is invalid."""
+    return StatusError(400, "BadRequest", message)
 
 
-def forbidden(kind: Kind, name: str, why: str) -> ApiError:
-    """Admission says no."""
-    return ApiError(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', _details(kind, name))
+def forbidden(kind: ApiResource, name: str, why: str) -> StatusError:
+    """Return 403: admission rejects the object."""
+    return StatusError(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', _details(kind, name))
 
 
-def invalid(kind: Kind, name: str, field: str, reason: str, message: str) -> ApiError:
-    """One field fails validation. `reason` is a cause's type, such as FieldValueRequired."""
+def invalid(kind: ApiResource, name: str, field: str, reason: str, message: str) -> StatusError:
+    """Return 422: a field is invalid. `reason` is a cause's type, such as FieldValueRequired."""
     group = {"group": kind.group} if kind.group else {}
     cause = {"reason": reason, "message": message, "field": field}
     details = {"name": name, **group, "kind": kind.kind, "causes": [cause]}
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {field}: {message}', details)
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {field}: {message}', details)
 
 
-def unprocessable(why: str) -> ApiError:
-    """A patch that cannot be applied."""
+def unprocessable(why: str) -> StatusError:
+    """Return 422: a patch cannot be applied."""
     cause = {"reason": "UnexpectedServerResponse", "message": why}
     message = "the server rejected our request due to an error in our request"
-    return ApiError(422, "Invalid", message, {"causes": [cause]})
+    return StatusError(422, "Invalid", message, {"causes": [cause]})
 
 
-def expired(message: str) -> ApiError:
-    """The version asked for is no longer kept."""
-    return ApiError(410, "Expired", message)
+def expired(message: str) -> StatusError:
+    """Return 410: the requested version is no longer available."""
+    return StatusError(410, "Expired", message)
 
 
-def too_large_version(asked: int, current: int) -> ApiError:
-    """The version asked for is yet to come."""
+def too_large_version(asked: int, current: int) -> StatusError:
+    """Return 504: the requested version is in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
-    return ApiError(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {current}", details)
+    return StatusError(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {current}", details)
 
 
-def unsupported_media_type(accepted: tuple[str, ...]) -> ApiError:
-    """The body is in a format that is not read."""
+def unsupported_media_type(accepted: tuple[str, ...]) -> StatusError:
+    """Return 415: the body's media type is not supported."""
     message = "the body of the request was in an unknown format - accepted media types include: "
-    return ApiError(415, "UnsupportedMediaType", message + ", ".join(accepted))
+    return StatusError(415, "UnsupportedMediaType", message + ", ".join(accepted))
 
 
-def not_acceptable(accepted: tuple[str, ...]) -> ApiError:
-    """No format that the caller takes can be written."""
+def not_acceptable(accepted: tuple[str, ...]) -> StatusError:
+    """Return 406: none of the accepted media types is supported."""
     message = "only the following media types are accepted: "
-    return ApiError(406, "NotAcceptable", message + ", ".join(accepted))
+    return StatusError(406, "NotAcceptable", message + ", ".join(accepted))
 
 
-def too_large(limit: int) -> ApiError:
-    """The body is over the limit."""
+def too_large(limit: int) -> StatusError:
+    """Return 413: the body exceeds the limit."""
     message = f"Request entity too large: limit is {limit}"
-    return ApiError(413, "RequestEntityTooLarge", message)
+    return StatusError(413, "RequestEntityTooLarge", message)
 
 
-def too_many(message: str, retry_after_s: int = 1, details: Object | None = None) -> ApiError:
-    """A limit is reached; the caller may come back."""
+def too_many(message: str, retry_after_s: int = 1, details: Object | None = None) -> StatusError:
+    """Return 429: a limit is reached; the client may retry."""
     merged = {"retryAfterSeconds": retry_after_s} if details is None else details
-    return ApiError(429, "TooManyRequests", message, merged)
+    return StatusError(429, "TooManyRequests", message, merged)
 
 
-def unavailable(message: str) -> ApiError:
-    """What is behind the server does not answer."""
-    return ApiError(503, "ServiceUnavailable", message)
+def unavailable(message: str) -> StatusError:
+    """Return 503: a service behind the server does not answer."""
+    return StatusError(503, "ServiceUnavailable", message)
 
 
-def internal(message: str) -> ApiError:
-    """A fault of the simulator itself."""
-    return ApiError(500, "InternalError", f"Internal error occurred: {message}")
+def internal(message: str) -> StatusError:
+    """Return 500: the simulator failed."""
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}")

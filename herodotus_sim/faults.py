@@ -1,19 +1,19 @@
-"""Owns: injected faults, as a layer around the handler of requests; its door is `/faults`.
+"""Fault injection as a layer around the request handler, controlled over HTTP at `/faults`.
 
-    GET /faults             the plan in force, and how often each rule has struck
-    PUT /faults             another plan (`plan`)
-    POST /faults/compact    forget the history, as etcd's compaction does
-    POST /faults/restart    hang up on everyone, serve nobody for ?seconds=, come back without history
+    GET /faults             the current plan, and how often each rule was injected
+    PUT /faults             set another plan (`fault_plan`)
+    POST /faults/compact    discard the history, as etcd's compaction does
+    POST /faults/restart    close every connection, serve nothing for ?seconds=, then serve without history
 
-Does not own: what a request means (`routes`), which knows nothing of faults.
+Does not own: what a request means (`routes`), which does not depend on faults.
 
-What a watch may do to its client is what a real one may do. Within one stream, events of a kind come in the order of
-their versions, each once, and a stream resumed at a version brings everything behind it: a client that resumes relies
-on that, so no fault breaks it across objects or within one. What the protocol leaves open is broken: streams of two
-kinds, or of two clients, run late against each other (`late`); a stream ends at any byte (`cut`) or early and in good
-order (`end`); a version to resume from is refused (`gone`, `compact`), so that a client sees a state without the events
-that led to it; bookmarks come at any time (`bookmark`). `repeat` goes further than a watch cache does: the same event
-of the same version twice in a row, which client-go's stores bear and so must ours.
+The faults of a watch are those that the protocol permits. Within one stream, events of a resource have increasing
+versions, each occurs once, and a stream that resumes from a version has every later event. Clients rely on this, so no
+fault violates it. The faults vary what the protocol leaves open. Streams of two resources or clients are delayed
+against each other (`late`). A stream ends at any byte (`cut`) or early and regularly (`end`). A version to resume from
+expires (`gone`, `compact`), so that a client lists a state without the events that led to it. Bookmarks occur at any
+time (`bookmark`). Only `repeat` goes beyond a watch cache: it sends the same event twice in a row, which client-go's
+stores tolerate and the scheduler must tolerate too.
 """
 
 from __future__ import annotations
@@ -27,105 +27,108 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from herodotus_sim import errors
-from herodotus_sim.plan import Fault, Plan, PlanError, read
-from herodotus_sim.store import Store, watch_line
-from herodotus_sim.watching import error_line
-from herodotus_sim.wire import Request, Response, decode, encode, json_response
+from herodotus_sim.fault_plan import FaultPlan, FaultRule, PlanError, parse_plan
+from herodotus_sim.storage import ObjectStorage, encode_watch_event
+from herodotus_sim.watch import encode_error_event
+from herodotus_sim.wire import HttpRequest, HttpResponse, decode, encode, json_response
 
 PATH = "/faults"
 
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
-Handle = Callable[[Request], Response]
-Strike = Callable[[Fault, random.Random, Handle, Request], Response]
+Handle = Callable[[HttpRequest], HttpResponse]
+Strike = Callable[[FaultRule, random.Random, Handle, HttpRequest], HttpResponse]
 
 
-class Faults:
-    """A handler that lets each request pass through the plan in force, then through the handler it wraps."""
+class FaultInjector:
+    """A handler that applies the current plan to each request around the handler that it wraps."""
 
-    def __init__(self, handle: Handle, store: Store, plan: Plan | None = None) -> None:
+    def __init__(self, handle: Handle, store: ObjectStorage, plan: FaultPlan | None = None) -> None:
         self._handle = handle
         self._store = store
         self._strikes = {**STRIKES, "compact": self._compact}
         self._lock = threading.Lock()
-        self._plan = plan or Plan()
-        self._seen: Counter[int] = Counter()  # matching requests, by rule
+        self._plan = plan or FaultPlan()
+        self._seen: Counter[int] = Counter()  # number of matching requests, by rule
         self._struck: Counter[int] = Counter()
         self._restarts = 0
         self._down_until = 0.0
 
-    def set(self, plan: Plan) -> None:
-        """From now on, this plan. Streams that run keep the faults that they began with."""
+    def set(self, plan: FaultPlan) -> None:
+        """Replace the plan. Streams that are running keep the faults of the plan they started with."""
         with self._lock:
             self._plan = plan
             self._seen.clear()
             self._struck.clear()
 
-    def struck(self) -> list[int]:
-        """How often each rule of the plan has struck."""
+    def injected_counts(self) -> list[int]:
+        """Return how often each rule of the plan was injected."""
         with self._lock:
             return [self._struck[rule] for rule in range(len(self._plan.faults))]
 
     def restart(self, seconds: float) -> None:
-        """End every stream, hang up on every request for so long, then serve again, without history."""
+        """End every stream, close every connection for `seconds`, then serve again without history."""
         with self._lock:
             self._restarts += 1
             self._down_until = time.monotonic() + seconds
         self._store.compact()
         self._store.wake()
 
-    def __call__(self, request: Request) -> Response:
-        """Answer a request. Raises ApiError, or OSError to hang up."""
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Return the response to a request. Raises StatusError, or OSError to disconnect."""
         if request.path.rstrip("/").startswith(PATH):
-            return self._door(request)
+            return self._serve_control_api(request)
         if time.monotonic() < self._down_until:
             raise ConnectionResetError("the simulated API server restarts")
         handle = self._handle
-        for fault, draw in reversed(self._due(request)):
-            handle = _around(self._strikes[fault.fault], fault, draw, handle)
-        return self._until_restart(handle, request)
+        for fault, draw in reversed(self._applicable_rules(request)):
+            handle = _wrap(self._strikes[fault.fault], fault, draw, handle)
+        return self._end_on_restart(handle, request)
 
-    def _due(self, request: Request) -> list[tuple[Fault, random.Random]]:
-        """The rules that strike this request, and what each draws its parameters from."""
+    def _applicable_rules(self, request: HttpRequest) -> list[tuple[FaultRule, random.Random]]:
+        """Return the rules that apply to this request, each with the generator for its parameters."""
         due = []
         with self._lock:
             for rule, fault in enumerate(self._plan.faults):
                 if not fault.matches(request) or (fault.times and self._struck[rule] >= fault.times):
                     continue
                 self._seen[rule] += 1
-                draw = self._plan.strikes(rule, self._seen[rule])
+                draw = self._plan.draw_for(rule, self._seen[rule])
                 if draw is not None:
                     self._struck[rule] += 1
                     due.append((fault, draw))
         return due
 
-    def _compact(self, fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
+    def _compact(self, fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
         self._store.compact()
         return handle(request)
 
-    def _until_restart(self, handle: Handle, request: Request) -> Response:
-        """A restart ends an idle stream as if its client were gone, and every stream by a reset."""
+    def _end_on_restart(self, handle: Handle, request: HttpRequest) -> HttpResponse:
+        """Wrap a response so that a restart ends an idle stream as if its client had disconnected.
+
+        A restart resets every other stream.
+        """
         began = self._restarts
 
-        def over() -> bool:
+        def is_over() -> bool:
             return self._restarts != began
 
         def events(stream: Iterator[bytes]) -> Iterator[bytes]:
             for chunk in stream:
-                if over():
+                if is_over():
                     raise ConnectionResetError
                 yield chunk
-            if over():
+            if is_over():
                 raise ConnectionResetError
 
-        response = handle(replace(request, client_gone=lambda: over() or request.client_gone()))
+        response = handle(replace(request, is_client_gone=lambda: is_over() or request.is_client_gone()))
         return response if response.stream is None else replace(response, stream=events(response.stream))
 
-    def _door(self, request: Request) -> Response:
+    def _serve_control_api(self, request: HttpRequest) -> HttpResponse:
         asked = (request.method, request.path.rstrip("/").removeprefix(PATH))
         if asked == ("PUT", ""):
             try:
-                self.set(read(decode(request.body)))
+                self.set(parse_plan(decode(request.body)))
             except (PlanError, ValueError) as e:
                 raise errors.bad_request(str(e)) from None
         elif asked == ("POST", "/compact"):
@@ -134,54 +137,54 @@ class Faults:
             self.restart(float(request.query.get("seconds", "0")))
         elif asked != ("GET", ""):
             raise errors.unknown_path()
-        return json_response({**self._plan.document(), "struck": self.struck()})
+        return json_response({**self._plan.document(), "struck": self.injected_counts()})
 
 
-def _around(strike: Strike, fault: Fault, draw: random.Random, handle: Handle) -> Handle:
+def _wrap(strike: Strike, fault: FaultRule, draw: random.Random, handle: Handle) -> Handle:
     return lambda request: strike(fault, draw, handle, request)
 
 
 # --- single answers ---------------------------------------------------------------------------------------------------
 
 
-def _refuse(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
+def _refuse(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
     details = {"retryAfterSeconds": fault.retry_after_s} if fault.retry_after_s else None
-    raise errors.ApiError(fault.code, _REASONS.get(fault.code, ""), f"an injected {fault.code}", details)
+    raise errors.StatusError(fault.code, _REASONS.get(fault.code, ""), f"an injected {fault.code}", details)
 
 
-def _hang_up(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
+def _hang_up(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
     raise ConnectionResetError("an injected reset")
 
 
-def _lose_answer(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """What was asked for is done, and nobody is told."""
+def _lose_answer(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Handle the request, then disconnect without a response."""
     handle(request)
     raise ConnectionResetError("an injected loss of the answer")
 
 
-def _slow(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """As a real server, it gives up a request that the client has given up, or asked to be ended by now (`timeout`)."""
+def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Delay the request; give it up if the client disconnected or its `timeout` is over, as kube-apiserver does."""
     wait_s, allowed_s = draw.uniform(*fault.seconds), float(request.query.get("timeout", "60s").rstrip("s"))
     time.sleep(min(wait_s, allowed_s))
     if wait_s >= allowed_s:
-        raise errors.ApiError(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
-    if request.client_gone():
+        raise errors.StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+    if request.is_client_gone():
         raise ConnectionResetError("the client has given up")
     return handle(request)
 
 
-def _gone(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
+def _expire_version(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
     error = errors.expired("an injected 410: too old resource version")
     if not fault.as_event:
         raise error
-    return Response(200, stream=iter([error_line(error)]))
+    return HttpResponse(200, stream=iter([encode_error_event(error)]))
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def _cut(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """After some events, a reset in the middle of the next one."""
+def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Reset the connection within an event, after a number of events."""
     left = draw.randint(*fault.events)
 
     def cut(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -191,11 +194,11 @@ def _cut(fault: Fault, draw: random.Random, handle: Handle, request: Request) ->
                 raise ConnectionResetError("an injected cut")
             yield line
 
-    return _through(cut, handle(request))
+    return _map_lines(cut, handle(request))
 
 
-def _end(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """After some events, or at once, the proper end of the stream."""
+def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """End the stream regularly after a number of events."""
     left = draw.randint(*fault.events)
 
     def end(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -205,11 +208,11 @@ def _end(fault: Fault, draw: random.Random, handle: Handle, request: Request) ->
                 return
             yield line
 
-    return _through(end, handle(request))
+    return _map_lines(end, handle(request))
 
 
-def _late(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """What happened is told a while later, in order."""
+def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Delay the events of a stream and keep their order."""
     response = handle(request)
     if response.stream is None:
         return response
@@ -222,18 +225,18 @@ def _late(fault: Fault, draw: random.Random, handle: Handle, request: Request) -
     return replace(response, stream=late(response.stream))
 
 
-def _repeat(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """Every event twice in a row."""
+def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Send every event twice in a row."""
 
     def repeat(lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             yield line + line
 
-    return _through(repeat, handle(request))
+    return _map_lines(repeat, handle(request))
 
 
-def _bookmark(fault: Fault, draw: random.Random, handle: Handle, request: Request) -> Response:
-    """A bookmark behind every event, where the client takes bookmarks."""
+def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: HttpRequest) -> HttpResponse:
+    """Send a bookmark after every event, if the client accepts bookmarks."""
 
     def bookmark(lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
@@ -243,14 +246,14 @@ def _bookmark(fault: Fault, draw: random.Random, handle: Handle, request: Reques
                 obj = event["object"]
                 mark = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
                 mark["metadata"] = {"resourceVersion": obj["metadata"]["resourceVersion"], "creationTimestamp": None}
-                yield watch_line("BOOKMARK", encode(mark))
+                yield encode_watch_event("BOOKMARK", encode(mark))
 
     response = handle(request)
-    return _through(bookmark, response) if request.flag("allowWatchBookmarks") else response
+    return _map_lines(bookmark, response) if request.flag("allowWatchBookmarks") else response
 
 
-def _through(change: Callable[[Iterator[bytes]], Iterator[bytes]], response: Response) -> Response:
-    """A stream's lines, one at a time, through `change`; an answer that is no stream stays as it is."""
+def _map_lines(change: Callable[[Iterator[bytes]], Iterator[bytes]], response: HttpResponse) -> HttpResponse:
+    """Pass a stream line by line through `change`; return a response without a stream unchanged."""
     if response.stream is None:
         return response
     lines = (line for chunk in response.stream for line in chunk.splitlines(keepends=True))
@@ -261,7 +264,7 @@ STRIKES: dict[str, Strike] = {
     "bookmark": _bookmark,
     "cut": _cut,
     "end": _end,
-    "gone": _gone,
+    "gone": _expire_version,
     "hang up": _hang_up,
     "late": _late,
     "lose answer": _lose_answer,

@@ -1,6 +1,6 @@
-"""Owns: reading Kubernetes objects from YAML or JSON files.
+"""Reads Kubernetes objects from YAML or JSON files.
 
-Does not own: what the objects mean. Invariant: a file that cannot be read whole is an error that names the file.
+Does not own: what the objects mean. Invariant: an invalid file is an error that names the file.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim.kinds import kind_of
+from herodotus_sim.kinds import resource_for_type
 from herodotus_sim.wire import Object
 
-# The C loader is ten times faster where PyYAML was built with it.
+# The C loader is ten times faster, if PyYAML was built with it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class FileError(Exception):
-    """A file that does not hold Kubernetes objects of supported kinds."""
+    """A file does not contain Kubernetes objects of supported kinds."""
 
 
 class _Loader(_LOADER):  # type: ignore[misc]
-    """Times stay text, as they are in JSON."""
+    """A YAML loader that keeps timestamps as text, as they are in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -33,12 +33,12 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_files(paths: Iterable[Path]) -> list[Object]:
-    """Every object in the files, lists unfolded. Raises FileError."""
+    """Return every object in the files, with lists expanded. Raises FileError."""
     return [obj for path in paths for obj in read_file(path)]
 
 
 def read_file(path: Path) -> list[Object]:
-    """Every object in one file. Raises FileError."""
+    """Return every object in one file. Raises FileError."""
     try:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Loader))
     except OSError as error:
@@ -48,7 +48,7 @@ def read_file(path: Path) -> list[Object]:
     objects = [obj for document in documents if document is not None for obj in _unfold(path, document)]
     for obj in objects:
         try:
-            kind_of(obj.get("apiVersion", ""), obj.get("kind", ""))
+            resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         except KeyError as error:
             raise FileError(f"{path}: {error.args[0]}") from None
     return objects

@@ -1,7 +1,7 @@
-"""Owns: the one table of supported kinds, their verbs, subresources, field selectors and update rules.
+"""The table of supported resources: their verbs, subresources, field selectors and update rules.
 
-Does not own: what the verbs do. Invariant: what is not in the table is answered with 404, a verb that is not in its
-row with 405; the two rows of Event share one storage, held in core/v1 form.
+Does not own: what the verbs do. Invariant: a resource that is absent from the table is answered with 404, a verb that
+is absent from its row with 405. The two rows of Event share one storage, in core/v1 form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REGARDING = tuple((f"regarding.{f}", f"involvedObject.{f}") for f in _EVENT_REF
 
 
 @dataclass(frozen=True)
-class Kind:
+class ApiResource:
     """One row: a kind in one group and version."""
 
     kind: str
@@ -32,20 +32,20 @@ class Kind:
     subresources: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Name and verbs of each subresource."""
     fields: tuple[tuple[str, str], ...] = ()
-    """Field selectors beyond metadata.name and metadata.namespace: label and path in the stored object."""
+    """Field selectors besides metadata.name and metadata.namespace: label, and path in the stored object."""
     categories: tuple[str, ...] = ()
     create_on_update: bool = False
     unconditional_update: bool = True
-    """Whether a PUT without resourceVersion is taken."""
+    """Whether a PUT without resourceVersion is accepted."""
 
     @property
     def api_version(self) -> str:
-        """The object's `apiVersion`."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """The name error messages use: plural, with the group when there is one."""
+        """The resource name of error messages: plural, followed by the group if there is one."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -55,12 +55,12 @@ class Kind:
 
     @property
     def has_status(self) -> bool:
-        """Whether status is written through a subresource only."""
+        """Whether the status is written only through the subresource."""
         return any(name == "status" for name, _ in self.subresources)
 
     @property
     def type_meta(self) -> dict[str, str]:
-        """`kind` and `apiVersion`."""
+        """The fields `kind` and `apiVersion` of its objects."""
         return {"kind": self.kind, "apiVersion": self.api_version}
 
 
@@ -73,6 +73,7 @@ def _subs(**verbs: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 _STATUS = tuple(STATUS.items())
+_SCALED = _subs(scale=STATUS["status"], **STATUS)
 _PROXY = ("create", "delete", "get", "patch", "update")
 _POD_FIELDS = _same(
     "spec.nodeName",
@@ -86,7 +87,7 @@ _POD_FIELDS = _same(
 )
 _EVENT_FIELDS = (*_INVOLVED, *_same("reason", "reportingComponent", "type"), ("source", "source.component"))
 
-# Unset means false.
+# Fields whose absence means false.
 BOOLEAN_FIELDS = frozenset({"spec.hostNetwork", "spec.unschedulable"})
 
 _APPS = "apps"
@@ -94,53 +95,55 @@ _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
 _EVENTS = "events.k8s.io"
 
-KINDS: tuple[Kind, ...] = (
-    Kind("Binding", "bindings", verbs=CREATE),
-    Kind("ConfigMap", "configmaps", short_names=("cm",)),
-    Kind("Endpoints", "endpoints", short_names=("ep",), create_on_update=True),
-    Kind("Event", "events", short_names=("ev",), fields=_EVENT_FIELDS, create_on_update=True),
-    Kind("Namespace", "namespaces", namespaced=False, short_names=("ns",), verbs=NO_COLLECTION, subresources=_STATUS,
-         fields=_same("status.phase")),
-    Kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
-         fields=_same("spec.unschedulable")),
-    Kind("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=_STATUS),
-    Kind("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=_STATUS),
-    Kind("Pod", "pods", short_names=("po",), categories=("all",), fields=_POD_FIELDS,
-         subresources=_subs(binding=CREATE, eviction=CREATE, **STATUS)),
-    Kind("ReplicationController", "replicationcontrollers", short_names=("rc",), categories=("all",),
-         subresources=_STATUS),
-    Kind("Secret", "secrets", fields=_same("type")),
-    Kind("Service", "services", short_names=("svc",), categories=("all",),
-         subresources=_subs(proxy=_PROXY, **STATUS), fields=_same("spec.clusterIP", "spec.type")),
-    Kind("ServiceAccount", "serviceaccounts", short_names=("sa",)),
-    Kind("DaemonSet", "daemonsets", _APPS, short_names=("ds",), categories=("all",), subresources=_STATUS),
-    Kind("Deployment", "deployments", _APPS, short_names=("deploy",), categories=("all",), subresources=_STATUS),
-    Kind("ReplicaSet", "replicasets", _APPS, short_names=("rs",), categories=("all",), subresources=_STATUS),
-    Kind("StatefulSet", "statefulsets", _APPS, short_names=("sts",), categories=("all",), subresources=_STATUS),
-    Kind("SelfSubjectReview", "selfsubjectreviews", "authentication.k8s.io", namespaced=False, verbs=CREATE),
-    Kind("SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False,
-         verbs=CREATE),
-    Kind("Lease", "leases", "coordination.k8s.io", create_on_update=True, unconditional_update=False),
-    Kind("EndpointSlice", "endpointslices", "discovery.k8s.io"),
-    Kind("Event", "events", _EVENTS, short_names=("ev",), fields=(*_EVENT_FIELDS, *_REGARDING,
-         ("reportingController", "reportingComponent")), create_on_update=True),
-    Kind("NetworkPolicy", "networkpolicies", "networking.k8s.io", short_names=("netpol",)),
-    Kind("PodDisruptionBudget", "poddisruptionbudgets", "policy", short_names=("pdb",), subresources=_STATUS,
-         unconditional_update=False),
-    Kind("ClusterRole", "clusterroles", _RBAC, namespaced=False, create_on_update=True),
-    Kind("ClusterRoleBinding", "clusterrolebindings", _RBAC, namespaced=False, create_on_update=True),
-    Kind("Role", "roles", _RBAC, create_on_update=True),
-    Kind("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
-    Kind("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
-    Kind("CSIDriver", "csidrivers", _STORAGE, namespaced=False),
-    Kind("CSINode", "csinodes", _STORAGE, namespaced=False),
-    Kind("CSIStorageCapacity", "csistoragecapacities", _STORAGE),
-    Kind("StorageClass", "storageclasses", _STORAGE, namespaced=False, short_names=("sc",)),
-    Kind("VolumeAttachment", "volumeattachments", _STORAGE, namespaced=False, subresources=_STATUS),
+KINDS: tuple[ApiResource, ...] = (
+    ApiResource("Binding", "bindings", verbs=CREATE),
+    ApiResource("ConfigMap", "configmaps", short_names=("cm",)),
+    ApiResource("Endpoints", "endpoints", short_names=("ep",), create_on_update=True),
+    ApiResource("Event", "events", short_names=("ev",), fields=_EVENT_FIELDS, create_on_update=True),
+    ApiResource("Namespace", "namespaces", namespaced=False, short_names=("ns",), verbs=NO_COLLECTION,
+                subresources=_STATUS, fields=_same("status.phase")),
+    ApiResource("Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
+                fields=_same("spec.unschedulable")),
+    ApiResource("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=_STATUS),
+    ApiResource("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=_STATUS),
+    ApiResource("Pod", "pods", short_names=("po",), categories=("all",), fields=_POD_FIELDS,
+                subresources=_subs(binding=CREATE, eviction=CREATE, **STATUS)),
+    ApiResource("ReplicationController", "replicationcontrollers", short_names=("rc",), categories=("all",),
+                subresources=_STATUS),
+    ApiResource("Secret", "secrets", fields=_same("type")),
+    ApiResource("Service", "services", short_names=("svc",), categories=("all",),
+                subresources=_subs(proxy=_PROXY, **STATUS), fields=_same("spec.clusterIP", "spec.type")),
+    ApiResource("ServiceAccount", "serviceaccounts", short_names=("sa",)),
+    ApiResource("ControllerRevision", "controllerrevisions", _APPS),
+    ApiResource("DaemonSet", "daemonsets", _APPS, short_names=("ds",), categories=("all",), subresources=_STATUS),
+    ApiResource("Deployment", "deployments", _APPS, short_names=("deploy",), categories=("all",), subresources=_SCALED),
+    ApiResource("ReplicaSet", "replicasets", _APPS, short_names=("rs",), categories=("all",), subresources=_SCALED),
+    ApiResource("StatefulSet", "statefulsets", _APPS, short_names=("sts",), categories=("all",), subresources=_SCALED),
+    ApiResource("SelfSubjectReview", "selfsubjectreviews", "authentication.k8s.io", namespaced=False, verbs=CREATE),
+    ApiResource("SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False,
+                verbs=CREATE),
+    ApiResource("Job", "jobs", "batch", categories=("all",), subresources=_STATUS),
+    ApiResource("Lease", "leases", "coordination.k8s.io", create_on_update=True, unconditional_update=False),
+    ApiResource("EndpointSlice", "endpointslices", "discovery.k8s.io"),
+    ApiResource("Event", "events", _EVENTS, short_names=("ev",), fields=(*_EVENT_FIELDS, *_REGARDING,
+                ("reportingController", "reportingComponent")), create_on_update=True),
+    ApiResource("NetworkPolicy", "networkpolicies", "networking.k8s.io", short_names=("netpol",)),
+    ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy", short_names=("pdb",), subresources=_STATUS,
+                unconditional_update=False),
+    ApiResource("ClusterRole", "clusterroles", _RBAC, namespaced=False, create_on_update=True),
+    ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC, namespaced=False, create_on_update=True),
+    ApiResource("Role", "roles", _RBAC, create_on_update=True),
+    ApiResource("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
+    ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
+    ApiResource("CSIDriver", "csidrivers", _STORAGE, namespaced=False),
+    ApiResource("CSINode", "csinodes", _STORAGE, namespaced=False),
+    ApiResource("CSIStorageCapacity", "csistoragecapacities", _STORAGE),
+    ApiResource("StorageClass", "storageclasses", _STORAGE, namespaced=False, short_names=("sc",)),
+    ApiResource("VolumeAttachment", "volumeattachments", _STORAGE, namespaced=False, subresources=_STATUS),
 )  # fmt: skip
 
-BY_RESOURCE: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in KINDS}
-BY_TYPE: dict[tuple[str, str], Kind] = {(k.api_version, k.kind): k for k in KINDS}
+BY_RESOURCE: dict[tuple[str, str, str], ApiResource] = {(k.group, k.version, k.plural): k for k in KINDS}
+BY_TYPE: dict[tuple[str, str], ApiResource] = {(k.api_version, k.kind): k for k in KINDS}
 
 POD = BY_TYPE["v1", "Pod"]
 NODE = BY_TYPE["v1", "Node"]
@@ -152,19 +155,20 @@ PRIORITY_CLASS = BY_TYPE["scheduling.k8s.io/v1", "PriorityClass"]
 POD_DISRUPTION_BUDGET = BY_TYPE["policy/v1", "PodDisruptionBudget"]
 SERVICE = BY_TYPE["v1", "Service"]
 ENDPOINTS = BY_TYPE["v1", "Endpoints"]
+CONTROLLER_REVISION = BY_TYPE["apps/v1", "ControllerRevision"]
 ENDPOINT_SLICE = BY_TYPE["discovery.k8s.io/v1", "EndpointSlice"]
 
 
-def kind_of(api_version: str, kind: str) -> Kind:
-    """The row of a type. Raises KeyError with the type's name."""
+def resource_for_type(api_version: str, kind: str) -> ApiResource:
+    """Return the row of a type. Raises KeyError with the type's name."""
     try:
         return BY_TYPE[api_version, kind]
     except KeyError:
         raise KeyError(f"{api_version} {kind} is not in the table of supported kinds") from None
 
 
-def kind_named(name: str) -> Kind:
-    """The row of a kind, plural, singular or short name; `Event` is the core one."""
+def resource_for_name(name: str) -> ApiResource:
+    """Return the row with this kind, plural, singular or short name; `Event` is the core one."""
     for row in KINDS:
         if name in (row.kind, row.plural, row.singular, *row.short_names):
             return row

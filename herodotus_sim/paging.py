@@ -1,7 +1,7 @@
-"""Owns: lists: which version they show, and pages of one consistent list.
+"""Lists and their pages: which version they show, and continue tokens.
 
     first page ── limit reached ──> token ──> next page of the same list ... last page: no token
-                                      └── the list was forgotten ──> 410 Expired
+                                      └── the list was discarded ──> 410 Expired
 
 Does not own: encoding. Invariant: all pages of a list show the state at its first page.
 """
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from herodotus_sim import errors
-from herodotus_sim.kinds import Kind
-from herodotus_sim.selectors import Selection
-from herodotus_sim.store import Key, Store, Version
-from herodotus_sim.watching import parse_version
-from herodotus_sim.wire import Object, Request, encode
+from herodotus_sim.kinds import ApiResource
+from herodotus_sim.selectors import SelectionPredicate
+from herodotus_sim.storage import Key, ObjectStorage, StoredObject
+from herodotus_sim.watch import parse_version
+from herodotus_sim.wire import HttpRequest, Object, encode
 
-# Lists kept for their next page. A client pages at once; one list of 5,000 pods pins at most their old versions.
-_MAX_KEPT = 32
+# Lists retained for their next page. Clients read pages without delay; a list of 5,000 pods retains only old versions.
+_MAX_RETAINED = 32
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
@@ -33,16 +33,16 @@ _EXPIRED = (
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListPage:
     """One page of a list."""
 
-    items: list[Version]
+    items: list[StoredObject]
     version: int
     token: str = ""
     remaining: int | None = None
 
     def metadata(self) -> Object:
-        """The list's own metadata."""
+        """Return the metadata of the list."""
         meta: Object = {"resourceVersion": str(self.version)}
         if self.token:
             meta["continue"] = self.token
@@ -51,86 +51,95 @@ class Listed:
         return meta
 
 
-class Pages:
-    """The lists of one store."""
+class ListPager:
+    """Returns pages of lists and retains the lists that have more pages."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[str, int], list[Version]] = OrderedDict()
+        self._retained: OrderedDict[tuple[str, int], list[StoredObject]] = OrderedDict()
 
-    def page(self, kind: Kind, selection: Selection, request: Request) -> Listed:
-        """One page. How many remain is known only of a list without selectors."""
+    def get_page(self, kind: ApiResource, selection: SelectionPredicate, request: HttpRequest) -> ListPage:
+        """Return one page. The remaining count is known only without selectors."""
         limit = request.query.get("limit", "") or "0"
         if not limit.isdigit():
             raise errors.bad_request(f'limit: Invalid value: "{limit}"')
         token = request.query.get("continue", "")
         if token:
-            version, after = _read(token)
+            version, after = _decode_token(token)
             ordered, start = self._resume(kind, version, after)
         else:
             ordered, version = self._state(kind, request)
             start = 0
-        return self._cut(kind, selection, (ordered, version), start, int(limit))
+        return self._make_page(kind, selection, (ordered, version), start, int(limit))
 
-    def _state(self, kind: Kind, request: Request) -> tuple[list[Version], int]:
-        asked = parse_version(request.query.get("resourceVersion", ""))
+    def _state(self, kind: ApiResource, request: HttpRequest) -> tuple[list[StoredObject], int]:
+        requested = parse_version(request.query.get("resourceVersion", ""))
         exact = request.query.get("resourceVersionMatch") == "Exact"
-        collection = self._store.collection(kind)
+        collection = self._store.watch_cache(kind)
         with self._store.lock:
-            if asked > self._store.version:
-                raise errors.too_large_version(asked, self._store.version)
-            last = collection.history[-1].version if collection.history else collection.floor
-            if exact and asked < last:
-                raise errors.expired(f"The provided resource version {asked} is too old.")
-            return collection.ordered(), asked if exact else self._store.version
+            if requested > self._store.version:
+                raise errors.too_large_version(requested, self._store.version)
+            last = collection.history[-1].version if collection.history else collection.compacted_version
+            if exact and requested < last:
+                raise errors.expired(f"The provided resource version {requested} is too old.")
+            return collection.list_sorted(), requested if exact else self._store.version
 
-    def _resume(self, kind: Kind, version: int, after: Key) -> tuple[list[Version], int]:
+    def _resume(self, kind: ApiResource, version: int, after: Key) -> tuple[list[StoredObject], int]:
         with self._store.lock:
-            ordered = self._kept.get((kind.plural, version))
-            forgotten = version < self._store.collection(kind).floor
-        if ordered is None or forgotten:
+            ordered = self._retained.get((kind.plural, version))
+            expired = version < self._store.watch_cache(kind).compacted_version
+        if ordered is None or expired:
             raise errors.expired(_EXPIRED)
         return ordered, bisect_right(ordered, after, key=attrgetter("key"))
 
-    def _cut(
-        self, kind: Kind, selection: Selection, state: tuple[list[Version], int], start: int, limit: int
-    ) -> Listed:
+    def _make_page(
+        self,
+        kind: ApiResource,
+        selection: SelectionPredicate,
+        state: tuple[list[StoredObject], int],
+        start: int,
+        limit: int,
+    ) -> ListPage:
         ordered, version = state
         if not limit:
-            chosen = ordered[start:] if selection.everything else _chosen(ordered, start, selection, len(ordered))
-            return Listed(chosen, version)
-        chosen = _chosen(ordered, start, selection, limit + 1)
+            chosen = (
+                ordered[start:] if selection.matches_everything else _select(ordered, start, selection, len(ordered))
+            )
+            return ListPage(chosen, version)
+        chosen = _select(ordered, start, selection, limit + 1)
         if len(chosen) <= limit:
-            return Listed(chosen, version)
+            return ListPage(chosen, version)
         chosen.pop()
         end = chosen[-1].key
-        self._keep((kind.plural, version), ordered)
-        rest = len(ordered) - bisect_right(ordered, end, key=attrgetter("key"))
-        return Listed(chosen, version, _token(version, end), rest if selection.everything else None)
+        self._retain((kind.plural, version), ordered)
+        remaining = len(ordered) - bisect_right(ordered, end, key=attrgetter("key"))
+        return ListPage(
+            chosen, version, _encode_token(version, end), remaining if selection.matches_everything else None
+        )
 
-    def _keep(self, key: tuple[str, int], ordered: list[Version]) -> None:
+    def _retain(self, key: tuple[str, int], ordered: list[StoredObject]) -> None:
         with self._store.lock:
-            self._kept[key] = ordered
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
+            self._retained[key] = ordered
+            self._retained.move_to_end(key)
+            while len(self._retained) > _MAX_RETAINED:
+                self._retained.popitem(last=False)
 
 
-def _chosen(ordered: list[Version], start: int, selection: Selection, enough: int) -> list[Version]:
+def _select(ordered: list[StoredObject], start: int, selection: SelectionPredicate, limit: int) -> list[StoredObject]:
     found = []
     for version in ordered[start:]:
         if selection.matches(version.obj):
             found.append(version)
-            if len(found) == enough:
+            if len(found) == limit:
                 break
     return found
 
 
-def _token(version: int, after: Key) -> str:
+def _encode_token(version: int, after: Key) -> str:
     return base64.urlsafe_b64encode(encode({"v": "meta.k8s.io/v1", "rv": version, "start": list(after)})).decode()
 
 
-def _read(token: str) -> tuple[int, Key]:
+def _decode_token(token: str) -> tuple[int, Key]:
     try:
         content = json.loads(base64.urlsafe_b64decode(token))
         namespace, name = content["start"]

@@ -1,6 +1,6 @@
-"""Owns: JSON patch (RFC 6902), JSON merge patch (RFC 7386), and the choice by content type.
+"""JSON patch (RFC 6902), JSON merge patch (RFC 7386), and the choice by content type.
 
-Does not own: strategic merge and apply (`strategic`). Invariant: no patch changes the object it is given.
+Does not own: strategic merge and apply (`strategic`). Invariant: no patch changes the object that it is applied to.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
-# RFC 6902 patches can copy quadratically; this is kube-apiserver's limit.
+# The limit of kube-apiserver, because copy operations can grow an object exponentially.
 _MAX_OPERATIONS = 10_000
 
 
 def read_patch(content_type: str, body: bytes) -> Any:
-    """The patch document. Raises 415 for another type and 400 for what is not JSON (or YAML)."""
+    """Return the patch document. Raises StatusError 415 for another media type and 400 for invalid JSON or YAML."""
     if content_type not in PATCH_TYPES:
         raise errors.unsupported_media_type(PATCH_TYPES)
     try:
@@ -37,7 +37,7 @@ def read_patch(content_type: str, body: bytes) -> Any:
 
 
 def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
-    """The object after a patch of the given type (apply is a strategic merge without directives)."""
+    """Return the object after a patch of the given type. Apply is a strategic merge without directives."""
     if content_type == JSON_PATCH:
         patched = json_patch(obj, patch)
     elif content_type == MERGE_PATCH:
@@ -50,7 +50,7 @@ def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects merge, everything else replaces."""
+    """Return the target after an RFC 7386 patch: null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -63,33 +63,35 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: list[Any]) -> Any:
-    """RFC 6902. Raises 422 when an operation cannot be carried out."""
+    """Return the target after an RFC 6902 patch. Raises StatusError 422 if an operation fails."""
     if len(operations) > _MAX_OPERATIONS:
-        raise errors.ApiError(413, "RequestEntityTooLarge", f"more than {_MAX_OPERATIONS} operations in a JSON patch")
+        raise errors.StatusError(
+            413, "RequestEntityTooLarge", f"more than {_MAX_OPERATIONS} operations in a JSON patch"
+        )
     document = _clone(target)
     for operation in operations:
         try:
-            document = _operate(document, operation)
+            document = _apply_operation(document, operation)
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise errors.unprocessable(f"{operation}: {error}") from None
     return document
 
 
-def _operate(document: Any, operation: Any) -> Any:
-    op, path = operation["op"], _pointer(operation["path"])
+def _apply_operation(document: Any, operation: Any) -> Any:
+    op, path = operation["op"], _parse_pointer(operation["path"])
     if op == "add":
         return _add(document, path, _clone(operation["value"]))
     if op == "remove":
         return _remove(document, path)
     if op == "replace":
-        _at(document, path)
+        _resolve(document, path)
         return _add(_remove(document, path), path, _clone(operation["value"])) if path else operation["value"]
     if op == "test":
-        if _at(document, path) != operation.get("value"):
+        if _resolve(document, path) != operation.get("value"):
             raise ValueError(f"testing value {operation['path']} failed")
         return document
-    source = _pointer(operation["from"])
-    value = _clone(_at(document, source))
+    source = _parse_pointer(operation["from"])
+    value = _clone(_resolve(document, source))
     if op == "copy":
         return _add(document, path, value)
     if op == "move":
@@ -97,13 +99,13 @@ def _operate(document: Any, operation: Any) -> Any:
     raise ValueError(f"unexpected operation {op}")
 
 
-def _pointer(text: str) -> list[str]:
+def _parse_pointer(text: str) -> list[str]:
     if text and not text.startswith("/"):
         raise ValueError(f"{text} is no JSON pointer")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
-def _at(document: Any, path: list[str]) -> Any:
+def _resolve(document: Any, path: list[str]) -> Any:
     for part in path:
         document = document[_index(part, len(document) - 1)] if isinstance(document, list) else document[part]
     return document
@@ -118,7 +120,7 @@ def _index(part: str, last: int) -> int:
 def _add(document: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
-    parent = _at(document, path[:-1])
+    parent = _resolve(document, path[:-1])
     if isinstance(parent, list):
         parent.insert(len(parent) if path[-1] == "-" else _index(path[-1], len(parent)), value)
     else:
@@ -127,7 +129,7 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
 
 
 def _remove(document: Any, path: list[str]) -> Any:
-    parent = _at(document, path[:-1])
+    parent = _resolve(document, path[:-1])
     if isinstance(parent, list):
         del parent[_index(path[-1], len(parent) - 1)]
     else:

@@ -1,26 +1,32 @@
-"""Owns: `services/[SCHEME:]NAME[:PORT]/proxy/PATH`: finding an endpoint and passing the request through.
+"""Serves `services/[SCHEME:]NAME[:PORT]/proxy/PATH`: finds an endpoint and forwards the request.
 
-Does not own: load balancing, upgrades (exec, websockets), and two refusals of kube-apiserver's: loopback addresses and
-endpoints that are not pods, which are what a demo on one machine has.
+Does not own: load balancing, upgrades (exec, websockets). Unlike kube-apiserver it accepts loopback addresses and
+endpoints that are not pods, because a demo on one machine has only those.
+
 Invariant: the caller's credentials never reach the service.
 """
 
 from __future__ import annotations
 
 import http.client
+import io
 import random
+import select
+import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from herodotus_sim import errors
 from herodotus_sim.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
-from herodotus_sim.store import Store
-from herodotus_sim.verbs import Target
-from herodotus_sim.wire import Object, Request, Response
+from herodotus_sim.registry import RequestInfo
+from herodotus_sim.storage import ObjectStorage
+from herodotus_sim.wire import HttpRequest, HttpResponse, Object
 
-# kube-apiserver's proxy transport dials for 30 s; a demo's service is on this machine.
-_TIMEOUT_S = 30.0
+# kube-apiserver's proxy connects within 30 s. A proxied request is long-running: it has no time limit.
+_CONNECT_TIMEOUT_S = 30.0
+# How often a wait for the service checks whether the client is still connected, in seconds.
+_CLIENT_CHECK_INTERVAL_S = 1.0
 _CHUNK_BYTES = 64 * 1024
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
@@ -31,17 +37,19 @@ _NOT_PASSED_ON = frozenset({"authorization", "host", "expect", "accept-encoding"
 Endpoint = tuple[str, int]
 
 
-def forward(store: Store, target: Target, request: Request) -> Response:
-    """Pass a request to one of the service's endpoints and stream the answer back."""
+def forward(store: ObjectStorage, target: RequestInfo, request: HttpRequest) -> HttpResponse:
+    """Forward a request to one of the service's endpoints and stream the response."""
     scheme, name, port = split_name(target.name)
     if not target.rest:
         query = f"?{request.raw_query}" if request.raw_query else ""
-        return Response(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
+        return HttpResponse(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
     address = random.choice(_endpoints(store, target.namespace, name, port))
-    connection = _connection(scheme, address)
+    connection = _connection(scheme, address, lambda: store.stopping or request.is_client_gone())
     url = target.rest + (f"?{request.raw_query}" if request.raw_query else "")
-    headers = {k: v for k, v in request.headers.items() if _passed_on(k)}
+    headers = {k: v for k, v in request.headers.items() if _is_forwarded_header(k)}
     try:
+        connection.connect()
+        connection.sock.settimeout(None)
         connection.request(request.method, url, request.body or None, headers)
         answer = connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
@@ -51,12 +59,12 @@ def forward(store: Store, target: Target, request: Request) -> Response:
     type_ = answer.getheader("Content-Type", "")
     if request.method == "HEAD" or answer.status in (204, 304):
         connection.close()
-        return Response(answer.status, headers=kept, content_type=type_)
-    return Response(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
+        return HttpResponse(answer.status, headers=kept, content_type=type_)
+    return HttpResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
 
 
 def split_name(text: str) -> tuple[str, str, str]:
-    """Scheme, name and port of `[SCHEME:]NAME[:PORT]`."""
+    """Return scheme, name and port of `[SCHEME:]NAME[:PORT]`."""
     parts = text.split(":")
     if len(parts) == 1:
         return "", parts[0], ""
@@ -67,12 +75,12 @@ def split_name(text: str) -> tuple[str, str, str]:
     raise errors.bad_request(f'invalid service request "{text}"')
 
 
-def _passed_on(name: str) -> bool:
+def _is_forwarded_header(name: str) -> bool:
     return name not in _HOP_BY_HOP and name not in _NOT_PASSED_ON and not name.startswith("x-remote-")
 
 
-def _endpoints(store: Store, namespace: str, name: str, port: str) -> list[Endpoint]:
-    """Ready addresses with the port that is meant. Raises 404 and 503."""
+def _endpoints(store: ObjectStorage, namespace: str, name: str, port: str) -> list[Endpoint]:
+    """Return the ready addresses with the requested port. Raises StatusError 404 or 503."""
     service = store.get(SERVICE, namespace, name)
     port_name = _port_name(service.obj, name, port)
     found = _from_endpoints(store, namespace, name, port_name) or _from_slices(store, namespace, name, port_name)
@@ -90,7 +98,7 @@ def _port_name(service: Object, name: str, port: str) -> str:
     raise errors.unavailable(f'no service port {port} found for service "{name}"')
 
 
-def _from_endpoints(store: Store, namespace: str, name: str, port_name: str) -> list[Endpoint]:
+def _from_endpoints(store: ObjectStorage, namespace: str, name: str, port_name: str) -> list[Endpoint]:
     found = store.find(ENDPOINTS, namespace, name)
     return [
         (address["ip"], int(port["port"]))
@@ -101,10 +109,10 @@ def _from_endpoints(store: Store, namespace: str, name: str, port_name: str) -> 
     ]
 
 
-def _from_slices(store: Store, namespace: str, name: str, port_name: str) -> list[Endpoint]:
+def _from_slices(store: ObjectStorage, namespace: str, name: str, port_name: str) -> list[Endpoint]:
     slices = [
         v.obj
-        for v in store.ordered(ENDPOINT_SLICE)
+        for v in store.list_sorted(ENDPOINT_SLICE)
         if v.key[0] == namespace and (v.obj["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
     ]
     return [
@@ -118,14 +126,49 @@ def _from_slices(store: Store, namespace: str, name: str, port_name: str) -> lis
     ]
 
 
-def _connection(scheme: str, address: Endpoint) -> Any:
-    if scheme != "https":
-        return http.client.HTTPConnection(*address, timeout=_TIMEOUT_S)
-    # As kube-apiserver: the service's certificate is not checked.
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(*address, timeout=_TIMEOUT_S, context=context)
+class _ServiceReader(io.RawIOBase):
+    """The service's socket, read without a time limit while the client is connected."""
+
+    def __init__(self, sock: socket.socket, is_abandoned: Callable[[], bool]) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._is_abandoned = is_abandoned
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Wait for bytes and read them. Raises ConnectionError once the client has disconnected."""
+        pending = self._sock.pending() if isinstance(self._sock, ssl.SSLSocket) else 0
+        while not pending and not self._poll.poll(_CLIENT_CHECK_INTERVAL_S * 1000):
+            if self._is_abandoned():
+                raise ConnectionError("the client is gone")
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _connection(scheme: str, address: Endpoint, is_abandoned: Callable[[], bool]) -> Any:
+    class _ServiceResponse(http.client.HTTPResponse):
+        def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+            super().__init__(sock, *args, **more)
+            self.fp.close()
+            self.fp = io.BufferedReader(_ServiceReader(sock, is_abandoned))
+
+    if scheme == "https":
+        # Like kube-apiserver, the proxy does not verify the service's certificate.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection: Any = http.client.HTTPSConnection(*address, timeout=_CONNECT_TIMEOUT_S, context=context)
+    else:
+        connection = http.client.HTTPConnection(*address, timeout=_CONNECT_TIMEOUT_S)
+    connection.response_class = _ServiceResponse
+    return connection
 
 
 def _stream(connection: Any, answer: http.client.HTTPResponse) -> Iterator[bytes]:

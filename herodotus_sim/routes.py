@@ -1,9 +1,9 @@
-"""Owns: what a path and a method mean: path -> Target -> verb -> Response.
+"""Maps a path and a method to a verb: path -> RequestInfo -> verb -> HttpResponse.
 
     /api/v1/... , /apis/GROUP/VERSION/...   resources (the table in `kinds`)
     /api, /apis, /version, /openapi, /livez  discovery and health
 
-Does not own: HTTP framing, what the verbs do. Invariant: whatever is not in the table ends in 404 or 405.
+Does not own: HTTP framing, what the verbs do. Invariant: a path outside the table ends in 404, a verb in 405.
 """
 
 from __future__ import annotations
@@ -11,43 +11,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from herodotus_sim import binding, discovery, errors, tables, watching
-from herodotus_sim.kinds import BY_RESOURCE
+from herodotus_sim import binding, discovery, errors, tables
+from herodotus_sim import watch as watching
+from herodotus_sim.kinds import BY_RESOURCE, ApiResource
 from herodotus_sim.options import MAX_WATCHES, Options
+from herodotus_sim.patches import apply_patch, read_patch
 from herodotus_sim.proxy import forward
-from herodotus_sim.selectors import Selection, selection
-from herodotus_sim.store import Store
-from herodotus_sim.verbs import Target, Verbs, encode_list, read_object, respond
-from herodotus_sim.wire import Request, Response, encode, json_response
+from herodotus_sim.registry import (
+    RequestInfo,
+    ResourceRegistry,
+    content_type,
+    encode_list,
+    is_dry_run,
+    object_response,
+    read_object,
+)
+from herodotus_sim.scale import SCALE, apply_scale, scale_from_workload
+from herodotus_sim.selectors import SelectionPredicate, build_predicate
+from herodotus_sim.storage import ObjectStorage, StoredObject
+from herodotus_sim.wire import HttpRequest, HttpResponse, Object, encode, json_response
+from herodotus_sim.workloads import CONTROLLED, WITHOUT_CONTROLLER
 
 _VERB = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _NO_NAMESPACE = ("status", "finalize")
 
 
-class Routes:
-    """Every request of one cluster."""
+class Router:
+    """Dispatches every request of one cluster."""
 
-    def __init__(self, store: Store, options: Options) -> None:
+    def __init__(self, store: ObjectStorage, options: Options) -> None:
         self.store = store
         self.options = options
-        self.verbs = Verbs(store)
+        self.verbs = ResourceRegistry(store, options.run_controllers)
         self._watches = 0
 
-    def handle(self, request: Request) -> Response:
-        """Answer a request. Raises ApiError."""
+    def handle(self, request: HttpRequest) -> HttpResponse:
+        """Return the response to a request. Raises StatusError."""
         path = request.path
         if path.startswith(("/api/", "/apis/")):
-            target = parse(path)
+            target = parse_request_info(path)
             if target is not None:
                 return self._resource(target, request)
         if request.method not in ("GET", "HEAD"):
             raise errors.unknown_path()
         if path in _HEALTH or path.startswith(tuple(f"{p}/" for p in _HEALTH)):
-            return Response(200, b"ok", "text/plain; charset=utf-8")
-        return discovery.answer(path.rstrip("/") or "/", request)
+            return HttpResponse(200, b"ok", "text/plain; charset=utf-8")
+        return discovery.serve_discovery(path.rstrip("/") or "/", request)
 
-    def _resource(self, target: Target, request: Request) -> Response:
+    def _resource(self, target: RequestInfo, request: HttpRequest) -> HttpResponse:
         verb = self._verb(target, request)
         if target.subresource:
             return self._subresource(target, verb, request)
@@ -55,27 +67,37 @@ class Routes:
             return self._watch(target, request)
         if verb == "list":
             listed = self.verbs.list(target, self._selection(target, request), request)
-            form = tables.wanted(request)
-            if form is None:
-                return Response(200, encode_list(target.kind, listed))
-            return Response(200, encode(tables.table(target.kind, listed.items, listed.metadata(), form)))
+            table_options = tables.requested_table_options(request)
+            if table_options is None:
+                return HttpResponse(200, encode_list(target.kind, listed))
+            return HttpResponse(
+                200, encode(tables.convert_to_table(target.kind, listed.items, listed.metadata(), table_options))
+            )
         if verb == "get":
             found = self.store.get(target.kind, target.namespace, target.name)
-            form = tables.wanted(request)
-            if form is None:
-                return respond(found, target.kind)
+            table_options = tables.requested_table_options(request)
+            if table_options is None:
+                return object_response(found, target.kind)
             meta = {"resourceVersion": str(found.version)}
-            return Response(200, encode(tables.table(target.kind, [found], meta, form)))
+            return HttpResponse(200, encode(tables.convert_to_table(target.kind, [found], meta, table_options)))
         if verb == "create":
             return self._create(target, request)
         if verb == "delete":
             return self.verbs.delete(target, request)
         if verb == "deletecollection":
             return self.verbs.delete_collection(target, self._selection(target, request), request)
-        changed, created = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
-        return respond(changed, target.kind, 201 if created else 200)
+        modified, created = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
+        return self._respond_created(modified, target.kind) if created else object_response(modified, target.kind)
 
-    def _verb(self, target: Target, request: Request) -> str:
+    def _respond_created(self, version: StoredObject, kind: ApiResource) -> HttpResponse:
+        """Respond with a new object, and with a warning for kubectl if no controller acts on it."""
+        response = object_response(version, kind, 201)
+        if not self.options.run_controllers and kind in (*CONTROLLED, *WITHOUT_CONTROLLER):
+            warning = f"the simulated cluster runs no controllers: no pods follow from this {kind.kind}"
+            response.headers = (("Warning", f'299 - "{warning}"'),)
+        return response
+
+    def _verb(self, target: RequestInfo, request: HttpRequest) -> str:
         verb = _VERB.get(request.method, "")
         if target.subresource == "proxy":
             allowed: tuple[str, ...] = tuple(_VERB.values())
@@ -95,46 +117,64 @@ class Routes:
             raise errors.method_not_allowed()
         return verb
 
-    def _create(self, target: Target, request: Request) -> Response:
+    def _create(self, target: RequestInfo, request: HttpRequest) -> HttpResponse:
         kind = target.kind.kind
         if kind == "Binding":
             return binding.bind(self.verbs, target, request)
         if kind in ("SelfSubjectAccessReview", "SelfSubjectReview"):
-            return json_response(discovery.review(target.kind, read_object(request, target.kind)), 201)
-        return respond(self.verbs.create(target, request), target.kind, 201)
+            return json_response(discovery.review_access(target.kind, read_object(request, target.kind)), 201)
+        return self._respond_created(self.verbs.create(target, request), target.kind)
 
-    def _subresource(self, target: Target, verb: str, request: Request) -> Response:
+    def _subresource(self, target: RequestInfo, verb: str, request: HttpRequest) -> HttpResponse:
         if target.subresource == "proxy":
             return forward(self.store, target, request)
         if target.subresource == "binding":
             return binding.bind(self.verbs, target, request)
         if target.subresource == "eviction":
             return binding.evict(self.verbs, target, request)
+        if target.subresource == "scale":
+            return self._scale(target, verb, request)
         if verb == "get":
-            return respond(self.store.get(target.kind, target.namespace, target.name), target.kind)
-        changed, _ = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
-        return respond(changed, target.kind)
+            return object_response(self.store.get(target.kind, target.namespace, target.name), target.kind)
+        modified, _ = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
+        return object_response(modified, target.kind)
 
-    def _selection(self, target: Target, request: Request) -> Selection:
+    def _scale(self, target: RequestInfo, verb: str, request: HttpRequest) -> HttpResponse:
+        """Get, replace or patch the Scale of a workload."""
+        if verb == "get":
+            return json_response(scale_from_workload(self.store.get(target.kind, target.namespace, target.name)))
+        sent = read_object(request, SCALE) if verb == "update" else None
+        media_type = content_type(request)
+        patch = None if sent is not None else read_patch(media_type, request.body)
+
+        def modified(old: StoredObject) -> Object:
+            return apply_scale(
+                target.kind, old, apply_patch(media_type, scale_from_workload(old), patch) if sent is None else sent
+            )
+
+        scaled = self.store.guaranteed_update(target.kind, target.namespace, target.name, modified, is_dry_run(request))
+        return json_response(scale_from_workload(scaled))
+
+    def _selection(self, target: RequestInfo, request: HttpRequest) -> SelectionPredicate:
         query = request.query
-        return selection(
+        return build_predicate(
             target.kind, target.namespace, target.name, query.get("labelSelector", ""), query.get("fieldSelector", "")
         )
 
-    def _watch(self, target: Target, request: Request) -> Response:
+    def _watch(self, target: RequestInfo, request: HttpRequest) -> HttpResponse:
         kind, selected = target.kind, self._selection(target, request)
-        form = tables.wanted(request)
+        table_options = tables.requested_table_options(request)
         if self._watches >= MAX_WATCHES:
             raise errors.too_many(f"the simulated cluster serves {MAX_WATCHES} watches at once, its limit")
         try:
-            start = watching.begin(self.store, kind, selected, request, self.options)
-        except errors.ApiError as error:
+            start = watching.start_watch(self.store, kind, selected, request, self.options)
+        except errors.StatusError as error:
             if error.code != 410 or self.options.expired_watch_as_http:
                 raise
-            return Response(200, stream=iter([watching.error_line(error)]))
-        show = None if form is None else tables.row_encoder(kind, form)
-        events = watching.stream(self.store, kind, selected, start, request, self.options, show)
-        return Response(200, stream=self._counted(events))
+            return HttpResponse(200, stream=iter([watching.encode_error_event(error)]))
+        encode_row = None if table_options is None else tables.row_encoder(kind, table_options)
+        events = watching.stream_events(self.store, kind, selected, start, request, self.options, encode_row)
+        return HttpResponse(200, stream=self._counted(events))
 
     def _counted(self, events: Iterator[bytes]) -> Iterator[bytes]:
         with self.store.lock:
@@ -146,23 +186,29 @@ class Routes:
                 self._watches -= 1
 
 
-def parse(path: str) -> Target | None:
-    """What a resource path names; None when it is a discovery path. Raises 404 for what is not in the table."""
+def parse_request_info(path: str) -> RequestInfo | None:
+    """Return what a resource path names, or None for a discovery path. Raises StatusError 404."""
     parts = path.split("/")
     group_version = ("", parts[2]) if parts[1] == "api" else (parts[2], parts[3] if len(parts) > 3 else "")
-    rest = parts[3:] if parts[1] == "api" else parts[4:]
-    if not any(rest):
+    segments = parts[3:] if parts[1] == "api" else parts[4:]
+    if not any(segments):
         return None
     namespace = ""
-    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _NO_NAMESPACE:
-        namespace, rest = unquote(rest[1]), rest[2:]
-    kind = BY_RESOURCE.get((*group_version, rest[0]))
-    name = unquote(rest[1]) if len(rest) > 1 else ""
-    subresource = rest[2] if len(rest) > 2 else ""
+    if len(segments) > 2 and segments[0] == "namespaces" and segments[2] not in _NO_NAMESPACE:
+        namespace, segments = unquote(segments[1]), segments[2:]
+    kind = BY_RESOURCE.get((*group_version, segments[0]))
+    name = unquote(segments[1]) if len(segments) > 1 else ""
+    subresource = segments[2] if len(segments) > 2 else ""
     if kind is None or (namespace and not kind.namespaced) or (kind.namespaced and name and not namespace):
         raise errors.unknown_path()
     if subresource == "proxy" and subresource in dict(kind.subresources):
-        return Target(kind, namespace, name, subresource, "/" + "/".join(rest[3:]) if len(rest) > 3 else "")
-    if len(rest) > 3 or (subresource and subresource not in dict(kind.subresources)):
+        return RequestInfo(
+            kind,
+            namespace,
+            name,
+            subresource,
+            "/" + "/".join(segments[3:]) if len(segments) > 3 else "",
+        )
+    if len(segments) > 3 or (subresource and subresource not in dict(kind.subresources)):
         raise errors.unknown_path()
-    return Target(kind, namespace, name, subresource)
+    return RequestInfo(kind, namespace, name, subresource)

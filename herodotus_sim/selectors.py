@@ -1,6 +1,6 @@
-"""Owns: label and field selectors: text -> predicate over stored objects.
+"""Parses label and field selectors to predicates over stored objects.
 
-Does not own: which fields a kind offers (`kinds`). Invariant: a selector that cannot be read is a 400, never ignored.
+Does not own: which fields a resource supports (`kinds`). Invariant: an invalid selector gives 400 and is never ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from herodotus_sim import errors
-from herodotus_sim.kinds import BOOLEAN_FIELDS, Kind
+from herodotus_sim.kinds import BOOLEAN_FIELDS, ApiResource
 from herodotus_sim.wire import Object
 
 Predicate = Callable[[Object], bool]
@@ -25,46 +25,59 @@ _COMMA = re.compile(r",(?![^()]*\))")
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which objects a list or watch is about."""
+class SelectionPredicate:
+    """Selects the objects of a list or watch."""
 
     namespace: str = ""
     predicates: tuple[Predicate, ...] = ()
     name: str | None = None
-    """The only name that can match, when a field selector says so."""
+    """The only name that can match, if a field selector requires one."""
 
     @property
-    def everything(self) -> bool:
-        """Whether nothing is left out."""
+    def matches_everything(self) -> bool:
+        """Whether every object matches."""
         return not self.namespace and not self.predicates
 
     def matches(self, obj: Object) -> bool:
-        """Whether a stored object is selected."""
+        """Return whether a stored object is selected."""
         if self.namespace and obj["metadata"].get("namespace") != self.namespace:
             return False
         return all(p(obj) for p in self.predicates)
 
 
-def selection(kind: Kind, namespace: str, name: str, label_selector: str, field_selector: str) -> Selection:
-    """What the parameters of a list or watch select."""
+def build_predicate(
+    kind: ApiResource, namespace: str, name: str, label_selector: str, field_selector: str
+) -> SelectionPredicate:
+    """Return the predicate for the parameters of a list or watch."""
     fields = list(parse_fields(kind, field_selector))
     if name:
         fields.append(("metadata.name", "=", name))
     predicates = [label_predicate(label_selector)] if label_selector.strip() else []
     predicates += [_field_predicate(path, op, value) for path, op, value in fields]
-    only = next((value for path, op, value in fields if path == "metadata.name" and op == "="), None)
-    return Selection(namespace, tuple(predicates), only)
+    required_name = next((value for path, op, value in fields if path == "metadata.name" and op == "="), None)
+    return SelectionPredicate(namespace, tuple(predicates), required_name)
 
 
 def label_predicate(text: str) -> Predicate:
-    """All requirements of a label selector."""
-    requirements = [_requirement(part.strip()) for part in _COMMA.split(text)]
+    """Return a predicate that is true if all requirements of a label selector are met."""
+    requirements = [_requirement(part.strip()) for part in _COMMA.split(text)] if text else []
 
     def matches(obj: Object) -> bool:
         labels = obj["metadata"].get("labels") or {}
         return all(r(labels) for r in requirements)
 
     return matches
+
+
+def selector_text(selector: Object) -> str:
+    """Return a `LabelSelector` object as the text of a query parameter, "" if it selects everything."""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or []:
+        key, operator = expression["key"], expression["operator"]
+        values = f"({','.join(expression.get('values') or [])})"
+        signs = {"Exists": key, "DoesNotExist": f"!{key}", "In": f"{key} in {values}", "NotIn": f"{key} notin {values}"}
+        terms.append(signs[operator])
+    return ",".join(terms)
 
 
 def _requirement(text: str) -> Callable[[dict[str, str]], bool]:
@@ -80,22 +93,22 @@ def _requirement(text: str) -> Callable[[dict[str, str]], bool]:
         return lambda labels: labels.get(key) == value
     if found := _ORDER.match(text):
         key, bound, sign = found["key"], int(found["value"]), 1 if found["op"] == ">" else -1
-        return lambda labels: _number(labels.get(key), bound, sign)
+        return lambda labels: _compare_number(labels.get(key), bound, sign)
     if found := _EXISTS.match(text):
-        key, wanted = found["key"], not found["op"]
-        return lambda labels: (key in labels) is wanted
+        key, expects_equal = found["key"], not found["op"]
+        return lambda labels: (key in labels) is expects_equal
     raise errors.bad_request(f"unable to parse requirement: {text!r}")
 
 
-def _number(value: str | None, bound: int, sign: int) -> bool:
+def _compare_number(value: str | None, bound: int, sign: int) -> bool:
     try:
         return value is not None and (int(value) - bound) * sign > 0
     except ValueError:
         return False
 
 
-def parse_fields(kind: Kind, text: str) -> list[tuple[str, str, str]]:
-    """Path in the stored object, operator (= or !=) and value of each term."""
+def parse_fields(kind: ApiResource, text: str) -> list[tuple[str, str, str]]:
+    """Return the path in the stored object, operator (= or !=) and value of each term."""
     terms = []
     known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace", **dict(kind.fields)}
     for term in filter(None, (part.strip() for part in text.split(","))):
@@ -114,7 +127,7 @@ def _split_term(term: str) -> tuple[str, str, str]:
     raise errors.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
 
 
-def _unknown_field(kind: Kind, label: str) -> str:
+def _unknown_field(kind: ApiResource, label: str) -> str:
     if kind.fields:
         return f"field label not supported: {label}"
     return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
@@ -122,18 +135,18 @@ def _unknown_field(kind: Kind, label: str) -> str:
 
 def _field_predicate(path: str, operator: str, value: str) -> Predicate:
     keys = path.split(".")
-    wanted = operator == "="
+    expects_equal = operator == "="
 
     def matches(obj: Object) -> bool:
-        at: Any = obj
+        current: Any = obj
         for key in keys:
-            at = at.get(key) if isinstance(at, dict) else None
-        return (_text(at, path) == value) is wanted
+            current = current.get(key) if isinstance(current, dict) else None
+        return (_field_text(current, path) == value) is expects_equal
 
     return matches
 
 
-def _text(value: Any, path: str) -> str:
+def _field_text(value: Any, path: str) -> str:
     if value is None:
         return "false" if path in BOOLEAN_FIELDS else ""
     if isinstance(value, bool):

@@ -1,8 +1,9 @@
-"""Owns: HTTP/1.1 on sockets: a thread per connection, keep-alive, chunked streams, limits, a prompt end.
+"""HTTP/1.1 on sockets: a thread per connection, keep-alive, chunked streams, limits, a prompt stop.
 
-Does not own: what a request means (`routes`), what goes wrong on purpose (`faults`). The request head is parsed here by
-hand: the standard library's parser costs more than the handling of most requests.
-Invariant: every request gets exactly one answer or a closed connection; after `close` no thread of it is left.
+Does not own: what a request means (`routes`), injected faults (`faults`). It parses the request head itself, because
+the standard library's parser costs more than the handling of most requests.
+
+Invariant: every request gets exactly one response or a closed connection. After `close` no thread is left.
 """
 
 from __future__ import annotations
@@ -20,34 +21,38 @@ from typing import Any
 
 from herodotus_sim import errors
 from herodotus_sim.options import MAX_BODY_BYTES, MAX_CONNECTIONS
-from herodotus_sim.store import Store
-from herodotus_sim.wire import Request, Response, encode
+from herodotus_sim.storage import ObjectStorage
+from herodotus_sim.wire import HttpRequest, HttpResponse, encode
 
-# A request line or header longer than this is refused; selectors of a thousand names fit.
+# The maximum of a request line or header; selectors of a thousand names fit.
 _MAX_LINE_BYTES = 64 * 1024
-# Of a body over the limit this much is read, for the client's sake; then the connection is closed on it.
+# A larger body is read up to this limit, so that the client reads the response; then the connection is closed.
 _MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
-_MAX_HEADERS = 100  # as http.client and http.server
-# A client that neither sends nor reads for this long is gone (kube-apiserver's idle timeout is longer, 90 s and up).
+_MAX_HEADERS = 100  # the limit of http.client and http.server
+# A connection without reads or writes for this long is closed (kube-apiserver's idle timeout is at least 90 s).
 _SOCKET_TIMEOUT_S = 120.0
-# How long `close` waits for threads that are in the middle of something, such as a proxied request.
+# How long `close` waits for threads that are busy, for example with a proxied request.
 _JOIN_TIMEOUT_S = 5.0
 
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
 
-class Server(ThreadingHTTPServer):
+class SimulatedServer(ThreadingHTTPServer):
     """The listening socket and its connections."""
 
     daemon_threads = True
-    block_on_close = False  # `close` does it, with a deadline
+    block_on_close = False  # `close` waits for the threads, with a deadline.
     request_queue_size = 256
     allow_reuse_address = True
 
     def __init__(
-        self, address: tuple[str, int], handle: Callable[[Request], Response], store: Store, latency_s: float = 0.0
+        self,
+        address: tuple[str, int],
+        handle: Callable[[HttpRequest], HttpResponse],
+        store: ObjectStorage,
+        latency_s: float = 0.0,
     ) -> None:
-        """`handle` raises ApiError, which is answered, or OSError, which hangs up."""
+        """Create a server; `handle` raises StatusError for an error response, or OSError to disconnect."""
         self.answer = handle
         self.store = store
         self.latency_s = latency_s
@@ -55,16 +60,16 @@ class Server(ThreadingHTTPServer):
         self._lock = threading.Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(address, Connection)
+        super().__init__(address, ClientConnection)
 
     def server_bind(self) -> None:
-        """Bind without looking up the host's name, which may wait for a name server."""
+        """Bind without looking up the host name, which may wait for a name server."""
         socket.socket.bind(self.socket, self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start the connection's thread, or hang up over the limit."""
+        """Start the connection's thread, or disconnect above the limit."""
         with self._lock:
             if len(self._connections) >= MAX_CONNECTIONS:
                 self.shutdown_request(request)
@@ -82,10 +87,10 @@ class Server(ThreadingHTTPServer):
             self._connections.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that hangs up is no error; what a handler raises is answered in `Connection`."""
+        """Ignore the error: a disconnect is not an error, and `ClientConnection` handles all others."""
 
     def close(self) -> None:
-        """Stop listening, hang up on everyone, wait for the threads."""
+        """Stop to listen, close every connection and wait for the threads."""
         self.shutdown()
         self.server_close()
         self.store.stop()
@@ -101,28 +106,28 @@ class Server(ThreadingHTTPServer):
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class Connection(StreamRequestHandler):
-    """One client, request after request."""
+class ClientConnection(StreamRequestHandler):
+    """Serves the requests of one client, one after another."""
 
-    server: Server
+    server: SimulatedServer
     connection: socket.socket
     disable_nagle_algorithm = True
     timeout = _SOCKET_TIMEOUT_S
 
     def handle(self) -> None:
-        """Serve until the client or the server ends it."""
+        """Serve requests until the client or the server closes the connection."""
         try:
-            while not self.server.store.stopping and self._one():
+            while not self.server.store.stopping and self._serve_request():
                 pass
         except OSError:
-            pass  # the peer hung up, or the handler did
+            pass  # The client or the handler closed the connection.
 
-    def _one(self) -> bool:
-        """Serve one request. Says whether another one may follow."""
+    def _serve_request(self) -> bool:
+        """Serve one request. Return whether another one may follow."""
         try:
-            request = self._read()
-        except errors.ApiError as error:
-            self._send(_refusal(error), "GET", False)
+            request = self._read_request()
+        except errors.StatusError as error:
+            self._send(_error_response(error), "GET", False)
             return False
         if request is None:
             return False
@@ -131,25 +136,25 @@ class Connection(StreamRequestHandler):
             time.sleep(self.server.latency_s)
         try:
             response = self.server.answer(request)
-        except errors.ApiError as error:
-            response = _refusal(error)
+        except errors.StatusError as error:
+            response = _error_response(error)
         except OSError:
             raise
         except Exception as error:
             traceback.print_exc()
-            response = _refusal(errors.internal(repr(error)))
+            response = _error_response(errors.internal(repr(error)))
         self._send(response, request.method, keep)
         return keep
 
-    def _read(self) -> Request | None:
-        """The next request, or None at the end of the connection."""
+    def _read_request(self) -> HttpRequest | None:
+        """Return the next request, or None at the end of the connection."""
         line = self.rfile.readline(_MAX_LINE_BYTES + 1)
         while line in (b"\r\n", b"\n"):
             line = self.rfile.readline(_MAX_LINE_BYTES + 1)
         if not line:
             return None
         if len(line) > _MAX_LINE_BYTES:
-            raise errors.ApiError(414, "RequestURITooLong", "the request line is too long")
+            raise errors.StatusError(414, "RequestURITooLong", "the request line is too long")
         words = line.decode("latin-1").split()
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             raise errors.bad_request("no HTTP/1.1 request")
@@ -162,13 +167,13 @@ class Connection(StreamRequestHandler):
         path, _, query = target.partition("?")
         if headers.get("expect", "").lower() == "100-continue":
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return Request(words[0], path, query, headers, self._body(headers), self._client_gone)
+        return HttpRequest(words[0], path, query, headers, self._body(headers), self._is_client_gone)
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         while (line := self.rfile.readline(_MAX_LINE_BYTES + 1)) not in (b"\r\n", b"\n"):
             if not line.endswith(b"\n") or len(headers) >= _MAX_HEADERS:
-                raise errors.ApiError(431, "BadRequest", "the request's headers are too large")
+                raise errors.StatusError(431, "BadRequest", "the request's headers are too large")
             name, _, value = line.decode("latin-1").partition(":")
             name, value = name.strip().lower(), value.strip()
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -189,7 +194,7 @@ class Connection(StreamRequestHandler):
         return body
 
     def _discard(self, length: int) -> None:
-        """Read a body that is refused: a client that is still sending would not read the refusal."""
+        """Read and discard a rejected body: a client that is still sending would not read the response."""
         left = min(length, _MAX_DISCARDED_BYTES)
         while left > 0 and (piece := self.rfile.read(min(left, _MAX_LINE_BYTES))):
             left -= len(piece)
@@ -210,8 +215,8 @@ class Connection(StreamRequestHandler):
             if size == 0:
                 return b"".join(chunks)
 
-    def _client_gone(self) -> bool:
-        """Whether the client has closed its side: readable, and nothing to read."""
+    def _is_client_gone(self) -> bool:
+        """Return whether the client has closed its side: the socket is readable and empty."""
         poller = select.poll()
         poller.register(self.connection, select.POLLIN)
         try:
@@ -219,7 +224,7 @@ class Connection(StreamRequestHandler):
         except OSError:
             return True
 
-    def _send(self, response: Response, method: str, keep: bool) -> None:
+    def _send(self, response: HttpResponse, method: str, keep: bool) -> None:
         head = f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}\r\n"
         head += f"Content-Type: {response.content_type}\r\n" if response.content_type else ""
         head += "".join(f"{name}: {value}\r\n" for name, value in response.headers)
@@ -246,8 +251,8 @@ class Connection(StreamRequestHandler):
                 close()
 
 
-def _refusal(error: errors.ApiError) -> Response:
+def _error_response(error: errors.StatusError) -> HttpResponse:
     details = error.details or {}
     wait_s = details.get("retryAfterSeconds") or (1 if error.code == 429 else None)
     headers = (("Retry-After", str(wait_s)),) if wait_s else ()
-    return Response(error.code, encode(error.status()), headers=headers)
+    return HttpResponse(error.code, encode(error.status()), headers=headers)

@@ -1,6 +1,7 @@
-"""Owns: strategic merge patch: which lists merge by which key, and the `$` directives.
+"""Strategic merge patch: which lists merge by which key, and the `$` directives.
 
-Does not own: the other patch types. Invariant: a list that is not in the table is atomic: it is replaced whole.
+Does not own: the other patch types. Invariant: a list that is absent from the table is atomic: it is replaced as a
+whole.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from herodotus_sim import errors
 from herodotus_sim.wire import Object
 
-# Field -> merge key. A field means the same in every kind served here, except `ports` (see _merge_key).
+# The merge key of each list field. It is the same in every kind served here, except for `ports` (see _merge_key).
 MERGE_KEYS = {
     "addresses": "type",
     "conditions": "type",
@@ -41,7 +42,7 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
 def strategic_merge(target: Object, patch: Object) -> Object:
-    """The object after a strategic merge patch."""
+    """Return the object after a strategic merge patch."""
     return _merge_maps(target, patch, "")
 
 
@@ -87,7 +88,7 @@ def _merge_field(merged: Object, key: str, value: Any, parent: str) -> None:
 
 
 def _merge_key(parent: str, field: str) -> str | None:
-    """What identifies an item of this list; None for an atomic list."""
+    """Return the field that identifies an item of this list, or None for an atomic list."""
     if field == "ports":
         # A container's ports merge by containerPort, a service's by port, an endpoint slice's not at all.
         if parent == "spec":
@@ -113,18 +114,18 @@ def _merge_lists(current: list[Any], patch: list[Any], parent: str, field: str) 
 
 
 def _merge_item(merged: list[Any], item: Object, merge_key: str, field: str) -> None:
-    at = next((i for i, old in enumerate(merged) if old.get(merge_key) == item[merge_key]), None)
+    index = next((i for i, old in enumerate(merged) if old.get(merge_key) == item[merge_key]), None)
     if item.get(_PATCH) == "delete":
-        if at is not None:
-            del merged[at]
-    elif at is None:
+        if index is not None:
+            del merged[index]
+    elif index is None:
         merged.append(_merge_maps({}, item, field))
     else:
-        merged[at] = _merge_maps(merged[at], item, field)
+        merged[index] = _merge_maps(merged[index], item, field)
 
 
 def _reorder(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Items named in the order come in that order; the others keep their place behind those before them."""
+    """Return the items with those named in `order` in that order; the others keep their positions."""
     identity: Callable[[Any], Any] = (lambda v: v.get(merge_key)) if merge_key else (lambda v: v)
     wanted = [identity(v) if isinstance(v, dict) else v for v in order]
     named = sorted((v for v in items if identity(v) in wanted), key=lambda v: wanted.index(identity(v)))

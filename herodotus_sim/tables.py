@@ -1,4 +1,4 @@
-"""Owns: server-side printing: the `Table` that kubectl asks for, with kube-apiserver's columns.
+"""Server-side printing: converts objects to the `Table` that kubectl requests, with kube-apiserver's columns.
 
 Does not own: what is listed. Invariant: a row has one cell for each column of its table.
 """
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from herodotus_sim.kinds import EVENT, NAMESPACE, NODE, POD, SERVICE, Kind
-from herodotus_sim.store import Version
-from herodotus_sim.wire import Object, Request, encode
+from herodotus_sim.kinds import EVENT, NAMESPACE, NODE, POD, SERVICE, ApiResource
+from herodotus_sim.selectors import selector_text
+from herodotus_sim.storage import StoredObject
+from herodotus_sim.wire import HttpRequest, Object, encode
 
 _TABLE = re.compile(r"as=Table\b")
 _SUPPORTED = re.compile(r"v=v1\b")
@@ -22,32 +23,35 @@ Cells = Callable[[Object], list[Any]]
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a caller wants its rows."""
+class TableOptions:
+    """The caller's options for a Table."""
 
     include: str = "Metadata"
-    """Which object goes with a row: None, Metadata or Object."""
+    """The object that each row includes: None, Metadata or Object."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The columns of a kind. Those behind the first `narrow` are shown with `-o wide` only."""
+class TableColumns:
+    """The columns of a kind and the function that computes a row's cells.
+
+    The columns in `wide` are shown only with `-o wide`.
+    """
 
     columns: tuple[str, ...]
     cells: Cells
     wide: frozenset[str] = frozenset()
 
 
-def wanted(request: Request) -> Form | None:
-    """The form when a Table is the first thing the caller accepts, else None."""
+def requested_table_options(request: HttpRequest) -> TableOptions | None:
+    """Return the options if the request prefers a Table, else None."""
     first = request.headers.get("accept", "").partition(",")[0]
     if not (_TABLE.search(first) and _SUPPORTED.search(first)):
         return None
-    return Form(request.query.get("includeObject", "Metadata"))
+    return TableOptions(request.query.get("includeObject", "Metadata"))
 
 
-def table(kind: Kind, versions: list[Version], metadata: Object, form: Form) -> Object:
-    """Objects as a `Table`."""
+def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: Object, form: TableOptions) -> Object:
+    """Return objects as a `Table`."""
     layout = LAYOUTS.get(kind.kind, GENERIC)
     columns = [
         {
@@ -64,30 +68,33 @@ def table(kind: Kind, versions: list[Version], metadata: Object, form: Form) -> 
     return {**head, "columnDefinitions": columns, "rows": rows}
 
 
-def row_encoder(kind: Kind, form: Form) -> Callable[[Version], bytes]:
-    """How a watch sends each object: as a table of one row."""
+def row_encoder(kind: ApiResource, form: TableOptions) -> Callable[[StoredObject], bytes]:
+    """Return a function that encodes an object for a watch: a table of one row."""
 
-    def encoded(version: Version) -> bytes:
-        return encode(table(kind, [version], {"resourceVersion": version.obj["metadata"]["resourceVersion"]}, form))
+    def encoded(version: StoredObject) -> bytes:
+        return encode(
+            convert_to_table(kind, [version], {"resourceVersion": version.obj["metadata"]["resourceVersion"]}, form)
+        )
 
     return encoded
 
 
-def _row_object(kind: Kind, version: Version, form: Form) -> Object:
+def _row_object(kind: ApiResource, version: StoredObject, form: TableOptions) -> Object:
     if form.include == "None":
         return {}
     if form.include == "Object":
-        return {"object": version.view(kind)}
+        return {"object": version.to_object(kind)}
     head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
     return {"object": {**head, "metadata": version.obj["metadata"]}}
 
 
-def age(timestamp: str | None) -> str:
-    """How long ago, in kubectl's words."""
+def format_age(timestamp: str | None, until: str | None = None) -> str:
+    """Return the time since `timestamp`, or from it to `until`, in kubectl's format."""
     if not timestamp:
         return "<unknown>"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    seconds = int((datetime.now(timezone.utc) - then).total_seconds())
+    end = datetime.fromisoformat(until.replace("Z", "+00:00")) if until else datetime.now(timezone.utc)
+    seconds = int((end - then).total_seconds())
     if seconds < 0:
         return "0s"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
@@ -110,7 +117,7 @@ def age(timestamp: str | None) -> str:
 
 
 def _created(obj: Object) -> str:
-    return age(obj["metadata"].get("creationTimestamp"))
+    return format_age(obj["metadata"].get("creationTimestamp"))
 
 
 def _generic(obj: Object) -> list[Any]:
@@ -169,7 +176,7 @@ def _node(obj: Object) -> list[Any]:
 
 
 def _event(obj: Object) -> list[Any]:
-    """In storage form, which is core/v1's."""
+    """Return the cells of an event in storage form (core/v1)."""
     involved, source, series = obj.get("involvedObject") or {}, obj.get("source") or {}, obj.get("series") or {}
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = obj.get("lastTimestamp") or series.get("lastObservedTime") or first
@@ -178,14 +185,14 @@ def _event(obj: Object) -> list[Any]:
     host = source.get("host") or obj.get("reportingInstance") or ""
     kind = str(involved.get("kind", "")).lower()
     return [
-        age(last),
+        format_age(last),
         obj.get("type", ""),
         obj.get("reason", ""),
         f"{kind}/{involved.get('name', '')}" if kind else involved.get("name", ""),
         involved.get("fieldPath", ""),
         f"{component}, {host}" if component and host else component,
         str(obj.get("message") or "").strip(),
-        age(first),
+        format_age(first),
         str(count),
         obj["metadata"]["name"],
     ]
@@ -208,17 +215,67 @@ def _namespace(obj: Object) -> list[Any]:
     return [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), _created(obj)]
 
 
-GENERIC = Layout(("Name", "Age"), _generic)
+def _templated(obj: Object) -> list[str]:
+    """Return containers, images and selector, the wide columns of workloads."""
+    containers = obj["spec"]["template"]["spec"].get("containers") or []
+    names, images = (",".join(str(c.get(field, "")) for c in containers) for field in ("name", "image"))
+    return [names, images, selector_text(obj["spec"].get("selector") or {}) or "<none>"]
+
+
+def _deployment(obj: Object) -> list[Any]:
+    status = obj.get("status") or {}
+    ready = f"{status.get('readyReplicas', 0)}/{obj['spec']['replicas']}"
+    counts = [status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
+    return [obj["metadata"]["name"], ready, *counts, _created(obj), *_templated(obj)]
+
+
+def _replica_set(obj: Object) -> list[Any]:
+    status = obj.get("status") or {}
+    counts = [obj["spec"]["replicas"], status.get("replicas", 0), status.get("readyReplicas", 0)]
+    return [obj["metadata"]["name"], *counts, _created(obj), *_templated(obj)]
+
+
+def _stateful_set(obj: Object) -> list[Any]:
+    ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec']['replicas']}"
+    return [obj["metadata"]["name"], ready, _created(obj), *_templated(obj)[:2]]
+
+
+def _job(obj: Object) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    true = {c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"}
+    final = next((word for word in ("Complete", "Failed", "Suspended") if word in true), "Running")
+    requested_table_options = spec.get("completions")
+    total = f"{requested_table_options}" if requested_table_options is not None else f"1 of {spec['parallelism']}"
+    began, ended = status.get("startTime"), status.get("completionTime")
+    duration = format_age(began, ended) if began else ""
+    done = f"{status.get('succeeded', 0)}/{total}"
+    return [obj["metadata"]["name"], final, done, duration, _created(obj), *_templated(obj)]
+
+
+GENERIC = TableColumns(("Name", "Age"), _generic)
 _NODE_WIDE = ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
 _POD_WIDE = ("IP", "Node", "Nominated Node", "Readiness Gates")
+_TEMPLATE_WIDE = ("Containers", "Images", "Selector")
 _EVENT_COLUMNS = ("Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message")
 _EVENT_WIDE = ("First Seen", "Count", "Name")
-LAYOUTS: dict[str, Layout] = {
-    POD.kind: Layout(("Name", "Ready", "Status", "Restarts", "Age", *_POD_WIDE), _pod, frozenset(_POD_WIDE)),
-    NODE.kind: Layout(("Name", "Status", "Roles", "Age", "Version", *_NODE_WIDE), _node, frozenset(_NODE_WIDE)),
-    EVENT.kind: Layout((*_EVENT_COLUMNS, *_EVENT_WIDE), _event, frozenset({"Subobject", "Source", *_EVENT_WIDE})),
-    SERVICE.kind: Layout(
+LAYOUTS: dict[str, TableColumns] = {
+    POD.kind: TableColumns(("Name", "Ready", "Status", "Restarts", "Age", *_POD_WIDE), _pod, frozenset(_POD_WIDE)),
+    NODE.kind: TableColumns(("Name", "Status", "Roles", "Age", "Version", *_NODE_WIDE), _node, frozenset(_NODE_WIDE)),
+    EVENT.kind: TableColumns((*_EVENT_COLUMNS, *_EVENT_WIDE), _event, frozenset({"Subobject", "Source", *_EVENT_WIDE})),
+    SERVICE.kind: TableColumns(
         ("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"), _service, frozenset({"Selector"})
     ),
-    NAMESPACE.kind: Layout(("Name", "Status", "Age"), _namespace),
+    "Deployment": TableColumns(
+        ("Name", "Ready", "Up-to-date", "Available", "Age", *_TEMPLATE_WIDE), _deployment, frozenset(_TEMPLATE_WIDE)
+    ),
+    "ReplicaSet": TableColumns(
+        ("Name", "Desired", "Current", "Ready", "Age", *_TEMPLATE_WIDE), _replica_set, frozenset(_TEMPLATE_WIDE)
+    ),
+    "StatefulSet": TableColumns(
+        ("Name", "Ready", "Age", *_TEMPLATE_WIDE[:2]), _stateful_set, frozenset(_TEMPLATE_WIDE)
+    ),
+    "Job": TableColumns(
+        ("Name", "Status", "Completions", "Duration", "Age", *_TEMPLATE_WIDE), _job, frozenset(_TEMPLATE_WIDE)
+    ),
+    NAMESPACE.kind: TableColumns(("Name", "Status", "Age"), _namespace),
 }

@@ -1,7 +1,8 @@
-"""Owns: the values that pass between the socket and the handlers: Request and Response.
+"""The values that pass between the server and the handlers: HttpRequest and HttpResponse.
 
 Does not own: parsing or writing HTTP (`server`), what a path means (`routes`).
-Invariant: a Response has either a body or a stream.
+
+Invariant: an HttpResponse has either a body or a stream.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 Object = dict[str, Any]
-"""A Kubernetes object, decoded from JSON. Once stored it is never changed in place."""
+"""A Kubernetes object, decoded from JSON. A stored object is never changed in place."""
 
 JSON = "application/json"
 
 
 def encode(value: Any) -> bytes:
-    """JSON as kube-apiserver writes it: compact, UTF-8, what is no text replaced."""
+    """Return compact UTF-8 JSON as kube-apiserver writes it; characters that cannot be encoded are replaced."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 def decode(body: bytes) -> Any:
-    """Read JSON. Raises ValueError, also for NaN and Infinity, which are not JSON."""
+    """Return the decoded JSON. Raises ValueError, also for NaN and Infinity, which JSON does not have."""
     return json.loads(body, parse_constant=_refuse)
 
 
@@ -34,31 +35,31 @@ def _refuse(constant: str) -> Any:
 
 
 @dataclass
-class Request:
-    """One HTTP request, its body read in full."""
+class HttpRequest:
+    """One HTTP request with its complete body."""
 
     method: str
     path: str
     raw_query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Names in lower case."""
+    """Header values by name in lower case."""
     body: bytes = b""
-    client_gone: Callable[[], bool] = lambda: False
-    """Whether the caller has hung up; asked by streams that have nothing to send."""
+    is_client_gone: Callable[[], bool] = lambda: False
+    """Returns whether the client has disconnected; idle streams call it."""
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The parameters, the last one of a name winning."""
+        """The query parameters; the last value of a name wins."""
         return dict(parse_qsl(self.raw_query, keep_blank_values=True)) if self.raw_query else {}
 
     def flag(self, name: str) -> bool:
-        """Whether a boolean parameter is set."""
+        """Return whether a boolean parameter is set."""
         return self.query.get(name, "").lower() in ("true", "1")
 
 
 @dataclass
-class Response:
-    """One HTTP answer: a body, or a stream of chunks sent as they come."""
+class HttpResponse:
+    """One HTTP response: a body, or a stream of chunks."""
 
     status: int = 200
     body: bytes = b""
@@ -67,6 +68,6 @@ class Response:
     stream: Iterator[bytes] | None = None
 
 
-def json_response(value: Any, status: int = 200) -> Response:
-    """The answer that carries `value`."""
-    return Response(status=status, body=encode(value))
+def json_response(value: Any, status: int = 200) -> HttpResponse:
+    """Return a response with `value` as JSON."""
+    return HttpResponse(status=status, body=encode(value))

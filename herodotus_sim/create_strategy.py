@@ -1,7 +1,6 @@
-"""Owns: what a new or replaced object gets: names, metadata, the few defaults and checks of kube-apiserver that a
-scheduler or kubectl can notice.
+"""Completes and checks new objects: names, metadata, and those defaults of kube-apiserver that a client notices.
 
-Does not own: storing. Invariant: no admission but what is written here.
+Does not own: storing. Invariant: no admission exists but that of this module.
 """
 
 from __future__ import annotations
@@ -12,30 +11,30 @@ import uuid
 from datetime import datetime, timezone
 from typing import Any
 
-from herodotus_sim import errors
-from herodotus_sim.kinds import EVENT, EVENT_V1, LEASE, NAMESPACE, POD, PRIORITY_CLASS, Kind
-from herodotus_sim.store import Store
+from herodotus_sim import errors, workloads
+from herodotus_sim.kinds import EVENT, EVENT_V1, LEASE, NAMESPACE, POD, PRIORITY_CLASS, ApiResource
+from herodotus_sim.storage import ObjectStorage
 from herodotus_sim.wire import Object
 
-# Namespaces that exist from the start.
+# The initial namespaces.
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes': no vowels, nothing that looks alike
-_MAX_GENERATED_BASE = 58  # 63 less the suffix of five
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet: no vowels, no similar characters
+_MAX_GENERATED_BASE = 58  # 63 minus the suffix of five characters
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_PATH_NAME = re.compile(r"[^/%]+")  # RBAC names may hold colons and capitals
+_PATH_NAME = re.compile(r"[^/%]+")  # RBAC names may contain colons and capitals
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 
 def now() -> str:
-    """The time as `metav1.Time` writes it."""
+    """Return the current time in the format of `metav1.Time`."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def preset() -> list[tuple[Kind, Object]]:
-    """What a new cluster holds."""
-    spaces: list[tuple[Kind, Object]] = [(NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES]
+def initial_objects() -> list[tuple[ApiResource, Object]]:
+    """Return the objects of a new cluster with their resources."""
+    spaces: list[tuple[ApiResource, Object]] = [(NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES]
     classes = [
         (PRIORITY_CLASS, {"metadata": {"name": n}, "value": v, "preemptionPolicy": "PreemptLowerPriority"})
         for n, v in _SYSTEM_CLASSES.items()
@@ -43,11 +42,13 @@ def preset() -> list[tuple[Kind, Object]]:
     return spaces + classes
 
 
-def prepare_new(store: Store, kind: Kind, namespace: str, obj: Object, keep_status: bool) -> Object:
-    """A complete object in storage form from what the caller sent (without type), but for its version."""
+def prepare_for_create(
+    store: ObjectStorage, kind: ApiResource, namespace: str, obj: Object, keep_status: bool
+) -> Object:
+    """Return the object in storage form with all defaults, except for its version."""
     meta = dict(obj.get("metadata") or {})
     if meta.get("resourceVersion"):
-        raise errors.ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        raise errors.StatusError(500, "", "resourceVersion should not be set on objects to be created")
     if not meta.get("name") and meta.get("generateName"):
         suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=5))
         meta["name"] = meta["generateName"][:_MAX_GENERATED_BASE] + suffix
@@ -64,11 +65,11 @@ def prepare_new(store: Store, kind: Kind, namespace: str, obj: Object, keep_stat
     meta["creationTimestamp"] = now()
     if kind.has_status and "spec" in obj:
         meta["generation"] = 1
-    return complete(store, kind, {**obj, "metadata": meta}, keep_status)
+    return apply_defaults(store, kind, {**obj, "metadata": meta}, keep_status)
 
 
-def check_name(kind: Kind, name: str) -> None:
-    """Raise 422 for a name that Kubernetes does not take."""
+def check_name(kind: ApiResource, name: str) -> None:
+    """Raise StatusError 422 for a name that Kubernetes does not allow."""
     if not name:
         message = "Required value: name or generateName is required"
         raise errors.invalid(kind, "", "metadata.name", "FieldValueRequired", message)
@@ -81,11 +82,16 @@ def check_name(kind: Kind, name: str) -> None:
         raise errors.invalid(kind, name, "metadata.name", "FieldValueInvalid", message)
 
 
-def complete(store: Store, kind: Kind, obj: Object, keep_status: bool) -> Object:
-    """The kind's own defaults for a new object."""
+def apply_defaults(store: ObjectStorage, kind: ApiResource, obj: Object, keep_status: bool) -> Object:
+    """Return the object with the defaults of its kind."""
     if kind is POD:
         return _complete_pod(store, obj, keep_status)
     check_times(kind, obj)
+    if kind in workloads.CONTROLLED:
+        completed = workloads.with_defaults(kind, obj)
+        if not keep_status:
+            workloads.check_new(kind, completed)
+        return completed
     if kind is NAMESPACE:
         labels = {"kubernetes.io/metadata.name": obj["metadata"]["name"], **(obj["metadata"].get("labels") or {})}
         return {
@@ -94,7 +100,7 @@ def complete(store: Store, kind: Kind, obj: Object, keep_status: bool) -> Object
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         }
-    # kube-apiserver starts both as Pending; a volume is made Available by a controller, which there is none of.
+    # kube-apiserver creates both as Pending. No controller here makes a volume Available.
     if kind.kind in ("PersistentVolume", "PersistentVolumeClaim") and not (keep_status and obj.get("status")):
         return {**obj, "status": {"phase": "Available" if kind.kind == "PersistentVolume" else "Pending"}}
     if kind.kind == "StorageClass":
@@ -104,8 +110,8 @@ def complete(store: Store, kind: Kind, obj: Object, keep_status: bool) -> Object
     return obj
 
 
-def check_times(kind: Kind, obj: Object) -> None:
-    """Raise 400 for a MicroTime without six digits of fraction, as Go's parser does."""
+def check_times(kind: ApiResource, obj: Object) -> None:
+    """Raise StatusError 400 for a MicroTime without six fractional digits, as Go's parser does."""
     if kind is LEASE:
         spec = obj.get("spec") or {}
         times = [spec.get("acquireTime"), spec.get("renewTime")]
@@ -122,7 +128,7 @@ def check_times(kind: Kind, obj: Object) -> None:
             )
 
 
-def _complete_pod(store: Store, obj: Object, keep_status: bool) -> Object:
+def _complete_pod(store: ObjectStorage, obj: Object, keep_status: bool) -> Object:
     spec: Object = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -147,7 +153,7 @@ def _complete_pod(store: Store, obj: Object, keep_status: bool) -> Object:
 
 
 def _complete_container(container: Object) -> Object:
-    """Requests default to limits."""
+    """Return the container with requests that default to its limits."""
     resources = container.get("resources") or {}
     limits = resources.get("limits")
     if limits:
@@ -156,8 +162,8 @@ def _complete_container(container: Object) -> Object:
     return {**container, "resources": resources, **({"ports": ports} if ports else {})}
 
 
-def _priority(store: Store, pod: str, spec: Object) -> Object:
-    """The number behind the priority class, as the Priority admission plugin sets it."""
+def _priority(store: ObjectStorage, pod: str, spec: Object) -> Object:
+    """Return the spec with the value of its priority class, as the Priority admission plugin sets it."""
     name = spec.get("priorityClassName")
     if name:
         found = store.find(PRIORITY_CLASS, "", name)
@@ -165,7 +171,7 @@ def _priority(store: Store, pod: str, spec: Object) -> Object:
             raise errors.forbidden(POD, pod, f"no PriorityClass with name {name} was found")
         source: Object = found.obj
     else:
-        classes = store.ordered(PRIORITY_CLASS)
+        classes = store.list_sorted(PRIORITY_CLASS)
         source = next((c.obj for c in classes if c.obj.get("globalDefault")), {})
         name = source.get("metadata", {}).get("name")
     policy = spec.get("preemptionPolicy") or source.get("preemptionPolicy", "PreemptLowerPriority")
@@ -175,7 +181,7 @@ def _priority(store: Store, pod: str, spec: Object) -> Object:
 
 
 def gated_condition() -> Object:
-    """The condition of a pod that still has scheduling gates."""
+    """Return the condition of a pod with scheduling gates."""
     return {
         "type": "PodScheduled",
         "status": "False",
@@ -187,7 +193,7 @@ def gated_condition() -> Object:
 
 
 def complete_node(obj: Object) -> Object:
-    """A node from a file: Ready unless it says otherwise, capacity from allocatable and the other way round."""
+    """Return a node from a file with defaults: Ready, capacity from allocatable and the other way round."""
     status: dict[str, Any] = dict(obj.get("status") or {})
     capacity, allocatable = status.get("capacity"), status.get("allocatable")
     if capacity or allocatable:

@@ -1,4 +1,4 @@
-"""Owns: plans of faults as data: what goes wrong, for which requests, how often.
+"""Plans of injected faults as data: which faults, for which requests, how often.
 
     seed: 7
     faults:
@@ -6,8 +6,8 @@
     - {fault: refuse, client: herodotus-scheduler, share: 0.05, code: 429, retry_after_s: 1}
     - {fault: lose answer, methods: [POST], path: /binding$, times: 3}
 
-Does not own: carrying them out (`faults`). Invariant: whether a rule strikes its n-th matching request follows from the
-seed, the rule's place in the plan, and n alone.
+Does not own: injecting them (`faults`). Invariant: whether a rule applies to its n-th matching request depends only on
+the seed, the rule's position in the plan, and n.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from herodotus_sim.wire import Object, Request
+from herodotus_sim.wire import HttpRequest, Object
 
 FAULTS = (
     "bookmark", "compact", "cut", "end", "gone", "hang up", "late", "lose answer", "refuse", "repeat", "slow"
@@ -27,37 +27,37 @@ METHODS = ("GET", "WATCH", "POST", "PUT", "PATCH", "DELETE")
 
 
 class PlanError(ValueError):
-    """A plan that cannot be read: what is wrong with it."""
+    """A plan is invalid; the message names the rule and the field."""
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One rule: a fault of FAULTS, the requests it may strike, and its parameters."""
+class FaultRule:
+    """One rule: a fault of FAULTS, the requests that it matches, and its parameters."""
 
     fault: str
     methods: tuple[str, ...] = ()
-    """Of METHODS; a GET that watches is a WATCH. None named: all."""
+    """Values of METHODS; a GET with `watch` is WATCH. Empty: all methods."""
     path: str = ""
-    """A regular expression that is found in the path."""
+    """A regular expression to search for in the path."""
     client: str = ""
-    """How the User-Agent begins."""
+    """A prefix of the User-Agent."""
     share: float = 1.0
-    """Of the requests that match."""
+    """The share of the matching requests that get the fault."""
     times: int = 0
-    """At most so often; 0 is no limit."""
+    """The maximum number of times; 0 is no limit."""
     code: int = 500
-    """Of the answer of `refuse`."""
+    """The HTTP status of `refuse`."""
     retry_after_s: int = 0
-    """Of the answer of `refuse`: the Retry-After header; 0 sends none."""
+    """The Retry-After header of `refuse`; 0 sends none."""
     seconds: tuple[float, float] = (0.0, 1.0)
-    """How long `slow` and `late` hold back, drawn between these."""
+    """The range of the delay of `slow` and `late`."""
     events: tuple[int, int] = (0, 0)
-    """How many events `cut` and `end` let pass, drawn between these."""
+    """The range of the number of events before `cut` and `end`."""
     as_event: bool = False
-    """`gone` as an ERROR event in a watch that began, as kube-apiserver does, instead of an HTTP status."""
+    """Whether `gone` is an ERROR event in a started watch, as with kube-apiserver, instead of an HTTP status."""
 
-    def matches(self, request: Request) -> bool:
-        """Whether the rule is about this request."""
+    def matches(self, request: HttpRequest) -> bool:
+        """Return whether the rule matches this request."""
         method = "WATCH" if request.flag("watch") else request.method
         return (
             (not self.methods or method in self.methods)
@@ -67,48 +67,48 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The faults of a simulated API server, in the order in which a request meets them."""
+class FaultPlan:
+    """The faults of a simulated API server, in the order in which they apply to a request."""
 
     seed: int = 0
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FaultRule, ...] = ()
 
-    def strikes(self, rule: int, number: int) -> random.Random | None:
-        """Whether a rule strikes its `number`-th matching request: what its parameters are drawn from, or None."""
+    def draw_for(self, rule: int, number: int) -> random.Random | None:
+        """Return a random generator for the parameters if the rule applies to its `number`-th match, else None."""
         draw = random.Random(f"{self.seed}/{rule}/{number}")
         return draw if draw.random() < self.faults[rule].share else None
 
     def document(self) -> Object:
-        """The plan as `read` takes it."""
+        """Return the plan as a document that `parse_plan` accepts."""
         return asdict(self)
 
 
-def read(document: Any) -> Plan:
-    """A plan from JSON or YAML. PlanError names the rule and the field that is wrong."""
+def parse_plan(document: Any) -> FaultPlan:
+    """Return the plan from decoded JSON or YAML. Raises PlanError."""
     if not isinstance(document, Mapping) or not set(document) <= {"seed", "faults"}:
         raise PlanError("a plan of faults has the keys seed and faults, and no other")
     faults = document.get("faults") or []
     if not isinstance(faults, list | tuple) or not isinstance(document.get("seed", 0), int):
         raise PlanError("seed is a number and faults is a list")
-    return Plan(document.get("seed", 0), tuple(_fault(i, rule) for i, rule in enumerate(faults)))
+    return FaultPlan(document.get("seed", 0), tuple(_fault(i, rule) for i, rule in enumerate(faults)))
 
 
-def _fault(at: int, rule: Any) -> Fault:
+def _fault(index: int, rule: Any) -> FaultRule:
     if not isinstance(rule, Mapping):
-        raise PlanError(f"faults[{at}]: expected a mapping")
-    unknown = set(rule) - {f.name for f in fields(Fault)}
+        raise PlanError(f"faults[{index}]: expected a mapping")
+    unknown = set(rule) - {f.name for f in fields(FaultRule)}
     if unknown:
-        raise PlanError(f"faults[{at}]: unknown {', '.join(sorted(map(str, unknown)))}")
+        raise PlanError(f"faults[{index}]: unknown {', '.join(sorted(map(str, unknown)))}")
     given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in rule.items()}
     try:
-        fault = Fault(**given)
+        fault = FaultRule(**given)
         _check(fault)
     except (TypeError, ValueError, re.error) as e:
-        raise PlanError(f"faults[{at}]: {e}") from e
+        raise PlanError(f"faults[{index}]: {e}") from e
     return fault
 
 
-def _check(fault: Fault) -> None:
+def _check(fault: FaultRule) -> None:
     if fault.fault not in FAULTS:
         raise ValueError(f"{fault.fault!r} is none of {', '.join(FAULTS)}")
     if not set(fault.methods) <= set(METHODS):

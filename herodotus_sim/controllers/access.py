@@ -1,0 +1,198 @@
+"""The client of the controllers: reads and writes the storage through kube-apiserver's rules.
+
+Owns: creating, updating and deleting on behalf of a controller, adopting and releasing, events. Does not own: deciding
+what to write. Invariant: a status is written only if it changed, so that a settled cluster causes no events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from herodotus_sim import errors
+from herodotus_sim.controllers.ownership import Ownership, owner_reference, owners_of
+from herodotus_sim.create_strategy import now
+from herodotus_sim.kinds import EVENT, POD, ApiResource
+from herodotus_sim.registry import ResourceRegistry
+from herodotus_sim.selectors import label_predicate, selector_text
+from herodotus_sim.storage import StoredObject
+from herodotus_sim.update_strategy import prepare_for_update
+from herodotus_sim.wire import Object
+
+# Generated names collide once in 27^5 pairs; kube-apiserver also tries eight times.
+_NAME_ATTEMPTS = 8
+
+
+class ControllerClient:
+    """A controller's access to one cluster. Call every method under the storage's lock."""
+
+    def __init__(self, verbs: ResourceRegistry, ownership: Ownership, clock: Callable[[], float] = time.time) -> None:
+        self.verbs = verbs
+        self.store = verbs.store
+        self.ownership = ownership
+        self.clock = clock
+
+    def create(self, kind: ApiResource, namespace: str, obj: Object) -> StoredObject:
+        """Create an object as a client would. Raises StatusError."""
+        for attempt in range(_NAME_ATTEMPTS):
+            try:
+                return self.verbs.insert(kind, namespace, obj)
+            except errors.StatusError as error:
+                generated = not obj["metadata"].get("name") and error.reason == "AlreadyExists"
+                if not generated or attempt == _NAME_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def delete(self, kind: ApiResource, version: StoredObject) -> None:
+        """Delete an object unless it is already deleted."""
+        if self.store.find(kind, *version.key) is not None:
+            self.verbs.remove(kind, version)
+
+    def delete_in_foreground(self, kind: ApiResource, version: StoredObject) -> None:
+        """Delete an object after its dependents."""
+        self.verbs.remove_with_dependents(kind, version, "Foreground")
+
+    def update(self, kind: ApiResource, version: StoredObject, change: Callable[[Object], Object]) -> StoredObject:
+        """Replace metadata and spec by the result of `change`."""
+
+        def changed(old: StoredObject) -> Object:
+            new = change(old.obj)
+            meta = {k: v for k, v in new["metadata"].items() if k != "resourceVersion"}
+            after = prepare_for_update(kind, old, {**new, "metadata": meta}, "")
+            return old.obj if _same(old.obj, after) else after
+
+        return self.store.guaranteed_update(kind, *version.key, changed)
+
+    def update_status(self, kind: ApiResource, version: StoredObject, status: Object) -> StoredObject:
+        """Replace the object's status if it changed."""
+        return self.store.guaranteed_update(kind, *version.key, lambda old: {**old.obj, "status": status})
+
+    def annotate(self, kind: ApiResource, version: StoredObject, annotations: Object) -> StoredObject:
+        """Set annotations of an object."""
+
+        def annotated(obj: Object) -> Object:
+            meta = obj["metadata"]
+            return {**obj, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}}
+
+        return self.update(kind, version, annotated)
+
+    def claim(self, owner_kind: ApiResource, owner: StoredObject, kind: ApiResource) -> list[StoredObject]:
+        """Adopt what the owner's selector matches, release what it does not match, and return what it controls."""
+        matches = label_predicate(selector_text(owner.obj["spec"].get("selector") or {}))
+        uid = owner.obj["metadata"]["uid"]
+        claimed = []
+        for version in self.ownership.controlled(uid, kind):
+            if matches(version.obj) or version.obj["metadata"].get("deletionTimestamp"):
+                claimed.append(version)
+            else:
+                self.update(kind, version, lambda obj: without_owner(obj, uid))
+        reference = owner_reference(owner_kind, owner.obj)
+        loose = [v for v in self.ownership.uncontrolled(kind, owner.key[0]) if matches(v.obj) and is_active(v.obj)]
+        return claimed + [self.update(kind, version, lambda obj: _with_owner(obj, reference)) for version in loose]
+
+    def record(self, kind: ApiResource, obj: Object, reason: str, message: str, type_: str = "Normal") -> None:
+        """Create an event about an object."""
+        meta, stamp = obj["metadata"], now()
+        component = f"{kind.kind.lower()}-controller"
+        about = {"kind": kind.kind, "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+        self.verbs.insert(EVENT, meta["namespace"], {
+            "metadata": {"name": f"{meta['name']}.{time.time_ns():x}"},
+            "involvedObject": {**about, "apiVersion": kind.api_version, "resourceVersion": meta["resourceVersion"]},
+            "reason": reason, "message": message, "type": type_, "count": 1,
+            "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
+            "firstTimestamp": stamp, "lastTimestamp": stamp, "eventTime": None,
+        })  # fmt: skip
+
+    def create_pod(
+        self, kind: ApiResource, owner: StoredObject, template: Object, name: str = "", **labels: str
+    ) -> StoredObject:
+        """Create a pod from a template for its owner; without a name it gets a generated one."""
+        head = template.get("metadata") or {}
+        meta = {k: v for k, v in head.items() if k in ("annotations", "finalizers") and v}
+        meta["labels"] = {**(head.get("labels") or {}), **labels}
+        meta["generateName"] = f"{owner.key[1]}-"
+        if name:
+            meta["name"] = name
+        meta["ownerReferences"] = [owner_reference(kind, owner.obj)]
+        try:
+            created = self.create(POD, owner.key[0], {"metadata": meta, "spec": template["spec"]})
+        except errors.StatusError as error:
+            self.record(kind, owner.obj, "FailedCreate", f"Error creating: {error.message}", "Warning")
+            raise
+        self.record(kind, owner.obj, "SuccessfulCreate", f"Created pod: {created.key[1]}")
+        return created
+
+    def delete_pod(self, kind: ApiResource, owner: StoredObject, pod: StoredObject) -> None:
+        """Delete a pod on behalf of its owner."""
+        self.delete(POD, pod)
+        self.record(kind, owner.obj, "SuccessfulDelete", f"Deleted pod: {pod.key[1]}")
+
+    def availability(self, pod: Object, min_ready_s: int) -> tuple[bool, float]:
+        """Return whether a pod is available, and otherwise the seconds until it may be (0: unknown)."""
+        ready = find_condition(pod, "Ready")
+        if ready is None or ready.get("status") != "True" or not is_active(pod):
+            return False, 0.0
+        if not min_ready_s:
+            return True, 0.0
+        left = parse_timestamp(ready.get("lastTransitionTime")) + min_ready_s - self.clock()
+        return left <= 0, max(left, 0.0)
+
+
+def _same(before: Object, after: Object) -> bool:
+    return {k: v for k, v in before.items() if k != "metadata"} == {
+        k: v for k, v in after.items() if k != "metadata"
+    } and _meta(before) == _meta(after)
+
+
+def _meta(obj: Object) -> Object:
+    return {k: v for k, v in obj["metadata"].items() if k not in ("resourceVersion", "managedFields") and v}
+
+
+def without_owner(obj: Object, uid: str) -> Object:
+    """Return an object without its reference to one owner."""
+    left = [owner for owner in owners_of(obj) if owner["uid"] != uid]
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": left or None}}
+
+
+def _with_owner(obj: Object, reference: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [*owners_of(obj), reference]}}
+
+
+def is_active(obj: Object) -> bool:
+    """Return whether a pod has not ended and is not being deleted; true for other objects."""
+    ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not ended and not obj["metadata"].get("deletionTimestamp")
+
+
+def is_ready(pod: Object) -> bool:
+    """Return whether a pod is ready."""
+    ready = find_condition(pod, "Ready")
+    return ready is not None and ready.get("status") == "True"
+
+
+def find_condition(obj: Object, type_: str) -> Object | None:
+    """Return a condition of the status, or None."""
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c.get("type") == type_), None)
+
+
+def with_condition(conditions: list[Object], new: Object, time_s: float) -> list[Object]:
+    """Return the conditions with one replaced or added; its transition time changes only with its status."""
+    old = next((c for c in conditions if c.get("type") == new["type"]), None)
+    if old is not None and all(old.get(k) == new.get(k) for k in ("status", "reason", "message")):
+        return conditions
+    stamped = {**new, "lastTransitionTime": format_timestamp(time_s)}
+    if old is not None and old.get("status") == new["status"]:
+        stamped["lastTransitionTime"] = old.get("lastTransitionTime")
+    return [*(c for c in conditions if c.get("type") != new["type"]), stamped]
+
+
+def parse_timestamp(text: str | None) -> float:
+    """Return a time of the API as seconds since 1970; 0 for None."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else 0.0
+
+
+def format_timestamp(time_s: float) -> str:
+    """Return seconds since 1970 as a time of the API."""
+    return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

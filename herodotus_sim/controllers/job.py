@@ -1,0 +1,170 @@
+"""The Job controller: creates pods until `completions` of them succeeded, or more than `backoffLimit` failed.
+
+Does not own: running pods (`kubelets`). Not built: Indexed completion, failure and success policies
+(`workloads.check_supported` rejects them). Invariant: a pod that ended is counted once, even if it was deleted.
+"""
+
+from __future__ import annotations
+
+from herodotus_sim.controllers.access import (
+    ControllerClient,
+    format_timestamp,
+    is_active,
+    is_ready,
+    parse_timestamp,
+    with_condition,
+)
+from herodotus_sim.kinds import POD
+from herodotus_sim.storage import StoredObject
+from herodotus_sim.wire import Object
+from herodotus_sim.workloads import JOB
+
+# kube-controller-manager's backoff before a failed pod is replaced.
+_BACKOFF_S = 10.0
+_LONGEST_BACKOFF_S = 600.0
+_BURST = 500
+
+
+class JobController:
+    """Creates pods, counts their results, and finishes the job."""
+
+    def __init__(self, access: ControllerClient) -> None:
+        self._access = access
+        self._ended: dict[str, dict[str, tuple[str, float]]] = {}
+        """By job UID and pod UID: how and when the pod ended."""
+
+    def reconcile(self, job: StoredObject) -> float:
+        """Take the next step. Return the seconds until the next check, or 0."""
+        access, spec, meta = self._access, job.obj["spec"], job.obj["metadata"]
+        status = dict(job.obj.get("status") or {})
+        if _is_finished(status):
+            self._ended.pop(meta["uid"], None)
+            return self._expire(job, status)
+        pods = access.claim(JOB, job, POD)
+        ended = self._ended.setdefault(meta["uid"], {})
+        for pod in pods:
+            phase = pod.obj["status"].get("phase")
+            if phase in ("Succeeded", "Failed"):
+                ended.setdefault(pod.obj["metadata"]["uid"], (phase, access.clock()))
+        active = [p for p in pods if is_active(p.obj)]
+        succeeded = sum(phase == "Succeeded" for phase, _ in ended.values())
+        failures = [time_s for phase, time_s in ended.values() if phase == "Failed"]
+        if spec.get("suspend"):
+            return self._suspend(job, active, succeeded, len(failures))
+        status["conditions"] = _without_suspension(status.get("conditions") or [], access.clock())
+        status.setdefault("startTime", format_timestamp(access.clock()))
+        verdict = self._final_condition(job, active, succeeded, len(failures), status)
+        again_s = 0.0
+        if verdict is None:
+            active, again_s = self._create(job, active, succeeded, failures)
+        else:
+            for pod in active:
+                access.delete_pod(JOB, job, pod)
+            active = []
+            status["conditions"] = _final_conditions(status["conditions"], *verdict, access.clock())
+            if verdict[0] == "Complete":
+                status["completionTime"] = format_timestamp(access.clock())
+            access.record(JOB, job.obj, verdict[1], verdict[2], "Normal" if verdict[0] == "Complete" else "Warning")
+        self._write_status(job, status, active, succeeded, len(failures))
+        deadline_s = spec.get("activeDeadlineSeconds")
+        if verdict is None and deadline_s:
+            left = max(0.01, parse_timestamp(status["startTime"]) + deadline_s - access.clock())
+            again_s = min(again_s or left, left)
+        if verdict is not None:
+            return float(spec.get("ttlSecondsAfterFinished") or 0)
+        return again_s
+
+    def _final_condition(
+        self, job: StoredObject, active: list[StoredObject], succeeded: int, failed: int, status: Object
+    ) -> tuple[str, str, str] | None:
+        """Return the final condition's type, reason and message, or None while the job is running."""
+        spec = job.obj["spec"]
+        restarts = sum(c.get("restartCount", 0) for p in active for c in p.obj["status"].get("containerStatuses") or [])
+        on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
+        if failed > spec["backoffLimit"] or (on_failure and restarts > spec["backoffLimit"]):
+            return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        deadline_s = spec.get("activeDeadlineSeconds")
+        if deadline_s and self._access.clock() >= parse_timestamp(status["startTime"]) + deadline_s:
+            return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+        completions = spec.get("completions")
+        done = succeeded > 0 and not active if completions is None else succeeded >= completions
+        if done:
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _create(
+        self, job: StoredObject, active: list[StoredObject], succeeded: int, failures: list[float]
+    ) -> tuple[list[StoredObject], float]:
+        spec = job.obj["spec"]
+        completions, wanted = spec.get("completions"), spec["parallelism"]
+        if completions is not None:
+            wanted = min(wanted, completions - succeeded)
+        elif succeeded:
+            wanted = min(wanted, len(active))  # In a work queue the first success means that no work is left.
+        for pod in active[wanted:]:
+            self._access.delete_pod(JOB, job, pod)
+        active, missing = active[:wanted], wanted - len(active)
+        if missing <= 0:
+            return active, 0.0
+        if failures:
+            wait_s = min(_BACKOFF_S * 2.0 ** (len(failures) - 1), _LONGEST_BACKOFF_S)
+            left = max(failures) + wait_s - self._access.clock()
+            if left > 0:
+                return active, left
+        template = spec["template"]
+        created = [self._access.create_pod(JOB, job, template) for _ in range(min(missing, _BURST))]
+        return [*active, *created], 0.01 if missing > _BURST else 0.0
+
+    def _suspend(self, job: StoredObject, active: list[StoredObject], succeeded: int, failed: int) -> float:
+        for pod in active:
+            self._access.delete_pod(JOB, job, pod)
+        status = {k: v for k, v in (job.obj.get("status") or {}).items() if k != "startTime"}
+        suspended = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+        status["conditions"] = with_condition(status.get("conditions") or [], suspended, self._access.clock())
+        self._write_status(job, status, [], succeeded, failed)
+        return 0.0
+
+    def _write_status(
+        self, job: StoredObject, status: Object, active: list[StoredObject], succeeded: int, failed: int
+    ) -> None:
+        counts = {"active": len(active), "succeeded": succeeded, "failed": failed}
+        kept = {k: v for k, v in status.items() if k not in counts and not (k == "conditions" and not v)}
+        new = {**kept, **{k: v for k, v in counts.items() if v}}
+        new |= {"ready": sum(is_ready(p.obj) for p in active), "terminating": 0, "uncountedTerminatedPods": {}}
+        self._access.update_status(JOB, job, new)
+
+    def _expire(self, job: StoredObject, status: Object) -> float:
+        """Delete a finished job after `ttlSecondsAfterFinished`."""
+        ttl_s = job.obj["spec"].get("ttlSecondsAfterFinished")
+        if ttl_s is None:
+            return 0.0
+        ended = max(parse_timestamp(c.get("lastTransitionTime")) for c in status["conditions"] if c["type"] in _FINAL)
+        left: float = ended + ttl_s - self._access.clock()
+        if left > 0:
+            return left
+        self._access.delete(JOB, job)
+        return 0.0
+
+
+_FINAL = ("Complete", "Failed")
+
+
+def _is_finished(status: Object) -> bool:
+    return any(c["type"] in _FINAL and c["status"] == "True" for c in status.get("conditions") or [])
+
+
+def _without_suspension(conditions: list[Object], time_s: float) -> list[Object]:
+    if not any(c["type"] == "Suspended" for c in conditions):
+        return conditions
+    resumed = {"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed"}
+    return with_condition(conditions, resumed, time_s)
+
+
+def _final_conditions(conditions: list[Object], type_: str, reason: str, message: str, time_s: float) -> list[Object]:
+    """Return the conditions with the met criterion and the final one, as since Kubernetes 1.31."""
+    first = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
+    for each in (first, type_):
+        new = {"type": each, "status": "True", "reason": reason, "message": message}
+        conditions = with_condition(conditions, new, time_s)
+        conditions = [{**c, "lastProbeTime": c["lastTransitionTime"]} for c in conditions]
+    return conditions

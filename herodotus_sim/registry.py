@@ -1,0 +1,308 @@
+"""The generic registry: get, list, create, update, patch, delete and deletecollection for every stored resource.
+
+Does not own: watch streams (`watch`), subresources, printing.
+
+Invariant: every write passes through `create_strategy.prepare_for_create` or `update_strategy.prepare_for_update`. With
+`dryRun=All` nothing is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from herodotus_sim import conversion as views
+from herodotus_sim import errors, protobuf, workloads
+from herodotus_sim.create_strategy import now, prepare_for_create
+from herodotus_sim.kinds import EVENT, KINDS, NAMESPACE, POD, ApiResource
+from herodotus_sim.paging import ListPage, ListPager
+from herodotus_sim.patches import APPLY_PATCH, apply_patch, read_patch
+from herodotus_sim.selectors import SelectionPredicate
+from herodotus_sim.storage import ObjectStorage, StoredObject
+from herodotus_sim.strategic import strategic_merge
+from herodotus_sim.update_strategy import prepare_for_update
+from herodotus_sim.wire import JSON, HttpRequest, HttpResponse, Object, decode, encode
+
+# These finalizers keep an object until the garbage collector has processed its dependents.
+ORPHAN_FINALIZER = "orphan"
+FOREGROUND_FINALIZER = "foregroundDeletion"
+_FINALIZERS = {"Orphan": ORPHAN_FINALIZER, "Foreground": FOREGROUND_FINALIZER}
+_BODY_TYPES = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
+
+
+@dataclass(frozen=True)
+class RequestInfo:
+    """The resource, namespace, name and subresource that a path names."""
+
+    kind: ApiResource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    """The path behind a proxy subresource, with its leading slash."""
+
+
+def content_type(request: HttpRequest) -> str:
+    """Return the body's media type without parameters."""
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
+
+
+def read_object(request: HttpRequest, kind: ApiResource) -> Object:
+    """Return the object in the body. Raises StatusError 400 if it is invalid or of another type than the path."""
+    obj = _read_body(request)
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
+        raise errors.bad_request("the body is no object")
+    sent = (obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind)
+    if sent != (kind.api_version, kind.kind):
+        raise errors.bad_request(
+            f"the API version or kind in the data ({sent[0]}, Kind={sent[1]}) does not match the expected "
+            f"({kind.api_version}, Kind={kind.kind})"
+        )
+    return obj
+
+
+def _read_body(request: HttpRequest) -> Any:
+    media_type = content_type(request)
+    try:
+        if media_type == JSON:
+            return decode(request.body)
+        if media_type == "application/yaml":
+            return yaml.safe_load(request.body)
+        if media_type == protobuf.MEDIA_TYPE:
+            return protobuf.decode(request.body)
+    except (ValueError, yaml.YAMLError) as error:
+        raise errors.bad_request(f"error decoding the body: {error}") from None
+    except protobuf.UnreadableError:
+        pass
+    raise errors.unsupported_media_type(_BODY_TYPES)
+
+
+def is_dry_run(request: HttpRequest) -> bool:
+    """Return whether the request must not store anything."""
+    return request.query.get("dryRun") == "All"
+
+
+def is_dry_delete(request: HttpRequest, options: Object) -> bool:
+    """Return whether the request must not delete anything; DeleteOptions may set dryRun too."""
+    return is_dry_run(request) or options.get("dryRun") == ["All"]
+
+
+def object_response(version: StoredObject, kind: ApiResource, status: int = 200) -> HttpResponse:
+    """Return the response with one object."""
+    return HttpResponse(status, version.encode_object(kind))
+
+
+class ResourceRegistry:
+    """The verbs over one storage."""
+
+    def __init__(self, store: ObjectStorage, run_controllers: bool = False) -> None:
+        """Create a registry; `run_controllers` tells whether controllers act on stored objects."""
+        self.store = store
+        self._run_controllers = run_controllers
+        self._pages = ListPager(store)
+
+    def list(self, target: RequestInfo, selected: SelectionPredicate, request: HttpRequest) -> ListPage:
+        """Return one page of the selected objects."""
+        return self._pages.get_page(target.kind, selected, request)
+
+    def create(self, target: RequestInfo, request: HttpRequest) -> StoredObject:
+        """Store a new object from the body and return it."""
+        kind = target.kind
+        obj = read_object(request, kind)
+        sent_namespace = (obj.get("metadata") or {}).get("namespace")
+        if kind.namespaced and sent_namespace and sent_namespace != target.namespace:
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise errors.bad_request(message)
+        return self._admit(kind, target.namespace, obj, request)
+
+    def _admit(self, kind: ApiResource, namespace: str, obj: Object, request: HttpRequest) -> StoredObject:
+        """Store a client's new object. Raises StatusError 403 for a workload that no controller supports."""
+        if self._run_controllers:
+            workloads.check_supported(kind, (obj.get("metadata") or {}).get("name", ""), obj)
+        return self.insert(kind, namespace, obj, dry_run=is_dry_run(request))
+
+    def insert(
+        self, kind: ApiResource, namespace: str, obj: Object, keep_status: bool = False, dry_run: bool = False
+    ) -> StoredObject:
+        """Store a new object; `keep_status` is for objects that do not come from a client."""
+        prepared = prepare_for_create(self.store, kind, namespace, views.to_storage_form(kind, obj), keep_status)
+        return self.store.insert(kind, prepared, dry_run)
+
+    def update(self, target: RequestInfo, request: HttpRequest) -> tuple[StoredObject, bool]:
+        """Replace an object. Return it and whether it was created, which some kinds allow."""
+        kind = target.kind
+        obj = read_object(request, kind)
+        meta = obj.get("metadata") or {}
+        if meta.get("name", target.name) != target.name:
+            raise errors.bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
+            )
+        if kind.namespaced and meta.get("namespace", target.namespace) != target.namespace:
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise errors.bad_request(message)
+        if kind.create_on_update and self.store.find(kind, target.namespace, target.name) is None:
+            named = {**obj, "metadata": {**meta, "name": target.name}}
+            return self._admit(kind, target.namespace, named, request), True
+        new = views.to_storage_form(kind, obj)
+        changed = self.store.guaranteed_update(
+            kind,
+            target.namespace,
+            target.name,
+            lambda old: prepare_for_update(kind, old, new, target.subresource),
+            is_dry_run(request),
+        )
+        return changed, False
+
+    def patch(self, target: RequestInfo, request: HttpRequest) -> tuple[StoredObject, bool]:
+        """Patch an object. Return it and whether it was created, which apply does."""
+        media_type = content_type(request)
+        patch = read_patch(media_type, request.body)
+        if media_type == APPLY_PATCH:
+            return self._apply(target, patch, request)
+        return self._modify(target, lambda obj: apply_patch(media_type, obj, patch), request), False
+
+    def _modify(self, target: RequestInfo, change: Any, request: HttpRequest) -> StoredObject:
+        kind = target.kind
+
+        def changed(old: StoredObject) -> Object:
+            before = old.to_object(kind)
+            after = change(before)
+            return prepare_for_update(kind, old, views.to_storage_form(kind, after), target.subresource)
+
+        return self.store.guaranteed_update(kind, target.namespace, target.name, changed, is_dry_run(request))
+
+    def _apply(self, target: RequestInfo, config: Object, request: HttpRequest) -> tuple[StoredObject, bool]:
+        """Apply server-side without ownership of fields: merge, and add the manager to managedFields."""
+        manager = request.query.get("fieldManager")
+        if not manager:
+            message = "Required value: is required for apply patch"
+            raise errors.StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: fieldManager: {message}')
+        entry = {
+            "manager": manager,
+            "operation": "Apply",
+            "apiVersion": target.kind.api_version,
+            "time": now(),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {},
+        }
+
+        def merged(obj: Object) -> Object:
+            after = strategic_merge(obj, config)
+            known = obj["metadata"].get("managedFields") or []
+            applied = next((e for e in known if e["manager"] == manager and e["operation"] == "Apply"), None)
+            if applied is None:
+                after["metadata"] = {**after["metadata"], "managedFields": [*known, entry]}
+            return after
+
+        if self.store.find(target.kind, target.namespace, target.name) is None and not target.subresource:
+            new = merged({"metadata": {"name": target.name}})
+            return self._admit(target.kind, target.namespace, new, request), True
+        return self._modify(target, merged, request), False
+
+    def delete(self, target: RequestInfo, request: HttpRequest) -> HttpResponse:
+        """Delete one object and return the response."""
+        options = _delete_options(request)
+        kind = target.kind
+        with self.store.lock:
+            found = self.store.get(kind, target.namespace, target.name)
+            _check_preconditions(kind, found, options.get("preconditions") or {})
+            if is_dry_delete(request, options):
+                return object_response(found, kind)
+            deleted = self.remove_with_dependents(kind, found, _propagation(request, options))
+        if deleted is not None and kind is not POD:
+            details = {"name": target.name, "group": kind.group, "kind": kind.plural}
+            details["uid"] = found.obj["metadata"]["uid"]
+            return HttpResponse(200, encode(errors.success(details={k: v for k, v in details.items() if v})))
+        return object_response(deleted or self.store.get(kind, target.namespace, target.name), kind)
+
+    def delete_collection(
+        self, target: RequestInfo, selected: SelectionPredicate, request: HttpRequest
+    ) -> HttpResponse:
+        """Delete every selected object and respond with their list."""
+        options = _delete_options(request)
+        with self.store.lock:
+            found = [v for v in self.store.list_sorted(target.kind) if selected.matches(v.obj)]
+            if not is_dry_delete(request, options):
+                for version in found:
+                    self.remove_with_dependents(target.kind, version, _propagation(request, options))
+            return HttpResponse(200, encode_list(target.kind, ListPage(found, self.store.version)))
+
+    def remove_with_dependents(self, kind: ApiResource, found: StoredObject, policy: str) -> StoredObject | None:
+        """Delete an object; `policy` applies to its dependents if controllers run."""
+        finalizer = _FINALIZERS.get(policy)
+        if finalizer and self._run_controllers and finalizer not in (found.obj["metadata"].get("finalizers") or []):
+
+            def add_finalizer(version: StoredObject) -> Object:
+                meta = version.obj["metadata"]
+                return {**version.obj, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or []), finalizer]}}
+
+            found = self.store.guaranteed_update(kind, *found.key, add_finalizer)
+        return self.remove(kind, found)
+
+    def remove(self, kind: ApiResource, found: StoredObject) -> StoredObject | None:
+        """Delete an object, or return None if finalizers keep it.
+
+        No kubelet delays the deletion, and the objects of a namespace are deleted with it.
+        """
+        namespace, name = found.key
+        if found.obj["metadata"].get("finalizers"):
+            if not found.obj["metadata"].get("deletionTimestamp"):
+                deletion = {"deletionTimestamp": now(), "deletionGracePeriodSeconds": 0}
+                self.store.guaranteed_update(
+                    kind, namespace, name, lambda v: {**v.obj, "metadata": {**v.obj["metadata"], **deletion}}
+                )
+            return None
+        if kind is NAMESPACE:
+            self._delete_namespaced(name)
+        return self.store.remove(kind, namespace, name)
+
+    def _delete_namespaced(self, namespace: str) -> None:
+        for kind in KINDS:
+            if kind.namespaced and (kind is EVENT or kind.plural != EVENT.plural):
+                for version in self.store.list_sorted(kind):
+                    if version.key[0] == namespace:
+                        self.remove(kind, version)
+
+
+def encode_list(kind: ApiResource, listed: ListPage) -> bytes:
+    """Return a list of objects, encoded. Its items have no kind and apiVersion, as with kube-apiserver."""
+    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": listed.metadata()}
+    return b'%b,"items":[%b]}' % (encode(head)[:-1], b",".join([v.encode_item(kind) for v in listed.items]))
+
+
+def _delete_options(request: HttpRequest) -> Object:
+    options = _read_body(request) if request.body else {}
+    if not isinstance(options, dict):
+        raise errors.bad_request("the body is no DeleteOptions")
+    return options
+
+
+def _propagation(request: HttpRequest, options: Object) -> str:
+    """Return the deletion's propagation policy, by default Background."""
+    policy = options.get("propagationPolicy") or request.query.get("propagationPolicy")
+    if policy is None and options.get("orphanDependents"):
+        policy = "Orphan"
+    if policy not in (None, "Background", "Foreground", "Orphan"):
+        supported = '"Foreground", "Background", "Orphan"'
+        message = f'propagationPolicy: Unsupported value: "{policy}": supported values: {supported}'
+        raise errors.StatusError(422, "Invalid", f'DeleteOptions.meta.k8s.io "" is invalid: {message}')
+    return policy or "Background"
+
+
+def _check_preconditions(kind: ApiResource, found: StoredObject, wanted: Object) -> None:
+    meta = found.obj["metadata"]
+    name = meta["name"]
+    if wanted.get("uid") and wanted["uid"] != meta["uid"]:
+        why = (
+            f"the UID in the precondition ({wanted['uid']}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(kind, name, why)
+    if wanted.get("resourceVersion") and wanted["resourceVersion"] != meta["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted['resourceVersion']}) does not match the "
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified"
+        )
+        raise errors.conflict(kind, name, why)
