@@ -1,1 +1,1 @@
-"""Measurements: workloads as data, and what runs them. Not part of any distribution."""
+"""Benchmarks: workloads as data, and the programs that run them. Not part of any distribution."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: run workloads and print tables. Owns the command line, not what is measured.
+"""`python -m bench`: run benchmarks and print tables. It owns the command line, not the measurements.
 
 python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOAD ...]
 python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short]
@@ -15,24 +15,28 @@ from pathlib import Path
 
 from bench import algorithm, comparison, ending, extender, reviews
 from bench.aims import AIMS
-from bench.evaluation import SIZES, Measured, measure
+from bench.evaluation import SIZES, EvaluationResult, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
 
 
 def main() -> int:
-    """Run a rig; the exit code."""
-    ending.in_good_order()
-    given = _parser().parse_args()
-    code: int = given.run(given)
+    """Run a benchmark and return the exit code."""
+    ending.exit_on_sigterm()
+    arguments = _parser().parse_args()
+    code: int = arguments.run(arguments)
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the scheduler.")
-    rigs = parser.add_subparsers(metavar="RIG", required=True)
-    alone = _rig(rigs, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored")
+    benchmarks = parser.add_subparsers(metavar="RIG", required=True)
+    alone = _add_benchmark(
+        benchmarks, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored"
+    )
     alone.set_defaults(run=_algorithm)
-    real = _rig(rigs, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver")
+    real = _add_benchmark(
+        benchmarks, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver"
+    )
     real.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
     real.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
     real.add_argument("--aims", action="store_true", help="the families that have aims, and what of them is reached")
@@ -45,22 +49,26 @@ def _parser() -> argparse.ArgumentParser:
         help=f"beside {comparison.ANCHOR}; default: {', '.join(comparison.CONTENDERS)}",
     )
     real.set_defaults(run=_compare)
-    evaluate = rigs.add_parser("evaluate", help="single pods on a full cluster")
+    evaluate = benchmarks.add_parser("evaluate", help="single pods on a full cluster")
     evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
     evaluate.set_defaults(run=_evaluate)
-    asked = rigs.add_parser("reviews", help="what reviews cost the loop")
+    asked = benchmarks.add_parser("reviews", help="what reviews cost the loop")
     for option, default in (("nodes", 5000), ("pods", 50_000), ("replicas", 1), ("rounds", 3)):
         asked.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
     asked.set_defaults(run=_reviews)
-    agents = rigs.add_parser("extender", help="the extender service: 500 nodes a call, by names and as whole nodes")
+    agents = benchmarks.add_parser(
+        "extender", help="the extender service: 500 nodes a call, by names and as whole nodes"
+    )
     agents.add_argument("--calls", type=int, default=300, help="of each verb, in each form")
     agents.add_argument("--rounds", type=int, default=10, help="after each of which memory is looked at")
     agents.set_defaults(run=_extender)
     return parser
 
 
-def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str) -> argparse.ArgumentParser:
-    rig = rigs.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+def _add_benchmark(
+    benchmarks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str
+) -> argparse.ArgumentParser:
+    rig = benchmarks.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     rig.add_argument(
         "--nodes",
         type=int,
@@ -74,25 +82,27 @@ def _rig(rigs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, h
     return rig
 
 
-def _chosen(given: argparse.Namespace) -> list[tuple[Workload, Size]]:
-    unknown = set(given.workloads) - BY_NAME.keys()
+def _selected_workloads(arguments: argparse.Namespace) -> list[tuple[Workload, Size]]:
+    unknown = set(arguments.workloads) - BY_NAME.keys()
     if unknown:
-        given.parser.error(f"unknown workload {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
-    named = [w for w in WORKLOADS if not given.workloads or w.name in given.workloads]
-    return [(w, (w.short if given.short else w.full).scaled(given.nodes, given.pods)) for w in named]
+        arguments.parser.error(f"unknown workload {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
+    named = [w for w in WORKLOADS if not arguments.workloads or w.name in arguments.workloads]
+    return [(w, (w.short if arguments.short else w.full).scaled(arguments.nodes, arguments.pods)) for w in named]
 
 
-def _compare(given: argparse.Namespace) -> int:
-    if given.aims:
-        given.workloads = given.workloads or list(AIMS)
-    return comparison.main(_chosen(given), given.rounds, given.contenders, given.json, given.keep)
+def _compare(arguments: argparse.Namespace) -> int:
+    if arguments.aims:
+        arguments.workloads = arguments.workloads or list(AIMS)
+    return comparison.main(
+        _selected_workloads(arguments), arguments.rounds, arguments.contenders, arguments.json, arguments.keep
+    )
 
 
-def _algorithm(given: argparse.Namespace) -> int:
+def _algorithm(arguments: argparse.Namespace) -> int:
     print(f"calibration {algorithm.calibration_ms():.1f} ms; every node filtered and scored")
     print(f"{'WORKLOAD':54}{'NODES':>6}{'CYCLES/S':>10}{'UNRECORDED':>12}{'IN KERNEL':>11}{'P99 MS':>9}{'BYTES':>8}")
-    for workload, size in _chosen(given):
-        r = algorithm.run(workload, size, given.rounds)
+    for workload, size in _selected_workloads(arguments):
+        r = algorithm.run(workload, size, arguments.rounds)
         print(
             f"{r.workload:54}{r.nodes:>6}{r.cycles_per_s:>10.0f}{r.unrecorded_per_s:>12.0f}{r.per_kernel:>11.1f}"
             f"{r.cycle_p99_ms:>9.2f}{r.bytes_per_decision:>8.0f}",
@@ -101,42 +111,42 @@ def _algorithm(given: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(given: argparse.Namespace) -> int:
-    for name in given.sizes:
+def _evaluate(arguments: argparse.Namespace) -> int:
+    for name in arguments.sizes:
         _print_evaluation(name, measure(*SIZES[name]))
     return 0
 
 
-def _reviews(given: argparse.Namespace) -> int:
-    found = reviews.measure(given.nodes, given.pods, given.replicas, given.rounds)
+def _reviews(arguments: argparse.Namespace) -> int:
+    found = reviews.measure(arguments.nodes, arguments.pods, arguments.replicas, arguments.rounds)
     taken = sorted(found.reviews_s)
-    print(f"{len(taken)} reviews of {given.replicas}, median {taken[len(taken) // 2] * 1000:.0f} ms")
+    print(f"{len(taken)} reviews of {arguments.replicas}, median {taken[len(taken) // 2] * 1000:.0f} ms")
     print(f"{'STEPS':20}{'P50 MS':>10}{'P90 MS':>10}{'P99 MS':>10}{'MAX MS':>10}")
     for name, steps in (("without reviews", found.alone), ("one after the other", found.reviewed)):
         print(f"{name:20}" + "".join(f"{steps.ms(share):>10.2f}" for share in (0.5, 0.9, 0.99, 1)))
     return 0
 
 
-def _print_evaluation(name: str, measured: Measured) -> None:
+def _print_evaluation(name: str, measured: EvaluationResult) -> None:
     print(f"{name}: loaded in {measured.load_s:.1f} s; slowest first pod: {measured.worst.name}")
     print(f"{'POD':36}{'FIRST MS':>10}{'NEXT MS':>9}{'FEASIBLE':>11}")
     for shape in measured.shapes:
         print(f"{shape.name:36}{shape.first_ms:>10.1f}{shape.second_ms:>9.1f}{shape.feasible:>11}")
 
 
-def _extender(given: argparse.Namespace) -> int:
+def _extender(arguments: argparse.Namespace) -> int:
     print(f"calibration {algorithm.calibration_ms():.1f} ms; {extender.NODES} nodes a call")
     print(f"{'VERB':28}{'REQUEST':14}{'CPU MS':>8}{'WITH INPUTS':>13}{'P50 MS':>9}{'P99 MS':>9}")
-    with extender.service() as running:
+    with extender.run_extender_service() as running:
         for form in extender.BODIES:
             for verb in extender.VERBS:
-                r = extender.measure(running, verb, form, given.calls)
+                r = extender.measure(running, verb, form, arguments.calls)
                 print(
                     f"{r.verb:28}{r.form:14}{r.processor_ms:>8.1f}{r.explained_ms:>13.1f}{r.p50_ms:>9.1f}{r.p99_ms:>9.1f}",
                     flush=True,
                 )
-        held = extender.memory_mib(running, given.rounds, given.calls // 10)
-        print(f"resident MiB after each of {given.rounds} rounds: {' '.join(f'{mib:.0f}' for mib in held)}")
+        held = extender.memory_mib(running, arguments.rounds, arguments.calls // 10)
+        print(f"resident MiB after each of {arguments.rounds} rounds: {' '.join(f'{mib:.0f}' for mib in held)}")
     return 0
 
 

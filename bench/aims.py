@@ -1,6 +1,6 @@
-"""What is to be reached against kube-scheduler, on the same cores and in the same run, by family.
+"""The performance targets against kube-scheduler on the same cores and in the same run, by workload family.
 
-Owns: those numbers. Does not own: the families (`workloads`), measuring (`control_plane`), the table (`comparison`).
+Owns: the numbers. Does not own: the families (`workloads`), measuring (`control_plane`), the table (`comparison`).
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-RECORDING: Final = 0.93  # of the throughput without records, delivering them
-COLD_START_S: Final = 20.0  # to the first binding, with 5,000 nodes and 50,000 pods
+RECORDING: Final = 0.93  # the throughput with delivered records, as a ratio to that without records
+COLD_START_S: Final = 20.0  # the time to the first binding, with 5,000 nodes and 50,000 pods
 COLD_START_MIB: Final = 1024.0
 
 
 @dataclass(frozen=True)
 class Aim:
-    """Ratios to kube-scheduler: at least of its pods/s, at most of its scheduler's CPU time a pod."""
+    """Ratios to kube-scheduler: a minimum of pods per second and a maximum of scheduler CPU time per pod."""
 
     pods_per_s: float
     cpu: float

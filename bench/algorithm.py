@@ -1,9 +1,9 @@
-"""The algorithm alone: no API server; a cycle, its record in the spool, and the pod assumed.
+"""Measures the algorithm without an API server: a cycle, its record in the spool, and the assumed pod.
 
-Every node is filtered and scored. Each workload runs with recording on and off in turn, several times, so that the
-ratio is of one run and one machine; the best round of each is reported, and how many cycles fit into a calibration
-kernel that runs between the rounds. A cycle that would preempt counts as it is: nobody is evicted, so that each asks
-which victims there are. What goes on beside the measured pods (`Churn`) is left out.
+Every node is filtered and scored. Each workload alternates between recording on and off for several rounds, so that
+both figures of the ratio come from the same run and machine. The best round of each is reported, with the number of
+cycles per run of a calibration kernel between the rounds. A cycle that would preempt computes victims but evicts none.
+The `Churn` of a workload is left out.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ import numpy as np
 
 from bench.workloads import Size, Workload
 from herodotus_record.model import Times
-from scheduler.cache import Cache
+from scheduler.backend.cache import Cache
+from scheduler.commands.process import freeze
 from scheduler.config import Configuration, build_profile
-from scheduler.cycle import schedule
-from scheduler.evaluate import NoCluster
-from scheduler.evaluate.cluster import Manifest, load
-from scheduler.framework.runtime import Framework
-from scheduler.objects.cluster import ClusterObjects
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Pod
-from scheduler.plugins import IN_TREE
-from scheduler.process import freeze
-from scheduler.recorder.build import Attempt
+from scheduler.engine.cycle import schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import AttemptData
+from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 
 
 @dataclass(frozen=True)
-class Result:
-    """One workload: cycles a second, recorded and not, the 99th percentile of a cycle, and what is recorded.
+class AlgorithmResult:
+    """The result of one workload.
 
-    `per_kernel`: recorded cycles in the time of the kernel, as `cycles_per_kernel`.
+    Cycles per second with and without recording, the 99th percentile of a cycle, and the record's size. `per_kernel`:
+    recorded cycles in the time of the kernel, as `cycles_per_kernel`.
     """
 
     workload: str
@@ -54,24 +55,24 @@ class Result:
     bytes_per_decision: float
 
 
-def run(workload: Workload, size: Size, rounds: int) -> Result:
-    """Measure one workload."""
+def run(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
+    """Measure one workload and return its result."""
     on: list[float] = []
     off: list[float] = []
     latencies: list[float] = []
     sizes: list[float] = []
     kernel, processor = _small_kernel_s(), list[float]()
-    there = _There.of(workload, size)
+    initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
-            done = _round_of(there, recording=recording)
+            done = _run_round(initial, recording=recording)
             rates.append(size.pods / sum(done.wall_s))
             if recording:
                 latencies += done.wall_s
                 processor += done.processor_s
                 sizes.append(done.spooled_bytes / size.pods)
         kernel += _small_kernel_s()
-    return Result(
+    return AlgorithmResult(
         workload.name,
         size.nodes,
         max(on),
@@ -83,19 +84,19 @@ def run(workload: Workload, size: Size, rounds: int) -> Result:
 
 
 def calibration_ms() -> float:
-    """A fixed piece of numpy work: what makes figures of two machines comparable."""
+    """Return the time of a fixed numpy computation, which makes figures of two machines comparable."""
     return statistics.median(_kernel_s()) * 1000
 
 
 def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
-    """How many cycles, recording included, fit into one run of a kernel of a cycle's kind.
+    """Return how many cycles with recording take as long as one run of the calibration kernel.
 
-    In time of this thread's processor, of lower quartiles, taken in turn: what else a busy machine does hardly counts.
+    It compares lower quartiles of this thread's processor time, measured in turn, so that other load hardly counts.
     """
     kernel, cycles = _small_kernel_s(), []
-    there = _There.of(workload, size)
+    initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
-        cycles += _round_of(there, recording=True).processor_s
+        cycles += _run_round(initial, recording=True).processor_s
         kernel += _small_kernel_s()
     return _in(kernel, cycles)
 
@@ -115,7 +116,7 @@ def _kernel_s() -> list[float]:
 
 
 def _small_kernel_s() -> list[float]:
-    """Python calls on small arrays, as a cycle is made of: what it loses on a busy machine, a cycle loses too."""
+    """Return the times of Python calls on small arrays. Load slows them down like a cycle, which consists of them."""
     a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
     times = []
     for _ in range(7):
@@ -128,8 +129,8 @@ def _small_kernel_s() -> list[float]:
 
 
 @dataclass(frozen=True)
-class _There:
-    """What is there when a round begins, decoded."""
+class _InitialState:
+    """The objects that exist when a round starts, decoded."""
 
     name: str
     nodes: list[Node]
@@ -138,19 +139,19 @@ class _There:
     others: ClusterObjects
 
     @classmethod
-    def of(cls, workload: Workload, size: Size) -> _There:
-        """Of a workload."""
+    def from_workload(cls, workload: Workload, size: Size) -> _InitialState:
+        """Return the objects of a workload."""
         before = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods_before(size)]
         return cls(
             workload.name,
             [msgspec.convert(node, Node) for node in workload.nodes(size)],
             [pod for pod in before if pod.pod.spec.node_name],
             [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)],
-            load([Manifest("bench", content) for _, content in workload.others(size)]).objects,
+            load_cluster([SourceManifest("bench", content) for _, content in workload.others(size)]).objects,
         )
 
-    def begin(self) -> tuple[Cache, Framework]:
-        """A cache that has seen all that, and a framework that has seen nothing."""
+    def create_cache_and_framework(self) -> tuple[Cache, Framework]:
+        """Return a cache with these objects, and a framework with empty caches."""
         framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(self.others)), time.monotonic)
         cache = Cache()
         for node in self.nodes:
@@ -163,19 +164,21 @@ class _There:
 
 @dataclass(frozen=True)
 class _Round:
-    """Seconds of each pod, by the clock on the wall and of this thread's processor; bytes of the spool."""
+    """Wall and processor seconds of each pod, and the size of the spool."""
 
     wall_s: list[float]
     processor_s: list[float]
     spooled_bytes: int
 
 
-def _round_of(there: _There, *, recording: bool) -> _Round:
-    """Schedule every pod."""
-    cache, framework = there.begin()
-    waiting = [PodInfo(pod.pod) for pod in there.waiting]  # nothing is known of them yet
+def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
+    """Schedule every pod and return the times."""
+    cache, framework = initial.create_cache_and_framework()
+    waiting = [
+        PodInfo(pod.pod) for pod in initial.waiting
+    ]  # new objects, so that no result of an earlier round is cached
     wall_s, processor_s = [], []
-    with _frozen(), tempfile.TemporaryDirectory() as directory:
+    with _frozen_garbage_collector(), tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
         for i, info in enumerate(waiting):
             start, processor = time.perf_counter(), time.thread_time()
@@ -183,11 +186,11 @@ def _round_of(there: _There, *, recording: bool) -> _Round:
             result = schedule(framework, info, snapshot, seed=i)
             if recording:
                 times = Times(0, 0, 0, dict(result.trace.phases_s), {})
-                recorder.decision(Attempt(info, 1, "bench", snapshot, result, times, i))
+                recorder.decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
             if result.chosen is not None:
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:
-                raise RuntimeError(f"{there.name}: pod {i} fits nowhere: {result.message}")
+                raise RuntimeError(f"{initial.name}: pod {i} fits nowhere: {result.message}")
             processor_s.append(time.thread_time() - processor)
             wall_s.append(time.perf_counter() - start)
         recorder.close()
@@ -196,8 +199,8 @@ def _round_of(there: _There, *, recording: bool) -> _Round:
 
 
 @contextmanager
-def _frozen() -> Iterator[None]:
-    """What is there is no garbage, as after a scheduler's start."""
+def _frozen_garbage_collector() -> Iterator[None]:
+    """Freeze the objects of the garbage collector while the block runs, as a scheduler does after its start."""
     freeze()
     try:
         yield

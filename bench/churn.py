@@ -1,10 +1,10 @@
-"""`python -m bench.churn`: a day's churn in minutes, and whether the processes' memory stays as it is.
+"""`python -m bench.churn`: a day's churn in minutes, and whether the processes' memory stays constant.
 
-python -m bench.churn [--pod-events 200000] [--nodes 50] [--pods 500]
+    python -m bench.churn [--pod-events 200000] [--nodes 50] [--pods 500]
 
-Pods are created, bound and deleted as fast as the scheduler binds them; nodes come and go. Two numbers tell about each
-process: its resident memory after the warm-up (the middle fifth of the run) and at the end (the last fifth). Below them
-stands the resident memory in each tenth of the run.
+Pods are created, bound and deleted as fast as the scheduler binds them, and nodes are replaced. It prints for each
+process the resident memory after the warm-up (the middle fifth of the run) and at the end (the last fifth), and below
+them the resident memory in each tenth of the run.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import ending
-from bench.reliability.client import Client
+from bench.reliability.client import RetryingClient
 from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
-from bench.reliability.system import Election, Simulated, System, children, memory_mib, wait_for_leader
+from bench.reliability.system import Election, SimulatedApi, System, children, memory_mib, wait_for_leader
+from scheduler.engine.objects.types import Object, Struct
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import Changed, Listed, Reflector
-from scheduler.objects.types import Object, Struct
+from scheduler.kube.watch import ListResult, Reflector, WatchEvent
 
 Json = dict[str, Any]
 
 SAMPLE_S: Final = 1.0
-HISTORY: Final = 5000  # changes kept by the simulated server: few, so that its memory is full early in the run
-AHEAD: Final = 300  # pods created and not bound yet: the scheduler always has something to do
-NODE_EVERY_S: Final = 3.0  # a node goes and another comes
-GROWTH: Final = (1.05, 4.0)  # still flat: a factor and MiB, for what the allocator keeps
-BINDERS_S: Final = 120.0  # at the end, for what still waits
+HISTORY: Final = 5000  # changes that the simulated server retains; few, so that its memory is at its maximum early
+AHEAD: Final = 300  # created pods that are not bound yet, so that the scheduler is always busy
+NODE_EVERY_S: Final = 3.0  # interval of replacing a node
+GROWTH: Final = (1.05, 4.0)  # accepted growth for the allocator: a factor and MiB
+BINDERS_S: Final = 120.0  # time at the end for pods that are still pending
 
 
 class _Spec(Struct, frozen=True):
@@ -48,16 +48,16 @@ class _Pod(Object, frozen=True):
 
 
 @dataclass
-class Cluster:
-    """What the watch has shown. Changed by its thread, read by the others."""
+class ObservedPods:
+    """The pods that the watch has delivered. The watch's thread changes it, other threads read it."""
 
     events: int = 0
     waiting: set[str] = field(default_factory=set)
-    bound: OrderedDict[str, str] = field(default_factory=OrderedDict)  # pod to node, oldest first
+    bound: OrderedDict[str, str] = field(default_factory=OrderedDict)  # node by pod, oldest first
 
-    def apply(self, message: Listed[Any] | Changed[Any]) -> None:
-        """A change of a pod."""
-        if isinstance(message, Listed):
+    def apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
+        """Apply a list or a change of pods."""
+        if isinstance(message, ListResult):
             return
         self.events += 1
         name, node_name = message.object.metadata.name, message.object.spec.node_name
@@ -71,29 +71,29 @@ class Cluster:
 
 @dataclass
 class Memory:
-    """Samples of each process, with the count of events at which they were taken."""
+    """Samples of each process' memory, each with the number of events at that time."""
 
     samples: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
     def take(self, events: int, pids: dict[str, int]) -> None:
-        """One sample of each."""
+        """Take one sample of each process."""
         for name, pid in pids.items():
             self.samples.setdefault(name, []).append((events, memory_mib(pid)))
 
-    def settled(self, name: str, begin: float, end: float) -> float:
-        """The median in a part of the run, by events."""
+    def median(self, name: str, begin: float, end: float) -> float:
+        """Return the median over a part of the run, by events."""
         last = self.samples[name][-1][0]
         part = [mib for at, mib in self.samples[name] if begin * last <= at <= end * last]
         return statistics.median(part) if part else float("nan")
 
 
 def main() -> int:
-    """The exit code: 1 when memory grew, or a pod was left."""
+    """Run the benchmark; return 1 if memory grew or a pod stayed pending."""
     given = _parser().parse_args()
-    ending.in_good_order()
+    ending.exit_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
     print(f"logs in {directory}", flush=True)
-    api = Simulated(directory, "--history-limit", str(HISTORY))
+    api = SimulatedApi(directory, "--history-limit", str(HISTORY))
     try:
         system = System(api, directory, 1, Election(15.0, 10.0, 2.0), verbosity=0)
         try:
@@ -105,11 +105,11 @@ def main() -> int:
 
 
 def churn(system: System, pod_events: int, nodes: int, pods: int) -> int:
-    """Drive, sample, report."""
-    assert isinstance(system.api, Simulated)
+    """Create the load, sample the memory and print the report; return the exit code."""
+    assert isinstance(system.api, SimulatedApi)
     server = system.api.process.pid
-    cluster, memory, over = Cluster(), Memory(), threading.Event()
-    api = Client(system.api.url, system.api.headers)
+    cluster, memory, stop = ObservedPods(), Memory(), threading.Event()
+    api = RetryingClient(system.api.url, system.api.headers)
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     for number in range(nodes):
         api.create(NODES, node(f"first-{number}", ZONES[number % 3], cpu="8"))
@@ -118,7 +118,7 @@ def churn(system: System, pod_events: int, nodes: int, pods: int) -> int:
     reflector = Reflector(door, "/api/v1/pods", "pods", _Pod, cluster.apply)
     reflector.start()
     threads = [
-        threading.Thread(target=each, args=(Client(system.api.url, {}), cluster, over, pods), daemon=True)
+        threading.Thread(target=each, args=(RetryingClient(system.api.url, {}), cluster, stop, pods), daemon=True)
         for each in (_create, _delete, _exchange_nodes)
     ]
     began = time.monotonic()
@@ -131,44 +131,44 @@ def churn(system: System, pod_events: int, nodes: int, pods: int) -> int:
         if not scheduler or not system.replicas[0].running.running:
             raise SystemExit(f"the scheduler ended:\n{system.replicas[0].running.output()[-3000:]}")
         time.sleep(SAMPLE_S)
-    over.set()
+    stop.set()
     seconds = time.monotonic() - began
-    left = _drained(cluster)
+    pending = _count_pending(cluster)
     for thread in threads:
         thread.join()
     reflector.stop()
     door.close()
-    return _report(cluster, memory, seconds, left)
+    return _report(cluster, memory, seconds, pending)
 
 
-def _create(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
+def _create(api: RetryingClient, cluster: ObservedPods, stop: threading.Event, pods: int) -> None:
     for number in itertools.count():
         while len(cluster.waiting) >= AHEAD:
-            if over.wait(0.01):
+            if stop.wait(0.01):
                 return
-        if over.is_set():
+        if stop.is_set():
             return
         name = f"pod-{number}"
         cluster.waiting.add(name)
         api.create(PODS, _pod(name))
 
 
-def _delete(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
-    gone: deque[str] = deque(maxlen=4 * AHEAD)  # deleted, and perhaps not seen to be
-    while not over.is_set():
+def _delete(api: RetryingClient, cluster: ObservedPods, stop: threading.Event, pods: int) -> None:
+    deleted: deque[str] = deque(maxlen=4 * AHEAD)  # deleted pods whose deletion the watch may not have delivered yet
+    while not stop.is_set():
         surplus = list(itertools.islice(cluster.bound.copy(), max(0, len(cluster.bound) - pods)))
-        asked = set(gone)
+        asked = set(deleted)
         for name in surplus:
             if name not in asked:
-                gone.append(name)
+                deleted.append(name)
                 api.delete(f"{PODS}/{name}")
-        over.wait(0.02)
+        stop.wait(0.02)
 
 
-def _exchange_nodes(api: Client, cluster: Cluster, over: threading.Event, pods: int) -> None:
+def _exchange_nodes(api: RetryingClient, cluster: ObservedPods, stop: threading.Event, pods: int) -> None:
     names = deque(["first-0"])
     for number in itertools.count():
-        if over.wait(NODE_EVERY_S):
+        if stop.wait(NODE_EVERY_S):
             return
         names.append(f"later-{number}")
         api.create(NODES, node(names[-1], ZONES[number % 3], cpu="8"))
@@ -185,27 +185,29 @@ def _pod(name: str) -> Json:
     return {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": [container]}}
 
 
-def _drained(cluster: Cluster) -> int:
-    """How many pods still wait when nothing new comes."""
+def _count_pending(cluster: ObservedPods) -> int:
+    """Wait without new pods and return how many are still pending."""
     deadline = time.monotonic() + BINDERS_S
     while cluster.waiting and time.monotonic() < deadline:
         time.sleep(0.1)
     return len(cluster.waiting)
 
 
-def _report(cluster: Cluster, memory: Memory, seconds: float, left: int) -> int:
-    print(f"{cluster.events} pod events in {seconds:.0f} s, {cluster.events / seconds:.0f} a second; {left} pods left")
+def _report(cluster: ObservedPods, memory: Memory, seconds: float, pending: int) -> int:
+    print(
+        f"{cluster.events} pod events in {seconds:.0f} s, {cluster.events / seconds:.0f} a second; {pending} pods left"
+    )
     print(f"{'PROCESS':24}{'AFTER WARM-UP MiB':>18}{'AT THE END MiB':>16}")
     grown = []
     for name in sorted(memory.samples):
-        middle, end = memory.settled(name, 0.4, 0.6), memory.settled(name, 0.8, 1.0)
+        middle, end = memory.median(name, 0.4, 0.6), memory.median(name, 0.8, 1.0)
         print(f"{name:24}{middle:>18.1f}{end:>16.1f}")
-        tenths = (memory.settled(name, tenth / 10, (tenth + 1) / 10) for tenth in range(10))
+        tenths = (memory.median(name, tenth / 10, (tenth + 1) / 10) for tenth in range(10))
         print("  " + " ".join(f"{mib:.0f}" for mib in tenths))
         if end > max(middle * GROWTH[0], middle + GROWTH[1]):
             grown.append(name)
     print(f"grown: {', '.join(grown)}" if grown else "flat")
-    return 1 if left or grown else 0
+    return 1 if pending or grown else 0
 
 
 def _parser() -> argparse.ArgumentParser:

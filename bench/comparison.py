@@ -1,4 +1,4 @@
-"""kube-scheduler and Herodotus in turn: rounds of runs that begin alike, medians, and their ratios.
+"""Compares kube-scheduler and Herodotus: rounds of runs with the same start, medians, and their ratios.
 
 Owns: the order of runs, the table, the JSON. Does not own: a run (`control_plane`).
 """
@@ -20,7 +20,7 @@ from typing import Any, Final
 from bench.aims import AIMS, COLD_START_MIB, COLD_START_S, RECORDING
 from bench.algorithm import calibration_ms
 from bench.contenders import Contender, Herodotus, KubeScheduler
-from bench.control_plane import Figures, Prepared, measure
+from bench.control_plane import PreparedPlane, RunFigures, measure
 from bench.workloads import Size, Workload
 from tests.e2e.control_plane import assets
 from tests.processes import ROOT
@@ -29,7 +29,12 @@ Json = dict[str, Any]
 Start = Callable[[Path, Path], Contender]
 
 ANCHOR: Final = "kube-scheduler"
-ROOMS: Final = ("scheduler", "herodotus_record", "herodotus_serving", "herodotus_endpoint")  # what our processes import
+PACKAGES: Final = (
+    "scheduler",
+    "herodotus_record",
+    "herodotus_serving",
+    "herodotus_endpoint",
+)  # packages that the processes import
 DELIVERING, SPOOLING, FORGETTING = CONTENDERS = ("delivering", "spool-only", "no-record")
 _COLUMNS: Final = (
     ("PODS/S", 8, 0, lambda f: f.pods_per_s),
@@ -54,12 +59,12 @@ def main(
     report: Path | None,
     keep: Path | None,
 ) -> int:
-    """Run, print, write; the exit code. `contenders`: of CONTENDERS; kube-scheduler is always there."""
+    """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
     binaries = assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         raise SystemExit("etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")
-    for room in ROOMS:  # as installed: where Python may write no bytecode, every start would compile everything
-        compileall.compile_dir(ROOT / room, quiet=1)
+    for package in PACKAGES:  # Compile as an installation does; without bytecode every start would compile all modules.
+        compileall.compile_dir(ROOT / package, quiet=1)
     print(f"{os.cpu_count()} cores; CPU S, SHIPPER, SERVICE: seconds for 1,000 pods")
     results = []
     for workload, size in workloads:
@@ -84,9 +89,9 @@ def main(
 
 def compare(
     binaries: Path, directory: Path, workload: Workload, size: Size, rounds: int, contenders: Sequence[str]
-) -> dict[str, list[Figures]]:
-    """The figures of every round, by contender."""
-    prepared = Prepared(binaries, directory / "prepared", workload, size)
+) -> dict[str, list[RunFigures]]:
+    """Return the figures of every round by contender."""
+    prepared = PreparedPlane(binaries, directory / "prepared", workload, size)
     starts: dict[str, Start] = {
         ANCHOR: lambda kubeconfig, folder: KubeScheduler(binaries / ANCHOR, kubeconfig, folder),
         DELIVERING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=True),
@@ -94,7 +99,7 @@ def compare(
         FORGETTING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False, records=False),
     }
     starts = {name: start for name, start in starts.items() if name == ANCHOR or name in contenders}
-    figures: dict[str, list[Figures]] = {name: [] for name in starts}
+    figures: dict[str, list[RunFigures]] = {name: [] for name in starts}
     for number in range(rounds):
         for name, start in starts.items():
             folder = directory / f"{number}-{name}"
@@ -107,54 +112,54 @@ def compare(
     return figures
 
 
-def _print(workload: Workload, size: Size, figures: dict[str, list[Figures]], calibration: float) -> None:
+def _print(workload: Workload, size: Size, figures: dict[str, list[RunFigures]], calibration: float) -> None:
     rounds = f"{len(figures[ANCHOR])} rounds each; medians; calibration {calibration:.1f} ms"
     print(f"\n{workload.name}: {size.nodes} nodes, {size.before} pods before, {size.pods} pods, {rounds}")
     print(f"{'':15}" + "".join(f"{title:>{width}}" for title, width, _, _ in _COLUMNS) + "  PODS/S x   CPU x")
     for name, each in figures.items():
-        cells = (f"{_median(each, of):>{width}.{digits}f}" for _, width, digits, of in _COLUMNS)
-        ratios = (_ratio(figures, name, ANCHOR, of) for of in (_pods_per_s, _cpu))
+        cells = (f"{_median(each, figure):>{width}.{digits}f}" for _, width, digits, figure in _COLUMNS)
+        ratios = (_ratio(figures, name, ANCHOR, figure) for figure in (_pods_per_s, _cpu))
         print(f"{name:15}" + "".join(cells) + "".join(f"{ratio:>{8}.2f}" for ratio in ratios), flush=True)
-    for line in _reached(workload, figures):
+    for line in _compare_with_targets(workload, figures):
         print(line, flush=True)
 
 
-def _reached(workload: Workload, figures: dict[str, list[Figures]]) -> Iterator[str]:
-    """The aims of a family, and of recording, held against what was measured."""
+def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:
+    """Yield a line for each target of the family and of recording, compared with the result."""
     if workload.name == "ColdStart" and DELIVERING in figures:
-        first_s, peak = (_median(figures[DELIVERING], of) for of in (lambda f: f.first_binding_s, _peak))
-        yield _against("first binding, s", first_s, COLD_START_S, least=False)
-        yield _against("peak, MiB", peak, COLD_START_MIB, least=False)
+        first_s, peak = (_median(figures[DELIVERING], figure) for figure in (lambda f: f.first_binding_s, _peak))
+        yield _format_target("first binding, s", first_s, COLD_START_S, least=False)
+        yield _format_target("peak, MiB", peak, COLD_START_MIB, least=False)
     aim = AIMS.get(workload.name)
     if aim is None or DELIVERING not in figures:
         return
-    yield _against("pods/s", _ratio(figures, DELIVERING, ANCHOR, _pods_per_s), aim.pods_per_s, least=True)
-    yield _against("CPU", _ratio(figures, DELIVERING, ANCHOR, _cpu), aim.cpu, least=False)
-    yield _against("p99", _ratio(figures, DELIVERING, ANCHOR, lambda f: f.attempt_p99_ms), 1.0, least=False)
+    yield _format_target("pods/s", _ratio(figures, DELIVERING, ANCHOR, _pods_per_s), aim.pods_per_s, least=True)
+    yield _format_target("CPU", _ratio(figures, DELIVERING, ANCHOR, _cpu), aim.cpu, least=False)
+    yield _format_target("p99", _ratio(figures, DELIVERING, ANCHOR, lambda f: f.attempt_p99_ms), 1.0, least=False)
     if FORGETTING in figures:
-        yield _against("recording", _ratio(figures, DELIVERING, FORGETTING, _pods_per_s), RECORDING, least=True)
+        yield _format_target("recording", _ratio(figures, DELIVERING, FORGETTING, _pods_per_s), RECORDING, least=True)
 
 
-def _against(what: str, ratio: float, aim: float, *, least: bool) -> str:
+def _format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
     reached = ratio >= aim if least else ratio <= aim
     return f"  {what}: {ratio:.2f}, at {'least' if least else 'most'} {aim}{'' if reached else ': NOT REACHED'}"
 
 
-def _ratio(figures: dict[str, list[Figures]], name: str, to: str, of: Callable[[Figures], float]) -> float:
-    return _median(figures[name], of) / _median(figures[to], of)
+def _ratio(figures: dict[str, list[RunFigures]], name: str, base: str, figure: Callable[[RunFigures], float]) -> float:
+    return _median(figures[name], figure) / _median(figures[base], figure)
 
 
-def _pods_per_s(figures: Figures) -> float:
+def _pods_per_s(figures: RunFigures) -> float:
     return figures.pods_per_s
 
 
-def _peak(figures: Figures) -> float:
+def _peak(figures: RunFigures) -> float:
     return figures.peak_mib["scheduler"]
 
 
-def _cpu(figures: Figures) -> float:
+def _cpu(figures: RunFigures) -> float:
     return figures.cpu_s["scheduler"]
 
 
-def _median(figures: list[Figures], of: Callable[[Figures], float]) -> float:
-    return statistics.median(of(f) for f in figures)
+def _median(figures: list[RunFigures], figure: Callable[[RunFigures], float]) -> float:
+    return statistics.median(figure(f) for f in figures)

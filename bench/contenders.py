@@ -1,7 +1,7 @@
-"""The schedulers that are compared, as processes on one API server: the same profile, the same limits, `-v=2`.
+"""The compared schedulers as processes on one API server: the same profile, the same limits, `-v=2`.
 
-Owns: how each is started, which processes are its own, what it alone can say (nodes evaluated, decisions recorded).
-Does not own: the cluster, what is measured from outside (`control_plane`).
+Owns: the start of each, its processes, and figures that only it reports (nodes evaluated, decisions recorded). Does not
+own: the cluster, external measurements (`control_plane`).
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from tests.processes import Process, eventually, free_port, python
 
 Json = dict[str, Any]
 
-QPS: Final = 5000  # scheduler_perf's
+QPS: Final = 5000  # the value of scheduler_perf
 DELIVERED_S: Final = 120.0
 _EVALUATED: Final = re.compile(r"evaluatedNodes=(\d+)")
-_UNVERIFIED: Final = ssl._create_unverified_context()  # certificates that the contenders made for themselves
+_UNVERIFIED: Final = ssl._create_unverified_context()  # The contenders serve self-signed certificates.
 
 
 class Contender(ABC):
-    """One scheduler, from its start to its end."""
+    """One scheduler process from start to stop."""
 
     name: str
     process: Process
     port: int
 
     def metrics(self) -> str:
-        """What it exposes."""
+        """Return the scheduler's metrics in the exposition format."""
         with urllib.request.urlopen(f"https://127.0.0.1:{self.port}/metrics", context=_UNVERIFIED) as answer:
             text: str = answer.read().decode()
             return text
 
     def processes(self) -> dict[str, list[int]]:
-        """Its processes, by what they are; `scheduler` is one."""
+        """Return its process ids by role; `scheduler` is always present."""
         return {"scheduler": [self.process.pid]}
 
-    def settle(self) -> None:  # noqa: B027  # nothing to wait for is a proper answer
-        """Return when all that it does about the bound pods is done."""
+    def settle(self) -> None:  # noqa: B027  # A scheduler without later work need not wait.
+        """Wait until all work for the bound pods is done."""
 
     @abstractmethod
-    def said(self) -> dict[str, float]:
-        """Nodes evaluated a decision, and what it recorded. Asked when it has settled, before it is stopped."""
+    def reported_figures(self) -> dict[str, float]:
+        """Return nodes evaluated per decision and what it recorded. Call it after `settle` and before `stop`."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop its processes."""
         self.process.stop()
 
 
 class KubeScheduler(Contender):
-    """kube-scheduler, protobuf."""
+    """kube-scheduler, with protobuf for its requests."""
 
     name = "kube-scheduler"
 
@@ -86,14 +86,14 @@ class KubeScheduler(Contender):
             directory / "kube-scheduler.log",
         )
 
-    def said(self) -> dict[str, float]:
-        """From its log, which has a line for each binding."""
+    def reported_figures(self) -> dict[str, float]:
+        """Return the figures from its log, which has a line for each binding."""
         evaluated = [int(n) for n in _EVALUATED.findall(self.process.output())]
         return {"evaluated": sum(evaluated) / max(1, len(evaluated))}
 
 
 class Herodotus(Contender):
-    """Ours, delivering to a decisions service of its own on SQLite; or keeping its records in the spool; or none."""
+    """Herodotus, which delivers to a decisions service with SQLite, only spools, or does not record."""
 
     def __init__(self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True) -> None:
         self.name = "herodotus"
@@ -109,7 +109,7 @@ class Herodotus(Contender):
         self.process = Process("herodotus", command, directory / "herodotus.log")
 
     def processes(self) -> dict[str, list[int]]:
-        """Shipper and decisions service too, where it delivers."""
+        """Return the scheduler, and the shipper and the decisions service if it delivers."""
         own = super().processes()
         if self._service is None:
             return own
@@ -117,7 +117,7 @@ class Herodotus(Contender):
         return own | {"shipper": children(self.process.pid), "service": [service, *children(service)]}
 
     def settle(self) -> None:
-        """Until the spool is delivered."""
+        """Wait until the spool is delivered."""
         if self._service is not None:
             eventually(
                 lambda: counter(self.metrics(), "herodotus_spool_waiting_bytes") == 0,
@@ -126,24 +126,24 @@ class Herodotus(Contender):
                 every_s=0.2,
             )
 
-    def said(self) -> dict[str, float]:
-        """From its metrics, and from the service where there is one."""
+    def reported_figures(self) -> dict[str, float]:
+        """Return the figures from its metrics, and from the decisions service if it delivers."""
         exposed = self.metrics()
-        said = {
+        reported_figures = {
             "records": counter(exposed, "herodotus_records_total"),
             "dropped": counter(exposed, "herodotus_records_dropped_total"),
         }
-        return said | (self._service.said() if self._service else {})
+        return reported_figures | (self._service.reported_figures() if self._service else {})
 
     def stop(self) -> None:
-        """End the scheduler, then the service."""
+        """Stop the scheduler, then the decisions service."""
         super().stop()
         if self._service is not None:
             self._service.process.stop()
 
 
 class _Service:
-    """A decisions service."""
+    """A decisions service process with SQLite."""
 
     def __init__(self, directory: Path) -> None:
         port = free_port()
@@ -156,8 +156,8 @@ class _Service:
             self.process.stop()
             raise
 
-    def said(self) -> dict[str, float]:
-        """How many decisions it stores, and how many nodes the last ones evaluated."""
+    def reported_figures(self) -> dict[str, float]:
+        """Return the number of stored decisions, and the nodes evaluated by the newest ones."""
         api = f"{self.url}/apis/herodotus.dev/v1alpha1"
         stored, evaluated, token = 0, 0.0, ""
         while True:

@@ -1,13 +1,13 @@
-"""One scheduler drains a backlog on a real etcd and kube-apiserver, everything on the same machine.
+"""One scheduler schedules a backlog on a real etcd and kube-apiserver, everything on the same machine.
 
-Owns: the state that every run begins with, the clock, the figures of one run. Does not own: the schedulers
-(`contenders`), who runs when and how runs are compared (`comparison`).
+Owns: the initial state of every run, the clock, the figures of one run. Does not own: the schedulers (`contenders`),
+the order of runs and their comparison (`comparison`).
 
-Invariant: runs of a workload begin with copies of one etcd: the same objects, in the same order, under the same names.
+Invariant: runs of a workload start with copies of one etcd: the same objects in the same order with the same names.
 
-The clock is the API server's audit log of bindings, from the first one answered to the last: neither scheduler is asked
-anything while it works, and the log costs both the same. CPU time is taken over the same span; of the shipper and the
-decisions service until the last record is delivered.
+The API server's audit log of bindings is the clock, from the first response to the last. No scheduler is queried while
+it works, and the log costs both the same. CPU time is measured over the same span, for the shipper and the decisions
+service until the last record is delivered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 import yaml
 
 from bench.contenders import Contender
-from bench.filling import Client, churning, fill
+from bench.filling import FillClient, fill, run_churn
 from bench.processes import attempt_buckets, cpu_s, peak_mib, quantile
 from bench.workloads import MEASURED, Size, Workload
 from tests.e2e.control_plane import ControlPlane
@@ -33,31 +33,31 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 POLL_S: Final = 0.02
-FULL_S: Final = 300.0  # until an API server has read 55,000 objects; ten seconds where it has the machine to itself
-FIRST_S: Final = 180.0  # until the first binding
-WHOLE_S: Final = 1800.0  # until the last
+FULL_S: Final = 300.0  # until an API server has read 55,000 objects, which takes ten seconds on an idle machine
+FIRST_S: Final = 180.0  # timeout of the first binding
+WHOLE_S: Final = 1800.0  # timeout of the last binding
 FLAGS: Final = (
-    "--enable-priority-and-fairness=false",  # the administrators' own requests, which nothing shall queue
+    "--enable-priority-and-fairness=false",  # Requests of the benchmark must not queue.
     "--max-requests-inflight=0",
     "--max-mutating-requests-inflight=0",
 )
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Of one run."""
+class RunFigures:
+    """The figures of one run."""
 
     pods_per_s: float
-    first_binding_s: float  # since the scheduler was started
+    first_binding_s: float  # since the start of the scheduler
     attempt_p50_ms: float
     attempt_p99_ms: float
-    cpu_s: dict[str, float]  # for 1,000 pods, by process
+    cpu_s: dict[str, float]  # per 1,000 pods, by process
     peak_mib: dict[str, float]
-    said: dict[str, float]  # see Contender.said
+    said: dict[str, float]  # Contender.reported_figures; the name is a key of the JSON report
 
 
-class Prepared:
-    """A workload's objects in an etcd that can be copied."""
+class PreparedPlane:
+    """A workload's objects in an etcd whose data can be copied."""
 
     def __init__(self, binaries: Path, directory: Path, workload: Workload, size: Size) -> None:
         self._binaries = binaries
@@ -66,21 +66,21 @@ class Prepared:
         plane = ControlPlane(binaries, directory, *FLAGS)
         try:
             plane.wait_until_ready()
-            with closing(Client(plane.url)) as client:
+            with closing(FillClient(plane.url)) as client:
                 fill(client, workload, size)
         finally:
             plane.stop()
         self._etcd = directory / "etcd"
 
-    def start(self, directory: Path) -> Plane:
-        """An API server on a copy."""
+    def start(self, directory: Path) -> AuditedControlPlane:
+        """Start a control plane on a copy of the data."""
         directory.mkdir(parents=True)
         shutil.copytree(self._etcd, directory / "etcd")
-        return Plane(self._binaries, directory)
+        return AuditedControlPlane(self._binaries, directory)
 
 
-class Plane:
-    """etcd and kube-apiserver, whose bindings are logged."""
+class AuditedControlPlane:
+    """etcd and a kube-apiserver that logs bindings."""
 
     def __init__(self, binaries: Path, directory: Path) -> None:
         policy = directory / "audit.yaml"
@@ -112,12 +112,12 @@ class Plane:
         except BaseException:
             self._plane.stop()
             raise
-        self.client = Client(self._plane.url)
+        self.client = FillClient(self._plane.url)
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(self._plane.kubeconfig()))
 
     def bindings(self) -> list[float]:
-        """When each measured pod's binding was answered so far, in order: seconds since the epoch."""
+        """Return when each measured pod's binding was answered, in order, in seconds since 1970."""
         *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
         for event in map(msgspec.json.decode, lines):
             if event["responseStatus"]["code"] == 201 and event["objectRef"]["namespace"] == MEASURED:
@@ -125,26 +125,29 @@ class Plane:
         return sorted(self._bindings)
 
     def waiting(self) -> int:
-        """Measured pods without a node, as the API server has them."""
+        """Return how many measured pods have no node in the API server."""
         listed = self.client.get(f"/api/v1/namespaces/{MEASURED}/pods?fieldSelector=spec.nodeName%3D")
         return len(listed["items"])
 
     def stop(self) -> None:
-        """End both."""
+        """Stop kube-apiserver and etcd."""
         self.client.close()
         self._plane.stop()
         self._log.close()
 
 
-def measure(plane: Plane, contender: Contender, workload: Workload, pods: int) -> Figures:
-    """Let it drain the backlog. The clock of `first_binding_s` starts with this call: right after its start."""
+def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload, pods: int) -> RunFigures:
+    """Wait until the scheduler has bound the backlog and return the figures.
+
+    The clock of `first_binding_s` starts with this call: call it right after the contender's start.
+    """
     started = time.time()
-    with churning(plane.client, workload.churn):
-        eventually(lambda: bool(plane.bindings()) or _ended(contender), "a first binding", FIRST_S, POLL_S)
+    with run_churn(plane.client, workload.churn):
+        eventually(lambda: bool(plane.bindings()) or _raise_if_exited(contender), "a first binding", FIRST_S, POLL_S)
         processes = contender.processes()
         before = {name: cpu_s(pids) for name, pids in processes.items()}
         eventually(
-            lambda: len(plane.bindings()) >= pods or _ended(contender),
+            lambda: len(plane.bindings()) >= pods or _raise_if_exited(contender),
             "the last binding",
             WHOLE_S,
             POLL_S,
@@ -158,19 +161,19 @@ def measure(plane: Plane, contender: Contender, workload: Workload, pods: int) -
     if left or len(times) != pods:
         raise RuntimeError(f"{contender.name}: {len(times)} of {pods} pods bound, {left} still wait")
     buckets = attempt_buckets(exposed)
-    return Figures(
+    return RunFigures(
         pods_per_s=(pods - 1) / (times[-1] - times[0]),
         first_binding_s=times[0] - started,
         attempt_p50_ms=quantile(buckets, 0.5) * 1000,
         attempt_p99_ms=quantile(buckets, 0.99) * 1000,
         cpu_s={name: seconds / pods * 1000 for name, seconds in taken.items()},
         peak_mib={name: peak_mib(pids) for name, pids in processes.items()},
-        said=contender.said(),
+        said=contender.reported_figures(),
     )
 
 
-def _ended(contender: Contender) -> bool:
-    """Never true: raises when the scheduler is gone."""
+def _raise_if_exited(contender: Contender) -> bool:
+    """Raise an error if the scheduler has exited; otherwise return False."""
     if not contender.process.running:
         raise RuntimeError(f"{contender.name} ended:\n{contender.process.output()[-3000:]}")
     return False

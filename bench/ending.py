@@ -1,6 +1,6 @@
-"""SIGTERM ends a rig as Ctrl-C does.
+"""Makes SIGTERM end a benchmark like Ctrl-C does.
 
-Owns: that alone. Invariant: processes that a rig has started end with it, because `finally` runs.
+Invariant: the processes that a benchmark started end with it, because `finally` blocks run.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import signal
 import sys
 from typing import Final
 
-EXIT_CODE: Final = 128 + signal.SIGTERM  # as a shell tells of it
+EXIT_CODE: Final = 128 + signal.SIGTERM  # the exit code that a shell reports for SIGTERM
 
 
-def in_good_order() -> None:
-    """From now on; to be called by a program's `main`."""
+def exit_on_sigterm() -> None:
+    """Raise SystemExit on SIGTERM from now on. Call it from a program's `main`."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_CODE))

@@ -1,6 +1,6 @@
-"""One pod against a full cluster, the first one after loading: `evaluate-1000x20000` and larger.
+"""Measures one pod against a full cluster, the first one after loading: `evaluate-1000x20000` and larger.
 
-Reading the manifests is not measured, nor is their text; everything after is: the pod, its filters, its scores.
+Reading and parsing the manifests is not measured; creating the pod, its filters and its scores are.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import msgspec
 
 from bench import mixed
 from scheduler.config import Configuration
-from scheduler.evaluate.cluster import Manifest, load
-from scheduler.evaluate.engine import Engine
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Pod
-from scheduler.plugins import IN_TREE
+from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate.engine import Engine
 
 SIZES: Final = {f"evaluate-{nodes}x{pods}": (nodes, pods) for nodes, pods in ((1000, 20_000), (5000, 50_000))}
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How long one kind of pod took, as the first after loading and as the second."""
+class PodTiming:
+    """The time of one kind of pod, as the first pod after loading and as the second."""
 
     name: str
     first_ms: float
@@ -33,35 +33,38 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One size of cluster, loaded anew for each shape. `load_s`: the median time from manifests to ready."""
+class EvaluationResult:
+    """The result for one size of cluster, which is loaded again for each kind of pod.
+
+    `load_s` is the median time from manifests to a ready engine.
+    """
 
     load_s: float
-    shapes: tuple[Shape, ...]
+    shapes: tuple[PodTiming, ...]
 
     @property
-    def worst(self) -> Shape:
-        """The slowest shape."""
+    def worst(self) -> PodTiming:
+        """Return the slowest kind of pod."""
         return max(self.shapes, key=lambda shape: shape.first_ms)
 
 
-def measure(nodes: int, pods: int) -> Measured:
-    """Every shape of pod on a cluster of that size."""
-    manifests = [Manifest("bench", content) for content in mixed.objects(nodes, pods)]
+def measure(nodes: int, pods: int) -> EvaluationResult:
+    """Measure every kind of pod on a cluster of this size."""
+    manifests = [SourceManifest("bench", content) for content in mixed.objects(nodes, pods)]
     loads, shapes = [], []
-    for name, pod in mixed.waiting().items():
+    for name, pod in mixed.pods_to_evaluate().items():
         start = time.perf_counter()
-        engine = Engine(load(manifests), Configuration(), IN_TREE)
+        engine = Engine(load_cluster(manifests), Configuration(), IN_TREE)
         loads.append(time.perf_counter() - start)
         shapes.append(_shape(name, engine, PodInfo(msgspec.convert(pod, Pod))))
-    return Measured(sorted(loads)[len(loads) // 2], tuple(shapes))
+    return EvaluationResult(sorted(loads)[len(loads) // 2], tuple(shapes))
 
 
-def _shape(name: str, engine: Engine, pod: PodInfo) -> Shape:
-    def once() -> tuple[float, int]:
+def _shape(name: str, engine: Engine, pod: PodInfo) -> PodTiming:
+    def measure_once() -> tuple[float, int]:
         start = time.perf_counter()
         evaluation = engine.evaluate(pod)
         return (time.perf_counter() - start) * 1000, int(evaluation.result.trace.feasible.sum())
 
-    (first, feasible), (second, _) = once(), once()
-    return Shape(name, first, second, feasible)
+    (first, feasible), (second, _) = measure_once(), measure_once()
+    return PodTiming(name, first, second, feasible)

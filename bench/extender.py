@@ -1,7 +1,7 @@
-"""The extender service under load: 500 nodes a call, by names and with whole nodes of 4 kB, for each agent's verbs.
+"""The extender service under load: 500 nodes per call, as names and as whole nodes of 4 kB, for every verb.
 
-Owns: the requests, the service as a process, what is measured. Does not own: limits (`tests/agents/test_load.py` holds
-them in processor time), printing (`__main__`).
+Owns: the requests, the service process, the measurement. Does not own: limits (`tests/agents/test_load.py` has them in
+processor time), printing (`__main__`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.processes import Process, python
 Json = dict[str, Any]
 
 NODES: Final = 500
-WARM: Final = 5  # calls that are not counted
+WARM: Final = 5  # calls before the measurement
 VERBS: Final = (
     "predicates/safe-overload",
     "priorities/safe-overload",
@@ -43,7 +43,7 @@ POD: Final[Json] = {
 
 
 def _node(i: int) -> Json:
-    """With everything that an agent reads, and as large as nodes are."""
+    """Return a node with every annotation that an agent reads, and of a realistic size."""
     annotations = {
         "mean-free-cpu": str(2500 - i),
         "std-free-cpu": "400",
@@ -70,14 +70,14 @@ BODIES: Final = {"names": NAMES, "whole nodes": WHOLE}
 
 
 @dataclass(frozen=True)
-class Service:
-    """A running service. `address`: HOST:PORT."""
+class ExtenderService:
+    """A running service. `address` is HOST:PORT."""
 
     address: str
     process: Process
 
     def calls(self, verb: str, body: bytes, count: int, accept: str = "*/*") -> list[float]:
-        """How long each of so many calls took, in seconds, on one connection as a scheduler has."""
+        """Return the duration of each of `count` calls in seconds, on one connection."""
         connection = http.client.HTTPConnection(self.address, timeout=60)
         headers = {"Content-Type": "application/json", "Accept": accept}
         took = []
@@ -93,12 +93,12 @@ class Service:
         return took
 
     def processor_s(self) -> float:
-        """Used so far."""
+        """Return the processor time used since the start."""
         fields = [Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split() for p in self._pids()]
         return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
-        """Memory that it has now."""
+        """Return the current resident memory."""
         pages = [int(Path(f"/proc/{p}/statm").read_text().split()[1]) for p in self._pids()]
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -108,14 +108,14 @@ class Service:
 
 
 @contextmanager
-def service(**environment: str) -> Iterator[Service]:
-    """Every agent, as a process beside a simulated API server that has the nodes; ended with the block."""
+def run_extender_service(**environment: str) -> Iterator[ExtenderService]:
+    """Run the service with every agent beside a simulated API server; stop it with the block."""
     with SimulatedCluster(objects=NODE_LIST) as cluster, TemporaryDirectory() as folder:
         command = python("herodotus_agents", "serve", "--address", "127.0.0.1", "--port", "0", "--watch-nodes")
         environment = {"LOG_LEVEL": "WARNING", **environment}
         running = Process("agents", [*command, "--server", cluster.url], Path(folder) / "agents.log", environment)
         try:
-            yield Service(running.wait_for(r"listening on http://([0-9.:]+)")[1], running)
+            yield ExtenderService(running.wait_for(r"listening on http://([0-9.:]+)")[1], running)
         finally:
             code = running.stop()
         if code != 0:
@@ -123,19 +123,19 @@ def service(**environment: str) -> Iterator[Service]:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """One verb and one form of request."""
+class CallTimes:
+    """The times of one verb with one form of request."""
 
     verb: str
     form: str
-    processor_ms: float  # a call, on average
+    processor_ms: float  # mean per call
     p50_ms: float
     p99_ms: float
-    explained_ms: float  # of processor, a call that also asks for what the answer follows from
+    explained_ms: float  # mean processor time per call that requests the inputs too
 
 
-def measure(running: Service, verb: str, form: str, count: int) -> Timed:
-    """So many calls of each kind."""
+def measure(running: ExtenderService, verb: str, form: str, count: int) -> CallTimes:
+    """Measure `count` calls of one verb and form."""
     body = BODIES[form]
     running.calls(verb, body, WARM)
     before = running.processor_s()
@@ -143,7 +143,7 @@ def measure(running: Service, verb: str, form: str, count: int) -> Timed:
     between = running.processor_s()
     running.calls(verb, body, count, EXPLAINED)
     after = running.processor_s()
-    return Timed(
+    return CallTimes(
         verb=verb,
         form=form,
         processor_ms=1e3 * (between - before) / count,
@@ -153,8 +153,8 @@ def measure(running: Service, verb: str, form: str, count: int) -> Timed:
     )
 
 
-def memory_mib(running: Service, rounds: int, count: int) -> list[float]:
-    """What the service holds after each round of so many calls of each verb in each form."""
+def memory_mib(running: ExtenderService, rounds: int, count: int) -> list[float]:
+    """Return the service's memory after each round of `count` calls of each verb and form."""
     held = []
     for _ in range(rounds):
         for verb in VERBS:

@@ -1,4 +1,4 @@
-"""Objects put into an API server, many at a time, before anything is measured; and what comes and goes meanwhile.
+"""Creates objects in an API server concurrently before a measurement, and the churn during it.
 
 Owns: the requests. Does not own: which objects (`workloads`).
 """
@@ -22,43 +22,43 @@ from tests.e2e.control_plane import TOKEN
 
 Json = dict[str, Any]
 
-CLIENTS: Final = 8  # more only wait for the API server on two cores
+CLIENTS: Final = 8  # More threads do not help on two cores.
 PODS: Final = "/api/v1/namespaces/{}/pods"
 NODES: Final = "/api/v1/nodes"
 SERVICES: Final = f"/api/v1/namespaces/{MEASURED}/services"
 _HEADERS: Final = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 
 
-class Client:
-    """Requests as an administrator. Each thread keeps a connection."""
+class FillClient:
+    """An administrator's client. Each thread has a connection."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
-        self._tls = ssl._create_unverified_context()  # a server of our own, with a certificate of its own
+        self._tls = ssl._create_unverified_context()  # The server has a self-signed certificate.
         self._of_thread = threading.local()
         self._opened: list[http.client.HTTPSConnection] = []
 
     def create(self, path: str, body: Json) -> None:
-        """POST. RuntimeError when it is refused."""
+        """Send a POST. Raises RuntimeError if it is rejected."""
         status, said = self._request("POST", path, msgspec.json.encode(body))
         if status != 201:
             raise RuntimeError(f"POST {path}: {status} {said[:500]!r}")
 
     def delete(self, path: str) -> None:
-        """DELETE at once; what is gone already is no error."""
+        """Send a DELETE without a grace period; a missing object is not an error."""
         status, said = self._request("DELETE", path, b'{"gracePeriodSeconds":0}')
         if status not in (200, 202, 404):
             raise RuntimeError(f"DELETE {path}: {status} {said[:500]!r}")
 
     def get(self, path: str) -> Any:
-        """GET, as JSON."""
+        """Return the decoded JSON of a GET."""
         status, said = self._request("GET", path, None)
         if status != 200:
             raise RuntimeError(f"GET {path}: {status} {said[:500]!r}")
         return msgspec.json.decode(said)
 
     def close(self) -> None:
-        """No more requests."""
+        """Close the connections."""
         for connection in self._opened:
             connection.close()
 
@@ -74,8 +74,8 @@ class Client:
         return response.status, response.read()
 
 
-def fill(client: Client, workload: Workload, size: Size) -> None:
-    """Everything of a workload: what pods need first, the measured pods last."""
+def fill(client: FillClient, workload: Workload, size: Size) -> None:
+    """Create every object of a workload: dependencies first, the measured pods last."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         for objects in (
             workload.others(size),
@@ -88,24 +88,24 @@ def fill(client: Client, workload: Workload, size: Size) -> None:
 
 
 @contextmanager
-def churning(client: Client, churn: Churn | None) -> Iterator[None]:
-    """While the block runs, in a thread. An error there is raised at its end."""
+def run_churn(client: FillClient, churn: Churn | None) -> Iterator[None]:
+    """Run the workload's churn in a thread while the block runs; raise its error at the end."""
     if churn is None:
         yield
         return
-    over = threading.Event()
+    stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        work = pool.submit(_churn, client, churn, over)
+        work = pool.submit(_churn, client, churn, stop)
         try:
             yield
         finally:
-            over.set()
+            stop.set()
         work.result()
 
 
-def _churn(client: Client, churn: Churn, over: threading.Event) -> None:
+def _churn(client: FillClient, churn: Churn, stop: threading.Event) -> None:
     number = 0
-    while not over.wait(churn.every_s):
+    while not stop.wait(churn.every_s):
         made = [(PODS.format("sched-0"), churn.template.pod(number, "sched-0"))]
         if churn.replaced:
             made += [

@@ -1,7 +1,7 @@
-"""Manifests of what workloads are made of: nodes, pods and the parts of a pod's spec, volumes with their claims.
+"""Manifests that workloads consist of: nodes, pods and parts of a pod's spec, volumes with their claims.
 
 Owns: the shapes, which are those of kube-scheduler's scheduler_perf (test/integration/scheduler_perf/templates, v1.36).
-Does not own: which of them make a workload (`workloads`). Everything follows from the arguments: no randomness.
+Does not own: which of them make a workload (`workloads`). The manifests depend only on the arguments, not on chance.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ SCHEDULER: Final = "bench"
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 DRIVER: Final = "ebs.csi.aws.com"
-DRIVER_VOLUMES: Final = 39  # a node takes
-URGENT: Final = "urgent"  # the priority class that preempts; PRIORITY is what scheduler_perf writes into its pods
+DRIVER_VOLUMES: Final = 39  # volumes per node
+URGENT: Final = "urgent"  # the priority class that preempts; PRIORITY is the value that scheduler_perf sets
 PRIORITY: Final = 10
 DEFAULT_REQUESTS: Final = {"cpu": "100m", "memory": "500Mi"}
 
 
 def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: int = 110) -> Json:
-    """node-default: 4 cpu, 32Gi."""
+    """Return a node like node-default: 4 cpu, 32Gi."""
     labels = {HOST: f"node-{i:05}"} | ({ZONE: zones[i % len(zones)]} if zones else {})
     amounts = {"cpu": "4", "memory": "32Gi", "pods": str(pods)}
     return {
@@ -39,7 +39,7 @@ def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: in
 
 
 def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[str, str], spec: Json) -> Json:
-    """pod-default, with more in its spec. Requests are limits too, as there; none at all when empty."""
+    """Return a pod like pod-default with additions to its spec. Limits equal requests, and both may be empty."""
     container: Json = {"name": "pause", "image": "registry.k8s.io/pause:3.10.2", "ports": [{"containerPort": 80}]}
     if requests:
         container["resources"] = {"requests": requests, "limits": requests}
@@ -49,7 +49,7 @@ def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[
         "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "labels": dict(labels)},
         "spec": {
             "schedulerName": SCHEDULER,
-            "terminationGracePeriodSeconds": 0,  # no kubelet ends a victim
+            "terminationGracePeriodSeconds": 0,  # No kubelet terminates a victim.
             "containers": [container],
             **spec,
         },
@@ -57,7 +57,7 @@ def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[
 
 
 def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bool, **term: Any) -> Json:
-    """`kind`: podAffinity or podAntiAffinity. `term`: the namespaces that it is about."""
+    """Return a pod's affinity term; `kind` is podAffinity or podAntiAffinity, `term` selects namespaces."""
     wanted = {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **term}
     if required:
         return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [wanted]}}}
@@ -66,25 +66,25 @@ def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bo
 
 
 def node_affinity(*, field: str = "", **expression: Any) -> Json:
-    """Required: an expression about labels, or about the field `field`."""
+    """Return a required node affinity: an expression about labels, or about the field `field`."""
     term = {"matchFields" if field else "matchExpressions": [{"operator": "In", "key": field, **expression}]}
     required = {"nodeSelectorTerms": [term]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def spread(when: str, labels: Mapping[str, str]) -> Json:
-    """Over zones."""
+    """Return a topology spread constraint over zones."""
     constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": when}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": dict(labels)}}]}
 
 
-def volume_of(claim: str) -> Json:
-    """The part of a pod's spec that names a claim."""
+def claim_volume(claim: str) -> Json:
+    """Return the volume of a pod's spec that refers to a claim."""
     return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}
 
 
 def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
-    """A CSI volume and its claim, bound to each other, each with the path that it is created at."""
+    """Return a CSI volume and its claim, bound to each other, each with the path to create it at."""
     common: Json = {"accessModes": ["ReadOnlyMany"]}
     claim: Json = {
         "apiVersion": "v1",
@@ -120,7 +120,7 @@ def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
 
 
 def csi_node(i: int) -> Json:
-    """What a node's CSI driver takes."""
+    """Return the CSINode with the volume limit of a node."""
     driver = {"name": DRIVER, "nodeID": f"node-{i:05}", "allocatable": {"count": DRIVER_VOLUMES}}
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -131,12 +131,12 @@ def csi_node(i: int) -> Json:
 
 
 def namespace(name: str, labels: Mapping[str, str]) -> Json:
-    """A namespace."""
+    """Return a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}}
 
 
 def priority_class() -> Json:
-    """The class that preempts."""
+    """Return the priority class that preempts."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -146,7 +146,7 @@ def priority_class() -> Json:
 
 
 def service(name: str, namespace: str) -> Json:
-    """A service that selects nothing."""
+    """Return a service whose selector matches nothing."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

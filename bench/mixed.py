@@ -1,7 +1,7 @@
-"""A cluster where everything occurs: taints, affinity of all kinds, spread, host ports, claims with CSI limits.
+"""A cluster with every feature: taints, affinity of all kinds, spread, host ports, claims with CSI limits.
 
-Owns: the objects as manifests, and the pods that are asked about. Does not own: how they are run (`evaluation`).
-Everything follows from the sizes, so that two runs see the same cluster.
+Owns: the objects as manifests, and the pods to evaluate. Does not own: running them (`evaluation`). The objects depend
+only on the sizes, so that two runs have the same cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
-APPS: Final = 100  # workloads; the pods of one are alike
+APPS: Final = 100  # workloads, each with equal pods
 ZONES: Final = 10
 DRIVER: Final = "csi.example.com"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -21,7 +21,7 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def objects(nodes: int, pods: int) -> Iterator[Json]:
-    """The cluster. One pod in five has a claim; every other one has terms about other pods or spreads."""
+    """Yield the cluster's objects. One pod in five has a claim; every second one has affinity terms or spreads."""
     for name in ("bench", "other"):
         yield {"kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
     for zone in range(ZONES):
@@ -45,8 +45,8 @@ def objects(nodes: int, pods: int) -> Iterator[Json]:
     yield _claim("wanted", "delayed", annotations={})
 
 
-def waiting() -> dict[str, Json]:
-    """Pods to place, by what is special about them."""
+def pods_to_evaluate() -> dict[str, Json]:
+    """Return pods to evaluate, by their special feature."""
     label = {"matchLabels": {"app": "app-1"}}
     shapes: dict[str, Json] = {
         "plain": {},

@@ -1,10 +1,10 @@
-"""The observer beside a stock kube-scheduler: how often do the two agree, and on which points?
+"""Runs the observer beside kube-scheduler and reports how often and in which scores they agree.
 
-python -m bench.observation [--nodes 100] [--pods 2000] [--per-s 50] [--seed 1] [--directory DIR]
+    python -m bench.observation [--nodes 100] [--pods 2000] [--per-s 50] [--seed 1] [--directory DIR]
 
-A random cluster on a real kube-apiserver; pods that ask for everything are created at a steady rate and scheduled by
-kube-scheduler, whose log at -v=10 is read afterwards. Owns: the run and its report. Does not own: the cluster and its
-pods (`tests.e2e`), reconstruction (`scheduler.observe`), reading the log (`scheduler.logged`).
+A random cluster on a real kube-apiserver: pods with all kinds of constraints are created at a steady rate and scheduled
+by kube-scheduler, whose log at -v=10 is read afterwards. Owns: the run and its report. Does not own: the cluster and
+its pods (`tests.e2e`), reconstruction (`scheduler.offline.observe`), reading the log (`scheduler.offline.read_log`).
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from typing import Any
 import yaml
 
 from herodotus_record.codec import deltas
-from herodotus_record.headlines import headline
+from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement, Decision, NodeRows, NodeTable
-from scheduler.logged.reader import LogReader
+from scheduler.offline.read_log.reader import LogReader
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity_cluster import ParityCluster, pods_of
 from tests.e2e.random_cluster import RandomCluster
 from tests.processes import Process, eventually, free_port, python
 
-QUIET_S = 6.0  # without a new binding: everything that fits is placed
-SETTLE_EVERY_S = 0.1  # the volume controller's turn
+QUIET_S = 6.0  # seconds without a new binding after which the run is complete
+SETTLE_EVERY_S = 0.1  # interval of the volume controller
 
 
 @dataclass
 class Report:
-    """What came of a run. `cells`: weighted points of (node, plugin) in agreeing decisions that the log has too."""
+    """The result of a run. `cells` counts weighted scores per node and plugin of agreeing decisions in the log."""
 
     pods: int = 0
     placed: int = 0
     reconstructed: int = 0
     classes: Counter[str] = field(default_factory=Counter)
     tried: int = 0
-    without: list[str] = field(default_factory=list)  # pods that the log says were tried, and no record tells of
+    unrecorded: list[str] = field(default_factory=list)  # pods with an attempt in the log but no record
     compared: int = 0
     cells: int = 0
     equal: int = 0
@@ -60,7 +60,8 @@ class Report:
                 f"{self.pods} pods, {self.placed} placed by kube-scheduler;"
                 f" {self.reconstructed} outcomes reconstructed",
                 *(f"  {name}: {said}" for name, said in share.items()),
-                f"{len(self.without)} of {self.tried} pods that were tried have no reconstruction {self.without[:5]}",
+                f"{len(self.unrecorded)} of {self.tried} pods that were tried have no reconstruction"
+                f" {self.unrecorded[:5]}",
                 f"{self.compared} agreeing decisions are in the log with scores: {self.equal} of {self.cells} cells"
                 f" equal ({self.equal / max(1, self.cells):.3%}) {dict(self.differing)}",
                 *self.disagreements[:40],
@@ -69,7 +70,7 @@ class Report:
 
 
 def main() -> int:
-    """The exit code: 1 where a pod that was tried has no reconstruction."""
+    """Run and print the report; return 1 if a tried pod has no reconstruction."""
     parser = argparse.ArgumentParser(prog="python -m bench.observation", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=2000)
@@ -93,14 +94,14 @@ def main() -> int:
     finally:
         plane.stop()
     print(report)
-    return 1 if report.without else 0
+    return 1 if report.unrecorded else 0
 
 
-class Roomy(RandomCluster):
-    """A random cluster in which most pods find a place."""
+class RoomyCluster(RandomCluster):
+    """A random cluster in which most pods fit."""
 
     def nodes(self) -> list[dict[str, Any]]:
-        """As large as nodes are, and no smaller."""
+        """Return nodes of at least the usual size."""
         made = super().nodes()
         for node in made:
             node["status"]["allocatable"] |= {"cpu": "64", "memory": "256Gi", "pods": "110"}
@@ -108,13 +109,13 @@ class Roomy(RandomCluster):
 
 
 class Run:
-    """One cluster, kube-scheduler and the observer."""
+    """One cluster with kube-scheduler and the observer."""
 
     def __init__(
         self, plane: control_plane.ControlPlane, binaries: Path, directory: Path, seed: int, nodes: int
     ) -> None:
         self._directory = directory
-        self._random = Roomy(seed, nodes)
+        self._random = RoomyCluster(seed, nodes)
         kubeconfig = directory / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
         self._api = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
@@ -133,7 +134,7 @@ class Run:
             directory / "observer.log",
         )
         self._observer.wait_for("Observing")
-        time.sleep(2.0)  # its lists, and the window behind them
+        time.sleep(2.0)  # Wait for the observer's lists and its window.
         self._scheduler = Process(
             "kube-scheduler",
             [
@@ -144,7 +145,7 @@ class Run:
         )
 
     def report(self, pods: int, per_s: float) -> Report:
-        """Create the pods, wait until nothing more is placed, compare."""
+        """Create the pods, wait until no more are bound, and compare."""
         stop = threading.Event()
         volumes = threading.Thread(target=self._settle, args=(stop,))
         volumes.start()
@@ -157,10 +158,10 @@ class Run:
         self._scheduler.stop()
         eventually(self._settled, "the observer's last records", 300.0)
         self.stop()
-        return self._compared(pods, placed)
+        return self._build_report(pods, placed)
 
     def stop(self) -> None:
-        """End both processes."""
+        """Stop both processes."""
         for process in (self._scheduler, self._observer):
             if process.running:
                 process.stop()
@@ -178,7 +179,7 @@ class Run:
             self._cluster.settle_volumes()
 
     def _wait(self) -> dict[str, str]:
-        """The node of every new pod that has one, by UID, once no more come."""
+        """Wait until no more pods are bound; return the node of each new bound pod by UID."""
         seen, since = -1, time.monotonic()
         while True:
             found = {
@@ -193,12 +194,12 @@ class Run:
             time.sleep(1.0)
 
     def _settled(self) -> bool:
-        """Whether nothing more is recorded: what it was behind with is done."""
+        """Return whether the observer has written its last record."""
         before = _bytes(self._directory / "spool")
         time.sleep(QUIET_S)
         return _bytes(self._directory / "spool") == before
 
-    def _compared(self, pods: int, placed: dict[str, str]) -> Report:
+    def _build_report(self, pods: int, placed: dict[str, str]) -> Report:
         report = Report(pods, len(placed))
         tried: set[str] = set()
         logged: dict[str, list[tuple[Decision, dict[tuple[str, str], int]]]] = {}
@@ -209,7 +210,9 @@ class Run:
                 tried.add(f"{d.pod.namespace}/{d.pod.name}")
                 if d.chosen is not None:
                     names = reader.nodes.names
-                    logged.setdefault(f"{d.pod.namespace}/{d.pod.name}", []).append((d, _cells(d, names)))
+                    logged.setdefault(f"{d.pod.namespace}/{d.pod.name}", []).append(
+                        (d, _scores_by_node_and_plugin(d, names))
+                    )
         seen: set[str] = set()
         for decision, table in _decisions(self._directory / "spool"):
             found = decision.reconstruction
@@ -219,17 +222,17 @@ class Run:
             report.classes[f"{what}: {found.agreement.value}{f' ({found.cause.value})' if found.cause else ''}"] += 1
             seen.add(f"{decision.pod.namespace}/{decision.pod.name}")
             if found.agreement is Agreement.DISAGREE:
-                report.disagreements.append(_told(decision, table))
+                report.disagreements.append(_format_decision(decision, table))
             elif decision.chosen is not None and found.agreement is not Agreement.UNKNOWN:
                 _compare(report, decision, table, logged.get(f"{decision.pod.namespace}/{decision.pod.name}", []))
-        report.tried, report.without = len(tried), sorted(tried - seen)
+        report.tried, report.unrecorded = len(tried), sorted(tried - seen)
         return report
 
 
 def _compare(
     report: Report, ours: Decision, table: NodeTable, theirs: list[tuple[Decision, dict[tuple[str, str], int]]]
 ) -> None:
-    mine, last = _cells(ours, table.names), theirs[-1][1] if theirs else {}
+    mine, last = _scores_by_node_and_plugin(ours, table.names), theirs[-1][1] if theirs else {}
     if not mine or not last:
         return
     report.compared += 1
@@ -241,8 +244,8 @@ def _compare(
             report.differing[cell[1]] += 1
 
 
-def _cells(d: Decision, names: list[str]) -> dict[tuple[str, str], int]:
-    """(node, plugin) -> weighted points of the feasible nodes."""
+def _scores_by_node_and_plugin(d: Decision, names: list[str]) -> dict[tuple[str, str], int]:
+    """Return the weighted score of each feasible node by (node, plugin)."""
     feasible = [slot for slot, rank in enumerate(d.rank) if rank]
     return {
         (names[slot], s.plugin): s.normalized[slot] * s.weight
@@ -252,14 +255,14 @@ def _cells(d: Decision, names: list[str]) -> dict[tuple[str, str], int]:
     }
 
 
-def _told(d: Decision, table: NodeTable) -> str:
+def _format_decision(d: Decision, table: NodeTable) -> str:
     found = d.reconstruction
     assert found is not None
-    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {headline(d, table)} {d.marks[1:]} {d.message}"
+    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {format_headline(d, table)} {d.marks[1:]} {d.message}"
 
 
 def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:
-    """Every decision of the spool, with the node table as of then."""
+    """Yield every decision of the spool with the node table at its time."""
     table = NodeTable()
     for frame in _frames(sorted(spool.glob("*/*.seg"))):
         if isinstance(frame, NodeRows):

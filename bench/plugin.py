@@ -1,11 +1,11 @@
-"""`kubectl herodotus pod NAME` and `kubectl get pod NAME` in turn, on a record of 5,000 nodes.
+"""Compares `kubectl herodotus pod NAME` with `kubectl get pod NAME`, on a record of 5,000 nodes.
 
-Owns: the cluster (simulated, on loopback), the turns, the table. Does not own: what makes the plugin quick.
+    python -m bench.plugin [--nodes 5000] [--rounds 25]
 
-Both go through kubectl and the API server, with warm caches, and write to a pipe or a terminal as said. Of each: the
-median wall time, and the median of user and system time with what it started, which a busy machine does not stretch.
+Owns: the simulated cluster on loopback, the order of runs, the table. Does not own: the plugin's speed.
 
-python -m bench.plugin [--nodes 5000] [--rounds 25]
+Both use kubectl and the API server with warm caches, and write to a pipe or a terminal. The table has for each the
+median wall time, and the median of user and system time with child processes, which other load does not increase.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ import yaml
 from tests.e2e.cluster import Cluster, Herodotus, node, pod
 from tests.processes import ROOT, Process, eventually, python
 
-BUDGET_MS: Final = 150.0  # of the wall, on loopback
-RATIO: Final = 3.0  # of kubectl get pod
+BUDGET_MS: Final = 150.0  # wall time, on loopback
+RATIO: Final = 3.0  # maximum ratio to kubectl get pod
 NAMESPACE: Final = "bench"
-POD: Final = "web-6d4cf56db6-x2k8z"  # as a Deployment's pods are called
-BARE: Final = "payments-0"  # a name that comes again: asked is also which pod has it now
+POD: Final = "web-6d4cf56db6-x2k8z"  # a name like that of a Deployment's pod
+BARE: Final = "payments-0"  # a reusable name, for which the plugin also looks up the current pod
 SERVICE: Final = "herodotus-endpoint"
-_SLOWER: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")  # an installed plugin has its bytecode
+_SLOWER: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")  # An installed plugin has compiled bytecode.
 
 
 @dataclass
-class Contender:
-    """A command line and what its runs took."""
+class TimedCommand:
+    """A command line and the times of its runs."""
 
     name: str
     command: Sequence[str]
@@ -50,7 +50,7 @@ class Contender:
     cpu_ms: list[float] = field(default_factory=list)
 
     def run(self, environ: dict[str, str]) -> None:
-        """Once."""
+        """Run the command once and add its times."""
         before, start = _children_s(), time.perf_counter()
         written = _on_terminal(self.command, environ) if self.terminal else _piped(self.command, environ)
         self.wall_ms.append((time.perf_counter() - start) * 1000)
@@ -58,38 +58,38 @@ class Contender:
         if POD not in written and BARE not in written:
             raise RuntimeError(f"{self.name} says nothing about the pod: {written[:500]}")
 
-    def row(self, base: Contender) -> str:
-        """Its medians, and how many times those of `base` they are."""
+    def row(self, base: TimedCommand) -> str:
+        """Return a table row with its medians and their ratios to those of `base`."""
         wall, cpu = statistics.median(self.wall_ms), statistics.median(self.cpu_ms)
         base_wall, base_cpu = statistics.median(base.wall_ms), statistics.median(base.cpu_ms)
         return f"{self.name:44}{wall:>9.0f}{wall / base_wall:>7.2f}{cpu:>9.0f}{cpu / base_cpu:>7.2f}"
 
 
-def contenders() -> list[Contender]:
-    """kubectl's own command first: the others are measured against it."""
+def contenders() -> list[TimedCommand]:
+    """Return the commands; kubectl's own is first, as the base of the ratios."""
     get, ask, named = ("kubectl", "get", "pod"), ("kubectl", "herodotus", "pod"), ("-n", NAMESPACE)
     return [
-        Contender("kubectl get pod", (*get, POD, *named)),
-        Contender("kubectl herodotus pod -n, piped", (*ask, POD, *named)),
-        Contender("kubectl herodotus pod -n, terminal", (*ask, POD, *named), terminal=True),
-        Contender("kubectl herodotus pod, terminal", (*ask, POD), terminal=True),
-        Contender("kubectl herodotus pod --node, terminal", (*ask, POD, "--node", "n-17"), terminal=True),
-        Contender("kubectl herodotus pod, a StatefulSet's", (*ask, BARE), terminal=True),
+        TimedCommand("kubectl get pod", (*get, POD, *named)),
+        TimedCommand("kubectl herodotus pod -n, piped", (*ask, POD, *named)),
+        TimedCommand("kubectl herodotus pod -n, terminal", (*ask, POD, *named), terminal=True),
+        TimedCommand("kubectl herodotus pod, terminal", (*ask, POD), terminal=True),
+        TimedCommand("kubectl herodotus pod --node, terminal", (*ask, POD, "--node", "n-17"), terminal=True),
+        TimedCommand("kubectl herodotus pod, a StatefulSet's", (*ask, BARE), terminal=True),
     ]
 
 
 def main() -> int:
-    """Measure; 0 when the promise is kept."""
+    """Measure; return 0 if the plugin is within its limits."""
     parser = argparse.ArgumentParser(prog="python -m bench.plugin", description="Measure the plugin.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=25)
     given = parser.parse_args()
     measured = contenders()
-    with tempfile.TemporaryDirectory() as directory, decided(given.nodes, Path(directory)) as environ:
+    with tempfile.TemporaryDirectory() as directory, run_decided_cluster(given.nodes, Path(directory)) as environ:
         for turn in range(given.rounds + 1):
             for contender in measured:
                 contender.run(environ)
-                if turn == 0:  # kubectl's discovery cache and the page cache are warm from here on
+                if turn == 0:  # The first turn warms kubectl's discovery cache and the page cache.
                     contender.wall_ms.clear()
                     contender.cpu_ms.clear()
     print(f"{'':44}{'WALL MS':>9}{'×':>7}{'CPU MS':>9}{'×':>7}    {given.nodes} nodes, p50 of {given.rounds}")
@@ -101,8 +101,8 @@ def main() -> int:
 
 
 @contextmanager
-def decided(nodes: int, directory: Path) -> Iterator[dict[str, str]]:
-    """A cluster with one decision over that many nodes; the environment in which kubectl finds it and the plugin."""
+def run_decided_cluster(nodes: int, directory: Path) -> Iterator[dict[str, str]]:
+    """Run a cluster with one decision over `nodes` nodes; yield the environment for kubectl."""
     with ExitStack() as running:
         kubeconfig = directory / "kubeconfig"
         command = python("herodotus_sim", "--port", "0", "--write-kubeconfig", str(kubeconfig))
@@ -125,9 +125,9 @@ def decided(nodes: int, directory: Path) -> Iterator[dict[str, str]]:
 
 
 def _publish(cluster: Cluster, endpoint_url: str) -> None:
-    """The service behind which the API server's proxy finds the decisions service; its port's name says: without TLS.
+    """Create the service for the API server's proxy. Its port name selects plain HTTP.
 
-    The simulated API server makes a TLS context for each request, which takes longer than the answer.
+    The simulated API server creates a TLS context per request, which would take longer than the response.
     """
     metadata = {"name": SERVICE, "namespace": "herodotus"}
     port = int(endpoint_url.rpartition(":")[2])
@@ -138,7 +138,7 @@ def _publish(cluster: Cluster, endpoint_url: str) -> None:
 
 
 def _use_namespace(kubeconfig: Path) -> None:
-    """The current context's namespace, as `kubectl config set-context --current --namespace` writes it."""
+    """Set the namespace of the current context, as `kubectl config set-context --current --namespace` does."""
     config = yaml.safe_load(kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = NAMESPACE
     kubeconfig.write_text(yaml.safe_dump(config))
@@ -162,7 +162,7 @@ def _environment(kubeconfig: Path, directory: Path) -> dict[str, str]:
 
 
 def _children_s() -> float:
-    """User and system time of what was started and has ended."""
+    """Return user and system time of child processes that have exited."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -185,7 +185,7 @@ def _on_terminal(command: Sequence[str], environ: dict[str, str]) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
-    except OSError:  # the other side was closed
+    except OSError:  # The other side is closed.
         return b""
 
 

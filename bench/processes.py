@@ -1,4 +1,4 @@
-"""What the system says of a process (/proc), and what a scheduler says of itself (/metrics).
+"""Reads figures of processes from /proc, and of schedulers from /metrics.
 
 Owns: reading both. Does not own: when (`control_plane`).
 """
@@ -18,17 +18,17 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """User and system time that processes have taken, their threads included, their children not."""
+    """Return user and system time of the processes with their threads, without their children."""
     return sum(_ticks(pid) for pid in pids) / _TICKS
 
 
 def peak_mib(pids: Iterable[int]) -> float:
-    """The largest resident memory that each process has had, together."""
+    """Return the sum of the processes' peak resident memory."""
     return sum(_peak_kib(pid) for pid in pids) / 1024
 
 
 def attempt_buckets(exposition: str) -> dict[float, float]:
-    """The histogram of attempts that ended in a binding: upper bound in seconds -> attempts up to it."""
+    """Return the histogram of attempts that ended in a binding: count by upper bound in seconds."""
     buckets: dict[float, float] = {}
     for family in text_string_to_metric_families(exposition):
         if family.name == ATTEMPTS:
@@ -40,7 +40,7 @@ def attempt_buckets(exposition: str) -> dict[float, float]:
 
 
 def counter(exposition: str, name: str) -> float:
-    """The sum of a counter's series. 0 when there is none."""
+    """Return the sum of a counter's series, 0 if there is none."""
     return sum(
         sample.value
         for family in text_string_to_metric_families(exposition)
@@ -50,7 +50,7 @@ def counter(exposition: str, name: str) -> float:
 
 
 def quantile(buckets: Mapping[float, float], q: float) -> float:
-    """As Prometheus' histogram_quantile: linear within a bucket; the last finite bound when it lies beyond."""
+    """Return a quantile like Prometheus' histogram_quantile: linear in a bucket, at most the last finite bound."""
     bounds = sorted(buckets)
     if not bounds or buckets[bounds[-1]] == 0:
         return math.nan

@@ -1,8 +1,9 @@
-"""What reviews (`scheduler.reviews`) cost the loop: its steps without any, and with one review after the other.
+"""Measures what reviews (`scheduler.live.reviews`) cost the scheduling loop.
 
-A step is a pod's whole way through the loop's thread: what came in, its cycle, its record, its place; in a dry run, so
-that nobody is waited for. Counted is the thread's processor time, with what the kernel does for it: copying page tables
-at a fork, and pages that are written while the copy lives. The loop's state is that of `mixed`.
+It alternates steps without reviews and steps during consecutive reviews. A step is a pod's complete way through the
+loop's thread: the event, the cycle, the record, the assumed pod; in a dry run, so that no request is awaited. It counts
+the thread's processor time, with the kernel's part: page tables copied at a fork, and pages written while the copy
+exists. The loop's state is that of `mixed`.
 """
 
 from __future__ import annotations
@@ -21,70 +22,70 @@ import msgspec
 
 from bench import mixed
 from herodotus_record import codec
-from herodotus_record.templates import template_of
+from herodotus_record.templates import parse_pod_template
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration, build_profile
-from scheduler.eventhandlers import NODES, PODS
-from scheduler.framework.runtime import Framework
-from scheduler.handle import ApiHandle
-from scheduler.kube.watch import Changed, Listed
-from scheduler.loop import Loop
-from scheduler.metrics import Metrics
-from scheduler.objects.types import Node, Pod
-from scheduler.plugins import IN_TREE
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.pods import pods_of
+from scheduler.kube.watch import ListResult, WatchEvent
+from scheduler.live.api_writes import NoWrites
+from scheduler.live.loop import Loop
+from scheduler.live.metrics import SchedulerMetrics
+from scheduler.live.plugin_handle import ApiHandle
+from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
-from scheduler.reviews.copies import Copies
-from scheduler.reviews.placing import Origin, place
-from scheduler.reviews.pods import pods_of
-from scheduler.shared import Shared
-from scheduler.writes import NoWrites
 
-STEPS: Final = 400  # of each kind in a round
+STEPS: Final = 400  # steps of each kind per round
 SEED: Final = 1
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Processor time of the loop's steps."""
+    """Processor times of the loop's steps."""
 
     seconds: list[float]
 
     def ms(self, share: float) -> float:
-        """A percentile."""
+        """Return a percentile in milliseconds."""
         return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))] * 1000
 
 
 @dataclass(frozen=True)
-class Measured:
-    """`reviews_s`: from question to frames, of one pod and of `replicas`."""
+class ReviewResult:
+    """Steps without and with reviews. `reviews_s`: time from the question to the frames, per review."""
 
     alone: Steps
     reviewed: Steps
     reviews_s: list[float]
 
 
-def measure(nodes: int, pods: int, replicas: int, rounds: int) -> Measured:
-    """Steps without and with reviews, in turn."""
+def measure(nodes: int, pods: int, replicas: int, rounds: int) -> ReviewResult:
+    """Measure steps without and with reviews, in turn."""
     with tempfile.TemporaryDirectory() as directory:
         rig = _Rig(Path(directory), nodes, pods)
         alone, reviewed, reviews = Steps([]), Steps([]), list[float]()
-        rig.steps(STEPS)  # templates become known
+        rig.steps(STEPS)  # Warm the caches of pod templates.
         for _ in range(rounds):
             alone.seconds.extend(rig.steps(STEPS))
-            over = threading.Event()
-            asker = threading.Thread(target=rig.review, args=(replicas, over, reviews))
+            stop = threading.Event()
+            asker = threading.Thread(target=rig.review, args=(replicas, stop, reviews))
             asker.start()
             reviewed.seconds.extend(rig.steps(STEPS))
-            over.set()
-            while asker.is_alive():  # it may still wait for a copy
+            stop.set()
+            while asker.is_alive():  # The thread may still wait for a forked copy.
                 rig.loop.step(0.01)
         rig.loop.binder.close()
-        return Measured(alone, reviewed, reviews)
+        return ReviewResult(alone, reviewed, reviews)
 
 
 class _Rig:
     def __init__(self, spool: Path, nodes: int, pods: int) -> None:
-        self.shared = Shared()
+        self.shared = ClusterState()
         profile = build_profile(Configuration(), 0, IN_TREE, ApiHandle(self.shared, preempts=True, evicts=False))
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
         self.loop = Loop(
@@ -93,7 +94,7 @@ class _Rig:
             NoWrites(),
             self.shared,
             {},
-            Metrics(),
+            SchedulerMetrics(),
             binding_threads=1,
             dry_run=True,
         )
@@ -101,16 +102,20 @@ class _Rig:
         for content in mixed.objects(nodes, pods):
             if content["kind"] in made:
                 made[content["kind"]].append(content)
-        self.loop.inbox.put(Listed(NODES, [msgspec.convert(n, Node) for n in made["Node"]]))
-        self.loop.inbox.put(Listed(PODS, [msgspec.convert(p, Pod) for p in made["Pod"]]))
+        self.loop.inbox.put(ListResult(NODES, [msgspec.convert(n, Node) for n in made["Node"]]))
+        self.loop.inbox.put(ListResult(PODS, [msgspec.convert(p, Pod) for p in made["Pod"]]))
         self.loop.step(0.0)
         gc.collect()
-        gc.freeze()  # as `run` does
+        gc.freeze()  # as the scheduler's `run` does
         self._pods = self._endless()
-        self._template = next(iter(mixed.waiting().values()))
+        self._template = next(iter(mixed.pods_to_evaluate().values()))
 
     def _endless(self) -> Iterator[Pod]:
-        shapes = [content for name, content in mixed.waiting().items() if "claim" not in name and "volume" not in name]
+        shapes = [
+            content
+            for name, content in mixed.pods_to_evaluate().items()
+            if "claim" not in name and "volume" not in name
+        ]
         for number in itertools.count():
             content = dict(shapes[number % len(shapes)])
             name = f"waiting-{number}"
@@ -119,26 +124,26 @@ class _Rig:
             yield msgspec.convert(content | {"metadata": metadata, "spec": spec}, Pod)
 
     def steps(self, count: int) -> list[float]:
-        """Processor seconds of so many steps, each with a pod that came just before."""
+        """Run `count` steps with a new pod each; return their processor seconds."""
         taken = []
         for pod in itertools.islice(self._pods, count):
-            self.loop.inbox.put(Changed(PODS, "ADDED", pod))
+            self.loop.inbox.put(WatchEvent(PODS, "ADDED", pod))
             started = time.thread_time()
             self.loop.step(0.0)
             taken.append(time.thread_time() - started)
         return taken
 
-    def review(self, replicas: int, over: threading.Event, seconds: list[float]) -> None:
-        """One after the other until it is over."""
-        copies, origin = Copies(self.loop), Origin("bench", "bench")
-        template = template_of({"kind": "Pod"} | self._template)
+    def review(self, replicas: int, stop: threading.Event, seconds: list[float]) -> None:
+        """Run reviews one after another until `stop` is set."""
+        copies, origin = ForkedCopies(self.loop), Origin("bench", "bench")
+        template = parse_pod_template({"kind": "Pod"} | self._template)
         asked = pods_of(template, "default", self.framework.profile.scheduler_name, replicas, {})
         columns = self.shared.cache.columns
 
         def placed() -> bytes:
             return b"".join(map(codec.encode, place(self.framework, columns, asked, origin, SEED)))
 
-        while not over.is_set():
+        while not stop.is_set():
             started = time.perf_counter()
             copies.run(placed, 60.0)
             seconds.append(time.perf_counter() - started)

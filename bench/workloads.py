@@ -1,10 +1,11 @@
-"""Workloads as data, named, shaped and sized as kube-scheduler's scheduler_perf families (v1.36), and one of our own.
+"""Workloads as data, with the names, shapes and sizes of kube-scheduler's scheduler_perf (v1.36), and one more.
 
-Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), how they are run
-(`algorithm`, `control_plane`). Invariant: a workload of a size is the same objects in every run, for every scheduler.
+Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), running them (`algorithm`,
+`control_plane`). Invariant: a workload of a size has the same objects in every run, for every scheduler.
 
-Two differences from scheduler_perf, in all rigs: pods that it schedules before it measures are bound already, one node
-after the other; and the measured pods are there before the scheduler starts, so that no client is measured.
+There are two differences from scheduler_perf, in all benchmarks. Pods that it schedules before the measurement are
+already bound, one node after another. The measured pods exist before the scheduler starts, so that no client is
+measured.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ DEVOPS: Final = {"team": "devops"}
 
 @dataclass(frozen=True)
 class Size:
-    """How many: nodes, pods of each group that is there before, measured pods.
+    """The numbers of nodes, of earlier pods per group, and of measured pods.
 
-    `few`: the family is about so few nodes, whatever size others are run in.
+    `few`: the number of nodes is part of the family and does not scale.
     """
 
     nodes: int
@@ -37,15 +38,15 @@ class Size:
     few: bool = False
 
     def scaled(self, nodes: int | None, pods: int | None) -> Size:
-        """Another size of the same shape: the pods that are there before follow the nodes. Few nodes stay as few."""
+        """Return another size of the same shape; earlier pods scale with the nodes unless `few` is set."""
         wanted = self.nodes if nodes is None or self.few else nodes
         before = -(-self.before * wanted // self.nodes)
         return Size(wanted, before, self.pods if pods is None else pods, self.few)
 
 
 @dataclass(frozen=True)
-class Template:
-    """Pods that are alike. `claim`: each has a bound CSI volume of its own."""
+class PodShape:
+    """A template of equal pods. `claim`: each pod has its own bound CSI volume."""
 
     name: str
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -54,57 +55,57 @@ class Template:
     claim: bool = False
 
     def pod(self, i: int, namespace: str) -> Json:
-        """The i-th."""
+        """Return the i-th pod of the template."""
         name = f"{self.name}-{i}"
-        volumes = manifests.volume_of(name) if self.claim else {}
+        volumes = manifests.claim_volume(name) if self.claim else {}
         return manifests.pod(name, namespace, self.labels, self.requests, {**self.spec, **volumes})
 
 
 @dataclass(frozen=True)
-class Group:
-    """Pods that are there before. Bound, one node after the other, or waiting; over so many namespaces."""
+class PodGroup:
+    """Pods that exist before the measurement, bound to the nodes in turn or pending, in `namespaces` namespaces."""
 
-    template: Template
+    template: PodShape
     bound: bool = True
     namespaces: int = 1
 
     def namespace(self, i: int) -> str:
-        """Where the i-th pod is."""
+        """Return the namespace of the i-th pod."""
         return BEFORE if self.namespaces == 1 else f"init-{i % self.namespaces}"
 
 
 @dataclass(frozen=True)
 class Churn:
-    """What goes on while it is measured: a pod every so often; with `replaced` it takes the last one's place.
+    """The load during the measurement: a pod every `every_s` seconds; with `replaced` it replaces the last one.
 
-    A node and a service then come and go with it.
+    A node and a service are then replaced with it.
     """
 
     every_s: float
-    template: Template
+    template: PodShape
     replaced: bool = False
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A family. `zones`: the nodes' labels, in turn. `node_pods`: what a node takes."""
+    """A family of workloads. `zones`: the nodes' zone labels, in turn. `node_pods`: the pod limit of a node."""
 
     name: str
     full: Size
     short: Size
-    measured: Template
-    before: tuple[Group, ...] = ()
+    measured: PodShape
+    before: tuple[PodGroup, ...] = ()
     zones: tuple[str, ...] = ()
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     node_pods: int = 110
     churn: Churn | None = None
 
     def pods(self, size: Size) -> Iterator[Json]:
-        """The measured pods."""
+        """Yield the measured pods."""
         return (self.measured.pod(i, MEASURED) for i in range(size.pods))
 
     def pods_before(self, size: Size) -> Iterator[Json]:
-        """The others."""
+        """Yield the pods that exist before the measurement."""
         for group in self.before:
             for i in range(size.before):
                 pod = group.template.pod(i, group.namespace(i))
@@ -113,11 +114,11 @@ class Workload:
                 yield pod
 
     def nodes(self, size: Size) -> Iterator[Json]:
-        """The nodes."""
+        """Yield the nodes."""
         return (manifests.node(i, self.zones, self.node_pods) for i in range(size.nodes))
 
     def others(self, size: Size) -> Iterator[tuple[str, Json]]:
-        """Everything else with the path that it is created at: what must exist before the pods."""
+        """Yield every other object, which must exist before the pods, with the path to create it at."""
         names = {MEASURED, BEFORE} | {f"init-{i}" for group in self.before for i in range(group.namespaces)}
         for name in sorted(names):
             yield "/api/v1/namespaces", manifests.namespace(name, self.namespace_labels)
@@ -135,37 +136,37 @@ class Workload:
 _BLUE, _GREEN, _RED, _YELLOW = ({"color": color} for color in ("blue", "green", "red", "yellow"))
 _URGENT: Final = {"priorityClassName": URGENT, "priority": PRIORITY}
 _MOON: Final = ("moon-1", "moon-2", "moon-3")
-_LARGE_NODE: Final = 90_000  # node-with-name: the pods of one node that takes them all
+_LARGE_NODE: Final = 90_000  # node-with-name: the pod limit of the one node that gets all pods
 
-DEFAULT = Template("pod")
-AFFINITY = Template("affinity", manifests.pod_affinity("podAffinity", ZONE, _BLUE, required=True, **BOTH), _BLUE)
-ANTI_AFFINITY = Template(
+DEFAULT = PodShape("pod")
+AFFINITY = PodShape("affinity", manifests.pod_affinity("podAffinity", ZONE, _BLUE, required=True, **BOTH), _BLUE)
+ANTI_AFFINITY = PodShape(
     "anti-affinity", manifests.pod_affinity("podAntiAffinity", HOST, _GREEN, required=True, **BOTH), _GREEN
 )
-PREFERRED_AFFINITY = Template(
+PREFERRED_AFFINITY = PodShape(
     "preferred-affinity", manifests.pod_affinity("podAffinity", HOST, _RED, required=False, **BOTH), _RED
 )
-PREFERRED_ANTI_AFFINITY = Template(
+PREFERRED_ANTI_AFFINITY = PodShape(
     "preferred-anti-affinity",
     manifests.pod_affinity("podAntiAffinity", HOST, _YELLOW, required=False, **BOTH),
     _YELLOW,
 )
-BY_NAMESPACE_LABEL = Template(
+BY_NAMESPACE_LABEL = PodShape(
     "anti-affinity-ns",
     manifests.pod_affinity("podAntiAffinity", HOST, _GREEN, required=True, namespaceSelector={"matchLabels": DEVOPS}),
     _GREEN,
 )
-NODE_AFFINITY = Template("node-affinity", manifests.node_affinity(key=ZONE, values=["zone1", "zone2"]))
-DAEMON = Template("daemon", manifests.node_affinity(field="metadata.name", values=["node-00000"]), requests={})
-HARD_SPREAD = Template("hard-spread", manifests.spread("DoNotSchedule", _BLUE), _BLUE)
-SOFT_SPREAD = Template("soft-spread", manifests.spread("ScheduleAnyway", _BLUE), _BLUE)
-SECRET = Template("secret", {"volumes": [{"name": "secret", "secret": {"secretName": "secret"}}]})
-CLAIM = Template("claim", claim=True)
-LOW = Template("low", requests={"cpu": "900m", "memory": "500Mi"})
-HIGH = Template("high", _URGENT, requests={"cpu": "3000m", "memory": "500Mi"})
-TOO_LARGE = Template("too-large", _URGENT, requests={"cpu": "9", "memory": "500Mi"})
-LABELLED = Template("labelled", labels={"app": "scheduler-perf"}, requests={})
-GATED = Template(
+NODE_AFFINITY = PodShape("node-affinity", manifests.node_affinity(key=ZONE, values=["zone1", "zone2"]))
+DAEMON = PodShape("daemon", manifests.node_affinity(field="metadata.name", values=["node-00000"]), requests={})
+HARD_SPREAD = PodShape("hard-spread", manifests.spread("DoNotSchedule", _BLUE), _BLUE)
+SOFT_SPREAD = PodShape("soft-spread", manifests.spread("ScheduleAnyway", _BLUE), _BLUE)
+SECRET = PodShape("secret", {"volumes": [{"name": "secret", "secret": {"secretName": "secret"}}]})
+CLAIM = PodShape("claim", claim=True)
+LOW = PodShape("low", requests={"cpu": "900m", "memory": "500Mi"})
+HIGH = PodShape("high", _URGENT, requests={"cpu": "3000m", "memory": "500Mi"})
+TOO_LARGE = PodShape("too-large", _URGENT, requests={"cpu": "9", "memory": "500Mi"})
+LABELLED = PodShape("labelled", labels={"app": "scheduler-perf"}, requests={})
+GATED = PodShape(
     "gated",
     {
         **manifests.pod_affinity("podAffinity", HOST, {"app": "scheduler-perf"}, required=True),
@@ -178,36 +179,45 @@ GATED = Template(
 _SHORT: Final = Size(200, 200, 50)
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
-    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (Group(DEFAULT),)),
+    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (PodGroup(DEFAULT),)),
     Workload(
-        "SchedulingPodAntiAffinity", Size(5000, 1000, 2000), Size(200, 40, 50), ANTI_AFFINITY, (Group(ANTI_AFFINITY),)
+        "SchedulingPodAntiAffinity",
+        Size(5000, 1000, 2000),
+        Size(200, 40, 50),
+        ANTI_AFFINITY,
+        (PodGroup(ANTI_AFFINITY),),
     ),
-    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (Group(AFFINITY),), ("zone1",)),
+    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (PodGroup(AFFINITY),), ("zone1",)),
     Workload(
         "SchedulingPreferredPodAffinity",
         Size(5000, 5000, 5000),
         _SHORT,
         PREFERRED_AFFINITY,
-        (Group(PREFERRED_AFFINITY),),
+        (PodGroup(PREFERRED_AFFINITY),),
     ),
     Workload(
         "SchedulingPreferredPodAntiAffinity",
         Size(5000, 5000, 5000),
         _SHORT,
         PREFERRED_ANTI_AFFINITY,
-        (Group(PREFERRED_ANTI_AFFINITY),),
+        (PodGroup(PREFERRED_ANTI_AFFINITY),),
     ),
     Workload(
-        "SchedulingNodeAffinity", Size(5000, 5000, 10_000), _SHORT, NODE_AFFINITY, (Group(NODE_AFFINITY),), ("zone1",)
+        "SchedulingNodeAffinity",
+        Size(5000, 5000, 10_000),
+        _SHORT,
+        NODE_AFFINITY,
+        (PodGroup(NODE_AFFINITY),),
+        ("zone1",),
     ),
-    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (Group(DEFAULT),), _MOON),
-    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (Group(DEFAULT),), _MOON),
+    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (PodGroup(DEFAULT),), _MOON),
+    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (PodGroup(DEFAULT),), _MOON),
     Workload(
         "MixedSchedulingBasePod",
         Size(5000, 2000, 5000),
         Size(200, 80, 50),
         DEFAULT,
-        tuple(Group(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
+        tuple(PodGroup(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
         ("zone1",),
     ),
     Workload(
@@ -215,16 +225,16 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         Size(6000, 4000, 2000),
         Size(200, 100, 50),
         BY_NAMESPACE_LABEL,
-        (Group(BY_NAMESPACE_LABEL, namespaces=100),),
+        (PodGroup(BY_NAMESPACE_LABEL, namespaces=100),),
         namespace_labels=DEVOPS,
     ),
-    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (Group(LOW),)),
+    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (PodGroup(LOW),)),
     Workload(
         "PreemptionAsync",
         Size(5000, 20_000, 5000),
         Size(50, 200, 20),
         DEFAULT,
-        (Group(LOW),),
+        (PodGroup(LOW),),
         churn=Churn(0.2, HIGH),
     ),
     Workload(
@@ -232,7 +242,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         Size(5000, 100, 10_000),
         Size(200, 10, 50),
         DEFAULT,
-        (Group(DEFAULT),),
+        (PodGroup(DEFAULT),),
         churn=Churn(0.2, TOO_LARGE),
     ),
     Workload(
@@ -243,18 +253,18 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         churn=Churn(1.0, TOO_LARGE, replaced=True),
     ),
     Workload("SchedulingDaemonset", Size(15_000, 0, 30_000), Size(200, 0, 50), DAEMON, node_pods=_LARGE_NODE),
-    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (Group(CLAIM),)),
-    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (Group(SECRET),)),
+    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (PodGroup(CLAIM),)),
+    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (PodGroup(SECRET),)),
     Workload(
         "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
         Size(1, 10_000, 20_000, few=True),
         Size(1, 50, 50, few=True),
         LABELLED,
-        (Group(GATED, bound=False),),
+        (PodGroup(GATED, bound=False),),
         node_pods=_LARGE_NODE,
     ),
-    # none of scheduler_perf's: how long a scheduler takes to its first binding where much is there already
-    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (Group(DEFAULT),)),
+    # Not in scheduler_perf: the time to the first binding in a cluster with many objects.
+    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (PodGroup(DEFAULT),)),
 )
 
 BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}

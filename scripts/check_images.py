@@ -1,12 +1,14 @@
-"""Carries out the Dockerfile's steps without a container engine, and starts each image as a cluster would.
+"""Executes the Dockerfile's steps without a container engine and starts each image as a cluster would.
 
     debootstrap --include=python3-venv,python-is-python3,ca-certificates bookworm BASE
     python -m scripts.check_images BASE WORK
 
-Owns: roots made of BASE, and what is asked of them: the locked packages and no others, no compiler, entry points that
-run as the numeric user without rights on a root that nobody can write to, and one pod decided, bound and recorded.
-Does not own: the meaning of the Dockerfile (`dockerfile`). Needs root (chroot, mount namespaces); what pip needs to
-reach packages comes from PIP_* in the environment. Layers are not made, and it is this machine's platform alone.
+Owns: root file systems made from BASE, and the checks of them. Each image has only the locked packages and no compiler.
+Its entry point runs as the numeric user without privileges on a read-only root. Together the images decide, bind and
+record one pod. Does not own: parsing the Dockerfile (`dockerfile`).
+
+It needs root for chroot and mount namespaces. pip reads its settings from PIP_* in the environment. It does not create
+layers and covers only this machine's platform.
 """
 
 from __future__ import annotations
@@ -27,21 +29,23 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from herodotus_record.version import __version__
-from scripts.dockerfile import Stage, Step, stages
+from scripts.dockerfile import DockerfileStep, Stage, parse_stages
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = ("scheduler", "endpoint", "agents")
 DATA: Final = "/var/lib/herodotus"
-PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as container engines set it
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the value that container engines set
 PATIENCE_S: Final = 60.0
 COMPILERS: Final = ("cc", "gcc", "g++", "c++", "clang", "rustc", "cargo", "make", "ld")
 FORBIDDEN: Final = "import sys; open(sys.prefix + '/new', 'w')"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Builds, checks and starts; ends with an error at the first thing that is not so."""
+    """Build, check and start every image; exit with an error at the first failed check."""
     base, work = Path(arguments[0]).resolve(), Path(arguments[1]).resolve()
-    found = stages((ROOT / "Dockerfile").read_text("utf-8"), {"BASE": "BASE", "VERSION": __version__, "REVISION": "-"})
+    found = parse_stages(
+        (ROOT / "Dockerfile").read_text("utf-8"), {"BASE": "BASE", "VERSION": __version__, "REVISION": "-"}
+    )
     roots: dict[str, Path] = {"BASE": base}
     for stage in found.values():
         say(f"stage {stage.name}")
@@ -49,19 +53,19 @@ def main(arguments: Sequence[str]) -> None:
     for name in IMAGES:
         say(f"image {name}")
         check(found[name], roots[name], work)
-    say("together")
-    together(found, roots, work)
+    say("check_cluster")
+    check_cluster(found, roots, work)
     say("all is as it should be")
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(text, flush=True)
 
 
-def expect(what: str, truth: object) -> None:
-    """Ends the run unless something is so."""
-    if not truth:
+def expect(what: str, condition: object) -> None:
+    """Exit with an error unless the condition is true."""
+    if not condition:
         raise SystemExit(f"error: not so: {what}")
     say(f"  {what}")
 
@@ -70,7 +74,7 @@ def expect(what: str, truth: object) -> None:
 
 
 def build(stage: Stage, roots: dict[str, Path], work: Path) -> Path:
-    """The root that a stage leaves. One that only says how to start is the root of the stage before."""
+    """Return the root file system of a stage. A stage without steps uses the root of its base."""
     if not stage.steps:
         return roots[stage.base]
     root = work / stage.name
@@ -86,8 +90,8 @@ def build(stage: Stage, roots: dict[str, Path], work: Path) -> Path:
     return root
 
 
-def run(step: Step, root: Path) -> None:
-    """In the root, with this machine's network and its certificates."""
+def run(step: DockerfileStep, root: Path) -> None:
+    """Run the step's command in the root, with this machine's network and certificates."""
     environment = {"PATH": PATH, "HOME": "/root", **step.environment}
     environment |= {k: v for k, v in os.environ.items() if k in ("PIP_INDEX_URL", "PIP_CERT")}
     for file in ("/etc/resolv.conf", os.environ.get("PIP_CERT", "/etc/resolv.conf")):
@@ -97,8 +101,8 @@ def run(step: Step, root: Path) -> None:
     subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
 
 
-def copy(step: Step, root: Path, source: Path) -> None:
-    """Files and folders; without what .dockerignore keeps out of those that are copied."""
+def copy(step: DockerfileStep, root: Path, source: Path) -> None:
+    """Copy files and folders without those that .dockerignore excludes."""
     *names, target = step.words
     for name in names:
         origin = source / name.lstrip("/")
@@ -115,10 +119,10 @@ def copy(step: Step, root: Path, source: Path) -> None:
 
 
 @contextmanager
-def started(
+def run_container(
     stage: Stage, root: Path, data: Path, *arguments: str, program: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process as the kubelet would start it: root read-only, DATA and /tmp writable; ended with its children."""
+    """Run a process as the kubelet would: root read-only, DATA and /tmp writable; stop it with its children."""
     words = (program,) if program else stage.entrypoint
     user, group = stage.user.split(":")
     for mount in (DATA, "/tmp"):
@@ -142,19 +146,19 @@ def started(
     try:
         yield process
     finally:
-        if first := first_in(process):
-            os.kill(first, signal.SIGKILL)  # and with it everything in its namespace
+        if first := find_first_process(process):
+            os.kill(first, signal.SIGKILL)  # This ends every process of its namespace.
         process.wait()
 
 
 def output(stage: Stage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
-    """What a run that ends says."""
-    with started(stage, root, work / "data", *arguments, program=program) as process:
+    """Run a program that exits by itself and return its output."""
+    with run_container(stage, root, work / "data", *arguments, program=program) as process:
         return process.communicate(timeout=PATIENCE_S)[0]
 
 
 def check(stage: Stage, root: Path, work: Path) -> None:
-    """What an image is, before it does anything."""
+    """Check the contents of an image without starting its service."""
     expect(f"user is {stage.user}, a number and not root", re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.user))
     expect("labels say title, version and licence", {"title", "version", "licenses"} <= labels(stage))
     expect(
@@ -167,31 +171,33 @@ def check(stage: Stage, root: Path, work: Path) -> None:
     python = "/opt/herodotus/bin/python"
     names = json.loads(output(stage, root, work, "-c", listed, program=python))
     expect(f"{len(locked)} packages, those that are locked", {n.lower().replace("_", "-") for n in names} == locked)
-    said = output(stage, root, work, "--version")
-    expect(f"says its version: {said.strip()}", said == f"{__version__}\n")
+    wait_for_line = output(stage, root, work, "--version")
+    expect(f"says its version: {wait_for_line.strip()}", wait_for_line == f"{__version__}\n")
     expect("without arguments it says what it takes", output(stage, root, work).startswith("usage: "))
     expect("its root cannot be written to", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
 
 
 def labels(stage: Stage) -> set[str]:
-    """Names of OCI labels that say something."""
+    """Return the names of OCI labels with a value."""
     return {key.removeprefix("org.opencontainers.image.") for key, value in stage.labels.items() if value}
 
 
-def together(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> None:
-    """A simulated cluster and every image: an agent answers, a pod is decided, bound and recorded."""
+def check_cluster(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> None:
+    """Run every image with a simulated cluster: an agent responds, a pod is decided, bound and recorded."""
     scheduler, endpoint, agents = (found[name] for name in IMAGES)
     root = roots["scheduler"]
     with ExitStack() as running:
 
         def start(stage: Stage, name: str, *arguments: str, program: str = "") -> subprocess.Popen[str]:
-            return running.enter_context(started(stage, root, work / name, *arguments, program=program))
+            return running.enter_context(run_container(stage, root, work / name, *arguments, program=program))
 
         config = f"{DATA}/kubeconfig"
         sim = start(scheduler, "scheduler", "--write-kubeconfig", config, program="/opt/herodotus/bin/herodotus-sim")
-        cluster = said(sim, r"(http://[\d.:]+)")
-        service = said(start(endpoint, "endpoint", "--bind=127.0.0.1:0", f"--data={DATA}"), r"(http://[\d.:]+)")
-        agent = said(
+        cluster = wait_for_line(sim, r"(http://[\d.:]+)")
+        service = wait_for_line(
+            start(endpoint, "endpoint", "--bind=127.0.0.1:0", f"--data={DATA}"), r"(http://[\d.:]+)"
+        )
+        agent = wait_for_line(
             start(agents, "agents", "serve", "--agents=foo", "--address=127.0.0.1", "--port=0"), r"127.0.0.1:(\d+)"
         )
         expect("the agents answer", request(f"http://127.0.0.1:{agent}/version") is not None)
@@ -204,15 +210,15 @@ def together(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> Non
         request(f"{cluster}/api/v1/namespaces/default/pods", pod)
         expect(
             "a pod is bound",
-            until(lambda: request(f"{cluster}/api/v1/namespaces/default/pods/p")["spec"].get("nodeName")),
+            wait_until(lambda: request(f"{cluster}/api/v1/namespaces/default/pods/p")["spec"].get("nodeName")),
         )
         decisions = f"{service}/apis/herodotus.dev/v1alpha1/namespaces/default/decisions"
-        expect("its decision is recorded", until(lambda: request(decisions)["items"]))
-        expect("it runs as the user, without a right", powerless(first_in(process), scheduler.user))
+        expect("its decision is recorded", wait_until(lambda: request(decisions)["items"]))
+        expect("it runs as the user, without a right", is_unprivileged(find_first_process(process), scheduler.user))
 
 
-def said(process: subprocess.Popen[str], pattern: str) -> str:
-    """The first match in a line of a process's; then nobody has to read the others."""
+def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
+    """Return the first match in a line of the process' output, then discard further output."""
     assert process.stdout is not None
     seen: list[str] = []
     for line in process.stdout:
@@ -223,7 +229,7 @@ def said(process: subprocess.Popen[str], pattern: str) -> str:
 
 
 def request(url: str, body: object = None) -> Any:
-    """JSON, or text where it is none."""
+    """Return the response as JSON, or as text if it is not JSON."""
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     answer: IO[bytes]
@@ -232,24 +238,24 @@ def request(url: str, body: object = None) -> Any:
     return json.loads(text) if text.startswith("{") else text
 
 
-def until(found: Callable[[], Any]) -> Any:
-    """The first true value, or the last one there was."""
+def wait_until(found: Callable[[], Any]) -> Any:
+    """Return the first true value, or the last value after a timeout."""
     deadline = time.monotonic() + PATIENCE_S
     while not (value := found()) and time.monotonic() < deadline:
         time.sleep(0.2)
     return value
 
 
-def first_in(process: subprocess.Popen[str]) -> int:
-    """The first process of the namespace that `unshare` made; 0 where it has ended."""
+def find_first_process(process: subprocess.Popen[str]) -> int:
+    """Return the first process of the namespace that `unshare` created, 0 if it has exited."""
     if process.poll() is not None:
         return 0
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return int(children[0]) if children else 0
 
 
-def powerless(pid: int, user: str) -> bool:
-    """Whether a process has the user's id, no capability, and no way to get one."""
+def is_unprivileged(pid: int, user: str) -> bool:
+    """Return whether a process has the user's id, no capability, and no way to gain one."""
     status = Path(f"/proc/{pid}/status").read_text()
     wanted = {"Uid": user.partition(":")[0], "CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
     return all(re.search(rf"^{key}:\t{value}\b", status, re.MULTILINE) for key, value in wanted.items())

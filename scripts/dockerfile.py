@@ -1,7 +1,7 @@
-"""A Dockerfile as values, as far as ours goes.
+"""Parses a Dockerfile, as far as the project's Dockerfile needs.
 
-Owns: lines, stages, arguments filled in. Does not own: carrying anything out (`check_images`). Invariant: an
-instruction that it does not know is an error, so nothing in the file is passed over.
+Owns: lines, stages, substituted arguments. Does not own: executing them (`check_images`). Invariant: an unknown
+instruction is an error, so that no line is skipped.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-STEPS: Final = {"RUN", "COPY", "WORKDIR"}  # what is carried out, in order
+STEPS: Final = {"RUN", "COPY", "WORKDIR"}  # instructions that are executed, in order
 
 
 @dataclass(frozen=True)
-class Step:
-    """`environment`: what RUN sees. `words`: its command, or COPY's sources and target; `source`: their stage."""
+class DockerfileStep:
+    """An instruction to execute.
+
+    `environment`: the variables of RUN. `words`: its command, or COPY's sources and target. `source`: the stage of
+    COPY.
+    """
 
     instruction: str
     words: tuple[str, ...]
@@ -29,7 +33,7 @@ class Step:
 
 @dataclass
 class Stage:
-    """What a stage is made of, and how what it leaves is started."""
+    """A build stage: its steps, and how to start the resulting image."""
 
     name: str
     base: str
@@ -39,31 +43,31 @@ class Stage:
     command: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DockerfileStep] = field(default_factory=list)
 
 
-def stages(text: str, arguments: Mapping[str, str]) -> dict[str, Stage]:
-    """Every stage by its name, in the file's order. `arguments`: of the build (ARG). ValueError with the line."""
+def parse_stages(text: str, arguments: Mapping[str, str]) -> dict[str, Stage]:
+    """Return every stage by its name, in order. `arguments` are build arguments. Raises ValueError with the line."""
     found: dict[str, Stage] = {}
     everywhere: dict[str, str] = {}
-    inside: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for instruction, rest in _lines(text):
         if instruction == "ARG" and not found:
             name, _, default = rest.partition("=")
             everywhere[name] = arguments.get(name, default)
         elif instruction == "FROM":
-            base, _, name = _filled(rest, everywhere).split()
+            base, _, name = _substitute(rest, everywhere).split()
             before = found.get(base)
-            inside = {}
+            variables = {}
             found[name] = Stage(name, base)
             if before:
                 stage = found[name]
                 stage.workdir, stage.user = before.workdir, before.user
                 stage.environment, stage.labels = dict(before.environment), dict(before.labels)
         elif instruction == "ARG":
-            inside[rest] = arguments.get(rest, everywhere.get(rest, ""))
+            variables[rest] = arguments.get(rest, everywhere.get(rest, ""))
         else:
-            _apply(list(found.values())[-1], instruction, rest, inside)
+            _apply(list(found.values())[-1], instruction, rest, variables)
     return found
 
 
@@ -74,14 +78,14 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         yield instruction, rest.strip()
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def _substitute(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda m: values[m[1]], text)
 
 
-def _apply(stage: Stage, instruction: str, rest: str, inside: Mapping[str, str]) -> None:
-    """One instruction in its stage."""
+def _apply(stage: Stage, instruction: str, rest: str, variables: Mapping[str, str]) -> None:
+    """Apply one instruction to its stage."""
     if instruction in ("ENV", "LABEL"):
-        pairs = dict(word.split("=", 1) for word in shlex.split(_filled(rest, inside)))
+        pairs = dict(word.split("=", 1) for word in shlex.split(_substitute(rest, variables)))
         (stage.environment if instruction == "ENV" else stage.labels).update(pairs)
     elif instruction == "USER":
         stage.user = rest
@@ -94,7 +98,7 @@ def _apply(stage: Stage, instruction: str, rest: str, inside: Mapping[str, str])
             stage.workdir = rest
         words = (rest,) if instruction == "RUN" else tuple(rest.split())
         source = words[0].removeprefix("--from=") if words[0].startswith("--from=") else ""
-        environment = {**inside, **stage.environment}
-        stage.steps.append(Step(instruction, words[bool(source) :], environment, stage.workdir, source))
+        environment = {**variables, **stage.environment}
+        stage.steps.append(DockerfileStep(instruction, words[bool(source) :], environment, stage.workdir, source))
     else:
         raise ValueError(f"not understood: {instruction} {rest}")

@@ -1,9 +1,10 @@
-"""Renders the plain manifests in deploy/ from the chart:  make manifests
+"""Renders the plain manifests in deploy/ from the chart: `make manifests`.
 
-Owns: which templates, with which values, make which file, and what each file says of itself. Does not own: the objects
+Owns: which templates and values make which file, and the comment at its top. Does not own: the objects
 (deploy/chart/herodotus).
 
-Invariant: a rendered file is never edited; tests/deploy/test_chart.py holds the files equal to what this makes.
+Invariant: a rendered file is never edited. tests/deploy/test_chart.py compares the files with the output of this
+module.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ RELEASE: Final = "herodotus"
 OBSERVER: Final = "system:serviceaccount:herodotus:herodotus-observer"
 RENDERED: Final = "# Rendered from deploy/chart by `make manifests`: change it there.\n"
 
-# As a reader wants them: who may do what, what is configured, what runs, who may reach it.
+# The order for readers: access rights, configuration, workloads, network access.
 ORDER: Final = ("rbac", "readers", "priorityclass", "configmap", "claim", "certificate", "deployment", "annotators",
                 "monitor", "service", "disruption", "network", "alerts")  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A file, relative to deploy/, and its first words.
+class ManifestFile:
+    """A rendered file, relative to deploy/, with the comment at its top.
 
-    `parts`: folders of templates, or single ones. `made`: whether it makes its namespace.
+    `parts` are template folders or single templates. `creates_namespace` tells whether it includes its namespace.
     """
 
     path: str
-    says: str
+    header: str
     parts: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     namespace: str = "herodotus"
-    made: bool = True
+    creates_namespace: bool = True
 
 
-def combination(name: str) -> dict[str, Any]:
-    """The values of a file in deploy/chart/values."""
+def load_values(name: str) -> dict[str, Any]:
+    """Return the values of a file in deploy/chart/values."""
     return dict(yaml.safe_load((VALUES / f"{name}.yaml").read_text()))
 
 
-def manifests() -> tuple[Manifest, ...]:
-    """Every rendered file."""
-    measuring = {key: value for key, value in combination("agents").items() if key in ("annotators", "monitor")}
+def manifests() -> tuple[ManifestFile, ...]:
+    """Return every rendered file."""
+    measuring = {key: value for key, value in load_values("agents").items() if key in ("annotators", "monitor")}
     return (
-        Manifest(
+        ManifestFile(
             "herodotus-scheduler.yml",
             """
             Herodotus in a cluster:  kubectl apply -f deploy/herodotus-scheduler.yml
@@ -67,18 +68,18 @@ def manifests() -> tuple[Manifest, ...]:
             then  kubectl delete -f deploy/herodotus-scheduler.yml  (the volume with the records goes with its claim).
             """,
             ("scheduler", "endpoint", "monitoring/rbac"),
-            # also from the observer's account, for deploy/observer.yaml beside it
+            # The service also accepts records from the observer's account of deploy/observer.yaml.
             {"endpoint": {"persistence": {"keep": False}, "extraArgs": [f"--ingest-sender={OBSERVER}"]}},
         ),
-        Manifest(
+        ManifestFile(
             "aggregated-api/herodotus.yaml",
             """
             Herodotus with PostgreSQL, several replicas, and `kubectl get decisions`. See kustomization.yaml beside it.
             """,
             ("scheduler", "endpoint", "monitoring/rbac"),
-            combination("postgresql"),
+            load_values("postgresql"),
         ),
-        Manifest(
+        ManifestFile(
             "observer.yaml",
             """
             Explains the decisions of a scheduler that is not ours:  kubectl apply -f deploy/observer.yaml
@@ -90,10 +91,10 @@ def manifests() -> tuple[Manifest, ...]:
             its profiles and plugins' arguments the observer would explain another scheduler's decisions.
             """,
             ("observer",),
-            combination("observer"),
-            made=False,
+            load_values("observer"),
+            creates_namespace=False,
         ),
-        Manifest(
+        ManifestFile(
             "agents/measuring.yaml",
             """
             What measures nodes for the agents: three annotators and the monitor.
@@ -105,29 +106,29 @@ def manifests() -> tuple[Manifest, ...]:
             measuring,
             namespace="herodotus-agents",
         ),
-        Manifest(
+        ManifestFile(
             "alerts.yaml",
             """
             Alerts for the Prometheus operator:  kubectl apply -f deploy/alerts.yaml
-            For another Prometheus: what is under `spec` is a rule file. docs/runbooks.md has a section on each.
+            For another Prometheus: what is under `spec` is a rule file. docs/alerts.md has a section on each.
             """,
             ("monitoring/alerts",),
             {"monitoring": {"alerts": {"enabled": True}}},
-            made=False,
+            creates_namespace=False,
         ),
     )
 
 
-def rendered(manifest: Manifest) -> str:
-    """The file's text."""
+def render(manifest: ManifestFile) -> str:
+    """Return the text of a file."""
     with helm_python.Chart.load(CHART) as chart:
-        made = chart.render(dict(manifest.values), name=RELEASE, namespace=manifest.namespace)
-    documents = [_namespace(manifest.namespace)] if manifest.made else []
+        creates_namespace = chart.render(dict(manifest.values), name=RELEASE, namespace=manifest.namespace)
+    documents = [_namespace(manifest.namespace)] if manifest.creates_namespace else []
     for part in manifest.parts:
-        chosen = [path for path in made if path.startswith(f"{CHART.name}/templates/{part}")]
+        chosen = [path for path in creates_namespace if path.startswith(f"{CHART.name}/templates/{part}")]
         for path in sorted(chosen, key=lambda path: ORDER.index(Path(path).stem)):
-            documents += _documents(made[path])
-    return _comment(manifest.says) + RENDERED + "---\n".join(documents)
+            documents += _documents(creates_namespace[path])
+    return _comment(manifest.header) + RENDERED + "---\n".join(documents)
 
 
 def _namespace(name: str) -> str:
@@ -136,7 +137,7 @@ def _namespace(name: str) -> str:
 
 
 def _documents(text: str) -> list[str]:
-    """Without the empty ones, and without blank lines."""
+    """Return the YAML documents without empty ones and without blank lines."""
     split = re.split(r"^---\n", text, flags=re.MULTILINE)
     return [found for found in (re.sub(r"^\s*\n", "", one, flags=re.MULTILINE) for one in split) if found]
 
@@ -147,10 +148,10 @@ def _comment(text: str) -> str:
 
 
 def main() -> None:
-    """Write what has changed."""
+    """Write the files that have changed."""
     for manifest in manifests():
         file = DEPLOY / manifest.path
-        text = rendered(manifest)
+        text = render(manifest)
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
             print(f"written: deploy/{manifest.path}")

@@ -1,4 +1,4 @@
-"""Whether the scheduler can be trusted with a cluster: operations and disturbances at random, then invariants.
+"""Reliability test of the scheduler: random operations and disturbances, then invariants.
 
     operations, disturbances  --->  system (API server, replicas, decisions service)  --->  journal  --->  invariants
 

@@ -1,6 +1,7 @@
-"""`python -m bench.reliability`: one run, or many with seeds that follow each other, and what came of it.
+"""`python -m bench.reliability`: one run, or many with consecutive seeds, and a report.
 
 python -m bench.reliability [--seed N] [--operations 10000] [--server simulated|real] [--replicas 2]
+python -m bench.reliability --rounds 100 --server real --lease-s 15    stalled storage, lost Leases, frozen leaders
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import tempfile
 from pathlib import Path
 
 from bench import ending
-from bench.reliability.driver import Result, Settings, run
-from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
+from bench.reliability.driver import RunResult, RunSettings, run
+from bench.reliability.system import ApiProcess, Election, RealApi, SimulatedApi, System
 from tests.e2e import control_plane
 
 
 def main() -> int:
-    """The exit code: 1 when an invariant was violated."""
+    """Run and print the report; return 1 if an invariant was violated."""
     given = _parser().parse_args()
-    ending.in_good_order()
+    ending.exit_on_sigterm()
     directory = Path(given.directory or tempfile.mkdtemp(prefix="reliability-"))
     directory.mkdir(parents=True, exist_ok=True)
-    settings = Settings(given.seed, given.operations, given.per_s, given.disturb_every_s)
+    settings = RunSettings(given.seed, given.operations, given.per_s, given.disturb_every_s, given.rounds)
     print(f"seed {given.seed}; logs in {directory}", flush=True)
     api = _api(given.server, directory)
     try:
@@ -35,30 +36,31 @@ def main() -> int:
             system.stop()
     finally:
         api.stop()
-    if not api.faulty:  # a server that refuses and delays may delay an election
-        result.violations += too_long(result, system.election)
-    print(report(result, system.election))
+    if not api.faulty:  # A server with injected faults may delay an election.
+        result.violations += exceeded_limits(result, system.election)
+    print(report(result, system.election, bounded=not api.faulty))
     return 1 if result.violations else 0
 
 
-def report(result: Result, election: Election) -> str:
-    """For a person, and for docs/reliability.md."""
+def report(result: RunResult, election: Election, *, bounded: bool = True) -> str:
+    """Return the report for the terminal and docs/reliability.md. `bounded`: elections have a limit."""
     lines = [
-        f"{sum(result.did.values())} operations and disturbances in {result.seconds:.0f} s: "
-        + ", ".join(f"{n} x {name}" for name, n in sorted(result.did.items())),
+        f"{sum(result.operations_done.values())} operations and disturbances in {result.seconds:.0f} s: "
+        + ", ".join(f"{n} x {name}" for name, n in sorted(result.operations_done.items())),
         f"{result.pods} pods, {result.bindings} bindings, {result.evicted} evicted, {result.decisions} decisions of "
         f"{result.incarnations} incarnations, {result.explained} records explained by gaps",
     ]
     limits = _limits(election)
     for how, waits in sorted(result.waits_s.items()):
-        worst = f"at most {max(waits):.2f} s (of {limits[how]:.2f} s) without a leader"
+        limit = f" (of {limits[how]:.2f} s)" if bounded else ""
+        worst = f"at most {max(waits):.2f} s{limit} without a leader"
         lines.append(f"{len(waits)} x {how} of the leader: {worst}, {sum(waits) / len(waits):.2f} s on average")
     lines += [f"{len(result.violations)} violations", *result.violations]
     return "\n".join(lines)
 
 
-def too_long(result: Result, election: Election) -> list[str]:
-    """How long the cluster may be without a leader, and was."""
+def exceeded_limits(result: RunResult, election: Election) -> list[str]:
+    """Return a line for each time without a leader that exceeded its limit."""
     limits = _limits(election)
     return [
         f"{wait:.2f} s without a leader after {how}, of {limits[how]:.2f} s"
@@ -74,19 +76,22 @@ def _limits(election: Election) -> dict[str, float]:
 
 def _api(server: str, directory: Path) -> ApiProcess:
     if server == "simulated":
-        return Simulated(directory)
+        return SimulatedApi(directory)
     binaries = control_plane.assets()
     if binaries is None:
         raise SystemExit("no etcd and kube-apiserver: see tests/e2e/control_plane.py")
-    return Real(binaries, directory)
+    return RealApi(binaries, directory)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.reliability", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--operations", type=int, default=10_000)
-    parser.add_argument("--per-s", type=float, default=Settings.per_s, help="operations a second (%(default)s)")
-    parser.add_argument("--disturb-every-s", type=float, default=Settings.disturb_every_s, help="on average; 0: never")
+    parser.add_argument("--rounds", type=int, default=0, help="of pods and stalls, instead of operations")
+    parser.add_argument("--per-s", type=float, default=RunSettings.per_s, help="operations a second (%(default)s)")
+    parser.add_argument(
+        "--disturb-every-s", type=float, default=RunSettings.disturb_every_s, help="on average; 0: never"
+    )
     parser.add_argument("--server", choices=("simulated", "real"), default="simulated")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--lease-s", type=float, default=Election.lease_s)

@@ -1,24 +1,30 @@
-"""What goes wrong around the scheduler, as a table: name, how often in a round, whether only the simulated server can.
+"""Disturbances of the scheduler's environment as a table: name, weight, whether they need the simulated server.
 
-Owns: the plans of faults, and who is killed when. Does not own: the faults themselves (`herodotus_sim.plan`).
+Owns: the plans of faults, and which process is killed when. Does not own: the faults (`herodotus_sim.fault_plan`).
 """
 
 from __future__ import annotations
 
+import math
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.reliability.client import Client
-from bench.reliability.system import Ended, Replica, System
+from bench.reliability.client import RetryingClient
+from bench.reliability.system import LEASE, LeaderEnd, Replica, System
+from scheduler.kube.writes import micro_time
 
 Json = dict[str, Any]
 
-US: Final = {"client": "herodotus-scheduler"}  # the run's own requests are spared: it is the witness
-LATE_S: Final = 0.8  # the longest that a watch runs behind
-OUTAGE_S: Final = 2.0  # the longest restart of the API server
+US: Final = {
+    "client": "herodotus-scheduler"
+}  # Only the scheduler's requests get faults; the journal must see every change.
+LATE_S: Final = 0.8  # maximum delay of a watch
+STALL_S: Final = (1.0, 20.0)  # minimum and maximum stall of the storage or of the leader
+OUTAGE_S: Final = 2.0  # maximum downtime of the API server
 
 RULES: Final[tuple[Json, ...]] = (
     {"fault": "cut", "methods": ["WATCH"], "share": 0.7, "events": [0, 30]},
@@ -41,53 +47,53 @@ RULES: Final[tuple[Json, ...]] = (
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What a disturbance may use."""
+class DisturbanceContext:
+    """The client, the system and the random generator that a disturbance uses."""
 
-    api: Client
+    api: RetryingClient
     system: System
     draw: random.Random
 
 
 @dataclass(frozen=True)
 class Disturbance:
-    """One kind. `weight`: how often in a round. `simulated`: the real API server cannot do it on demand."""
+    """One kind of disturbance. `weight`: how often per round. `simulated`: it needs the simulated API server."""
 
     name: str
     weight: int
-    run: Callable[[Scene], None]
+    run: Callable[[DisturbanceContext], None]
     simulated: bool = False
 
 
-def inject(scene: Scene) -> None:
-    """Another plan: a few rules at once."""
+def inject(scene: DisturbanceContext) -> None:
+    """Set another plan of a few faults."""
     rules = scene.draw.sample(RULES, scene.draw.randint(1, 4))
     scene.api.put("/faults", {"seed": scene.draw.getrandbits(32), "faults": [{**rule, **US} for rule in rules]})
 
 
-def calm(scene: Scene) -> None:
-    """No faults for a while."""
+def calm(scene: DisturbanceContext) -> None:
+    """Remove all faults for a while."""
     scene.api.put("/faults", {"faults": []})
 
 
-def compact(scene: Scene) -> None:
-    """The history is forgotten."""
+def compact(scene: DisturbanceContext) -> None:
+    """Discard the history of the API server."""
     scene.api.post("/faults/compact")
 
 
-def restart_api_server(scene: Scene) -> None:
-    """Everybody is hung up on, for a moment nobody is served, and the history is gone."""
+def restart_api_server(scene: DisturbanceContext) -> None:
+    """Restart the API server: close every connection, serve nothing for a moment, discard the history."""
     scene.api.post(f"/faults/restart?seconds={scene.draw.uniform(0.1, OUTAGE_S):.2f}")
 
 
-def kill_leader(scene: Scene) -> None:
-    """SIGKILL in the middle of whatever it does."""
+def kill_leader(scene: DisturbanceContext) -> None:
+    """Send SIGKILL to the leader at a random moment."""
     if leader := _ending(scene, "SIGKILL"):
         leader.kill()
 
 
-def stop_leader(scene: Scene) -> None:
-    """SIGTERM: it gives the Lease back."""
+def stop_leader(scene: DisturbanceContext) -> None:
+    """Send SIGTERM to the leader, which releases the Lease."""
     if leader := _ending(scene, "SIGTERM"):
         code = leader.stop()
         if code != 0 and not leader.lost_lease:
@@ -95,20 +101,20 @@ def stop_leader(scene: Scene) -> None:
             scene.system.crashes.append(f"{leader.logs[-1].name} ended with {code} on SIGTERM:\n{said}")
 
 
-def kill_standby(scene: Scene) -> None:
-    """Whoever waits for the Lease."""
+def kill_standby(scene: DisturbanceContext) -> None:
+    """Send SIGKILL to a replica that waits for the Lease."""
     for replica in scene.system.replicas:
         if replica.running.running and not replica.leads:
             replica.kill()
 
 
-def kill_endpoint(scene: Scene) -> None:
-    """Decisions wait in the spool meanwhile."""
+def kill_endpoint(scene: DisturbanceContext) -> None:
+    """Kill the decisions service, so that decisions wait in the spool."""
     scene.system.restart_endpoint()
 
 
-def kill_shipper(scene: Scene) -> None:
-    """Another one goes on where the last delivery was acknowledged."""
+def kill_shipper(scene: DisturbanceContext) -> None:
+    """Kill the shipper; the next one continues after the last acknowledged delivery."""
     scene.system.kill_shipper()
 
 
@@ -125,8 +131,56 @@ DISTURBANCES: Final = (
 )
 
 
-def _ending(scene: Scene, how: str) -> Replica | None:
+def stall_storage(scene: DisturbanceContext) -> None:
+    """Stall the storage: the API server receives requests and executes them only later."""
+    scene.system.api.stall(_stall_s(scene))
+
+
+def take_lease(scene: DisturbanceContext) -> None:
+    """Write another holder into the Lease for a second, so that the leader ends."""
+    taken = {"holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": micro_time()}
+    scene.api.patch(LEASE, {"spec": taken})
+
+
+def stall_storage_and_take_lease(scene: DisturbanceContext) -> None:
+    """Take the Lease at the moment when the storage recovers."""
+    stall_storage(scene)
+    take_lease(scene)
+
+
+def freeze_leader(scene: DisturbanceContext) -> None:
+    """Stop and continue the leader, which then sends requests although another replica may lead."""
+    if leader := scene.system.leader():
+        leader.freeze(_stall_s(scene))
+
+
+def stall_storage_and_kill_leader(scene: DisturbanceContext) -> None:
+    """Kill the leader during a stall, so that no process receives its results."""
+    stall = threading.Thread(target=stall_storage, args=(scene,))
+    stall.start()
+    time.sleep(scene.draw.uniform(0.0, 1.0))
+    if leader := scene.system.leader():
+        leader.kill()
+    stall.join()
+
+
+# Each round has one. They leave bindings with an unknown result, and would make a run of `operations` long.
+STALLS: Final = (
+    Disturbance("stall the storage", 6, stall_storage),
+    Disturbance("stall the storage and take the Lease", 1, stall_storage_and_take_lease),
+    Disturbance("take the Lease", 1, take_lease),
+    Disturbance("freeze the leader", 1, freeze_leader),
+    Disturbance("stall the storage and kill the leader", 1, stall_storage_and_kill_leader),
+)
+
+
+def _stall_s(scene: DisturbanceContext) -> float:
+    """Return a log-uniform duration: as many between 1 and 2 s as between 10 and 20 s."""
+    return math.exp(scene.draw.uniform(math.log(STALL_S[0]), math.log(STALL_S[1])))
+
+
+def _ending(scene: DisturbanceContext, how: str) -> Replica | None:
     leader = scene.system.leader()
     if leader is not None:
-        scene.system.ended.append(Ended(time.time(), how, leader.name))
+        scene.system.ended.append(LeaderEnd(time.time(), how, leader.name))
     return leader

@@ -1,48 +1,53 @@
-"""A run: operations and disturbances drawn from a seed, then quiet, then the evidence.
+"""One run: operations and disturbances from a seed, then a quiet phase, then the evidence.
 
-Owns: the order of events of a run. Does not own: what they are (`operations`, `disturbances`), what must hold.
-The same seed draws the same things in the same order; what the processes make of them is theirs.
+Owns: the order of a run. Does not own: the single `operations` and `disturbances`, the invariants. The same seed draws
+the same things in the same order; the processes' reactions may differ.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from bench.reliability import operations
-from bench.reliability.client import Client
-from bench.reliability.disturbances import DISTURBANCES, Disturbance, Scene
-from bench.reliability.invariants import INVARIANTS, Evidence, place_for
+from bench.reliability.client import RetryingClient
+from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance, DisturbanceContext
+from bench.reliability.invariants import INVARIANTS, Evidence, find_feasible_node
 from bench.reliability.journal import Journal
-from bench.reliability.operations import NAMESPACE, OPERATIONS, World
-from bench.reliability.state import evicted
+from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, OperationContext
+from bench.reliability.state import is_evicted
 from bench.reliability.system import System, wait_for_leader
 
-QUIET_S: Final = 120.0  # a pod backs off 10 s at most; a watch pauses up to 60 s after many failures
+QUIET_S: Final = 120.0  # A pod's backoff is at most 10 s; a watch pauses up to 60 s after many failures.
 TEND_S: Final = 0.5
+ROUND_S: Final = 1.5  # span of a round's pod creations and the start of its disturbance
+ROUND_PODS: Final = (20, 60)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How long, how fast, how rough."""
+class RunSettings:
+    """The seed, length, rate and disturbances of a run."""
 
     seed: int
     operations: int
     per_s: float = 40.0
     disturb_every_s: float = 1.5
-    """On average; 0 disturbs nothing."""
+    """Mean interval; 0 means no disturbances."""
+    rounds: int = 0
+    """Rounds instead of operations: each creates pods during a disturbance of `STALLS` and waits for its end."""
 
 
 @dataclass
-class Result:
-    """What a run did, and what it found."""
+class RunResult:
+    """The counts and violations of a run."""
 
-    did: Counter[str] = field(default_factory=Counter)
+    operations_done: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     pods: int = 0
     bindings: int = 0
@@ -51,20 +56,23 @@ class Result:
     incarnations: int = 0
     explained: int = 0
     waits_s: dict[str, list[float]] = field(default_factory=dict)
-    """Without a leader, by how the last one was ended."""
+    """Times without a leader, by how the last leader ended."""
     violations: list[str] = field(default_factory=list)
 
 
-def run(system: System, settings: Settings) -> Result:
-    """Everything, in order. The system is left running."""
+def run(system: System, settings: RunSettings) -> RunResult:
+    """Run all phases and return the result. The system keeps running."""
     journal = Journal(system.api.url, system.api.headers)
-    api = Client(system.api.url, system.api.headers)
+    api = RetryingClient(system.api.url, system.api.headers)
     try:
-        result = Result()
+        result = RunResult()
         began = time.monotonic()
         operations.prepare(api)
         wait_for_leader(system)
-        _operate(system, settings, journal, api, result)
+        if settings.rounds:
+            _play_rounds(system, settings, journal, api, result)
+        else:
+            _operate(system, settings, journal, api, result)
         _quieten(system, journal, api, settings)
         result.seconds = time.monotonic() - began
         _judge(system, journal, result)
@@ -74,35 +82,87 @@ def run(system: System, settings: Settings) -> Result:
         api.close()
 
 
-def _operate(system: System, settings: Settings, journal: Journal, api: Client, result: Result) -> None:
+def _operate(system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: RunResult) -> None:
     draw, names = random.Random(settings.seed), count(1)
-    world = World(api, journal.state, draw, lambda prefix: f"{prefix}-{next(names)}")
-    scene = Scene(api, system, draw)
-    disturbances = dealt(draw, [d for d in DISTURBANCES if system.api.faulty or not d.simulated])
+    world = OperationContext(api, journal.state, draw, lambda prefix: f"{prefix}-{next(names)}")
+    scene = DisturbanceContext(api, system, draw)
+    disturbances = shuffle_by_weight(draw, [d for d in DISTURBANCES if system.api.faulty or not d.simulated])
     next_tend = next_disturbance = 0.0
     due = time.monotonic()
     for _ in range(settings.operations):
         (operation,) = draw.choices(OPERATIONS, [o.weight for o in OPERATIONS])
         with journal.lock:
             operation.run(world)
-        result.did[operation.name] += 1
+        result.operations_done[operation.name] += 1
         now = time.monotonic()
         if now >= next_tend:
             next_tend = now + TEND_S
-            system.tend()
+            system.restart_ended()
             with journal.lock:
                 operations.reap(world)
         if settings.disturb_every_s and now >= next_disturbance:
             next_disturbance = now + draw.uniform(0, 2 * settings.disturb_every_s)
             disturbance = next(disturbances)
             disturbance.run(scene)
-            result.did[disturbance.name] += 1
-        due = max(due + 1 / settings.per_s, time.monotonic() - 1.0)  # a slow moment is not made up for in a burst
+            result.operations_done[disturbance.name] += 1
+        due = max(due + 1 / settings.per_s, time.monotonic() - 1.0)  # A delay must not cause a burst later.
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def dealt(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
-    """Like cards: one of each first, so that a short run has them all; then each as often as its weight says."""
+def _play_rounds(
+    system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: RunResult
+) -> None:
+    """Create pods for a second or two and start a stall at a random moment, in each round."""
+    draw, names = random.Random(settings.seed), count(1)
+    disturber = RetryingClient(system.api.url, system.api.headers)
+    scene = DisturbanceContext(disturber, system, random.Random(settings.seed + 1))
+    try:
+        for number, disturbance in enumerate(islice(shuffle_by_weight(draw, list(STALLS)), settings.rounds), 1):
+            wait_for_leader(system)
+            result.operations_done[disturbance.name] += 1
+            began = time.monotonic()
+            thread = threading.Timer(draw.uniform(0.0, ROUND_S), disturbance.run, (scene,))
+            thread.start()
+            for _ in range(draw.randint(*ROUND_PODS)):
+                api.create(PODS, operations.small_pod(f"pod-{next(names)}"))
+                time.sleep(draw.uniform(0.0, 2 * ROUND_S / ROUND_PODS[1]))
+            thread.join()
+            missing = _wait_for_results(system, journal)
+            print(f"round {number}: {disturbance.name}, {time.monotonic() - began:.1f} s {missing}", flush=True)
+            with journal.lock:
+                old = [pod["metadata"]["name"] for pod in journal.state.bound()]
+            for name in old:
+                api.delete(f"{PODS}/{name}")
+    finally:
+        disturber.close()
+
+
+def _wait_for_results(system: System, journal: Journal) -> str:
+    """Wait until every pod is bound and no decision is open, at most QUIET_S; return what is still missing then."""
+    deadline = time.monotonic() + QUIET_S
+    while True:
+        system.restart_ended()
+        with journal.lock:
+            waiting = [pod["metadata"]["name"] for pod in journal.state.pending()]
+        missing = {
+            "pods not bound": waiting,
+            "records in a spool": [] if system.is_delivered() else ["some"],
+            "decisions without a result": open_decisions(system),
+        }
+        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in missing.items() if names)
+        if not said or time.monotonic() > deadline:
+            return said
+        time.sleep(TEND_S)
+
+
+def open_decisions(system: System) -> list[str]:
+    """The ids of stored decisions whose result is not stored."""
+    found = system.list_all(f"/namespaces/{NAMESPACE}/decisions", fieldSelector="status.state=Binding")
+    return [decision["metadata"]["name"] for decision in found]
+
+
+def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
+    """Yield each disturbance once in random order, so that a short run has all; then draw by weight."""
     deck = list(disturbances)
     while True:
         draw.shuffle(deck)
@@ -110,30 +170,31 @@ def dealt(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Dist
         deck = [d for d in disturbances for _ in range(d.weight)]
 
 
-def _quieten(system: System, journal: Journal, api: Client, settings: Settings) -> None:
-    """No more faults, room for most, and time until nothing more can happen."""
-    world = World(api, journal.state, random.Random(settings.seed), lambda prefix: prefix)
+def _quieten(system: System, journal: Journal, api: RetryingClient, settings: RunSettings) -> None:
+    """Remove all faults, add capacity, and wait until nothing more can happen."""
+    world = OperationContext(api, journal.state, random.Random(settings.seed), lambda prefix: prefix)
     if system.api.faulty:
         api.put("/faults", {"faults": []})
     with journal.lock:
         operations.settle(world)
     deadline = time.monotonic() + QUIET_S
     while time.monotonic() < deadline:
-        system.tend()
+        system.restart_ended()
         with journal.lock:
             operations.reap(world)
-            known = operations.settled(journal.state)  # by the watch, which is behind what was asked for
-            waiting = any(place_for(journal.state, pod) for pod in journal.state.pending())
-        if known and not waiting and system.leader() is not None and system.delivered():
+            known = operations.is_settled(journal.state)  # The watch is behind the requests.
+            waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
+        quiet = known and not waiting and system.leader() is not None and system.is_delivered()
+        if quiet and not open_decisions(system):
             return
         time.sleep(TEND_S)
 
 
-def _judge(system: System, journal: Journal, result: Result) -> None:
+def _judge(system: System, journal: Journal, result: RunResult) -> None:
     history = journal.history()
     evidence = Evidence(
         history=history,
-        decisions=system.listed(f"/namespaces/{NAMESPACE}/decisions"),
+        decisions=system.list_all(f"/namespaces/{NAMESPACE}/decisions"),
         incarnations=system.query("/incarnations")["items"],
         record=lambda decision: system.query(f"/namespaces/{NAMESPACE}/decisions/{decision['metadata']['name']}"),
         attempts=system.attempts(),
@@ -142,7 +203,7 @@ def _judge(system: System, journal: Journal, result: Result) -> None:
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})
     result.bindings = len(evidence.bindings)
-    result.evicted = len({s.uid for s in history if s.kind == "Pod" and evicted(s.object)})
+    result.evicted = len({s.uid for s in history if s.kind == "Pod" and is_evicted(s.object)})
     result.decisions = len(evidence.decisions)
     result.incarnations = len(evidence.incarnations)
     result.explained = sum(i["explainedByGaps"] for i in evidence.incarnations)
@@ -151,7 +212,7 @@ def _judge(system: System, journal: Journal, result: Result) -> None:
 
 
 def waits_without_leader(system: System, journal: Journal) -> dict[str, list[float]]:
-    """From each end of a leader until the Lease had another holder."""
+    """Return the times from each end of a leader to a new holder of the Lease."""
     leases = [s for s in journal.history() if s.kind == "Lease" and s.object["spec"].get("holderIdentity")]
     waits: dict[str, list[float]] = {}
     for ended in system.ended:

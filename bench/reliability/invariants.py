@@ -1,6 +1,6 @@
-"""What must be true after whatever has happened: one function each, and each violation with the history that shows it.
+"""The invariants after a run: one function each, which yields violations with the history that shows them.
 
-Owns: the invariants. Does not own: the evidence (`Evidence`: the journal, and what the decisions service has stored).
+Owns: the invariants. Does not own: the evidence (`Evidence`: the journal and the records of the decisions service).
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from bench.reliability.state import Seen, State, admits, after, allocatable_milli, node_of
-from scheduler.evaluate import CaseError, evaluate_lines
+from bench.reliability.state import ClusterModel, ObservedChange, admits, allocatable_milli, node_of, replay_history
+from scheduler.kube.writes import DECISION
+from scheduler.offline.evaluate import CaseError, evaluate_lines
 
 Json = dict[str, Any]
 
-LAG_S: Final = 15.0  # how old the state that a decision was taken from may be: an outage, its pauses, a late watch
+LAG_S: Final = 15.0  # maximum age of the state behind a decision: an outage, retry pauses, a delayed watch
 
 
 @dataclass
 class Evidence:
-    """What was seen, and what was recorded."""
+    """The observed history and the stored records."""
 
-    history: list[Seen]
+    history: list[ObservedChange]
     decisions: list[Json]
     incarnations: list[Json]
     record: Callable[[Json], Json]
-    """The whole record of a decision."""
+    """Returns the complete record of a decision."""
     attempts: Counter[str]
-    """That the schedulers' logs speak of, by namespace/name."""
+    """Attempts in the schedulers' logs, by namespace/name."""
     kills: int = 0
-    """By SIGKILL, of schedulers."""
+    """Schedulers that were killed by SIGKILL."""
     crashes: list[str] = field(default_factory=list)
 
     @cached_property
-    def state(self) -> State:
-        """The cluster in the end."""
-        state = State()
+    def state(self) -> ClusterModel:
+        """The cluster at the end."""
+        state = ClusterModel()
         for seen in self.history:
             state.apply(seen)
         return state
@@ -54,8 +55,8 @@ class Evidence:
         return found
 
     @cached_property
-    def bindings(self) -> list[Seen]:
-        """The change of each pod that first showed it on a node."""
+    def bindings(self) -> list[ObservedChange]:
+        """The first change of each pod with a node."""
         known: set[str] = set()
         found = []
         for seen in self.history:
@@ -64,13 +65,13 @@ class Evidence:
                 found.append(seen)
         return found
 
-    def decision_of(self, binding: Seen) -> Json | None:
-        """The decision behind a binding: the last one for that node that was begun before it was seen."""
+    def decision_of(self, binding: ObservedChange) -> Json | None:
+        """Return the decision of a binding: the last one for that node that started before it was observed."""
         chosen = [d for d in self.placements[binding.uid] if d["status"]["node"] == node_of(binding.object)]
         return max(chosen, key=lambda d: str(d["spec"]["times"]["startedAt"]), default=None)
 
-    def story(self, uid: str) -> str:
-        """All that is known of a pod."""
+    def describe_pod(self, uid: str) -> str:
+        """Return the whole history of a pod as text."""
         seen = [f"  seen {s}" for s in self.history if s.uid == uid]
         decided = [
             f"  decided {d['spec']['times']['startedAt']} attempt {d['spec']['key']['attempt']}"
@@ -80,8 +81,8 @@ class Evidence:
         ]
         return "\n".join([*seen, *decided])
 
-    def story_of_node(self, name: str) -> str:
-        """All that happened to a node."""
+    def describe_node(self, name: str) -> str:
+        """Return the whole history of a node as text."""
         return "\n".join(f"  seen {s}" for s in self.history if s.kind == "Node" and s.name == name)
 
 
@@ -89,27 +90,55 @@ Invariant = Callable[[Evidence], Iterable[str]]
 
 
 def no_process_crashed(evidence: Evidence) -> Iterator[str]:
-    """A scheduler ends when it is told to, or when it has lost its Lease."""
+    """A scheduler ends only on a signal or after losing its Lease."""
     yield from evidence.crashes
 
 
 def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
-    """Neither by what the API server showed, nor by what the schedulers say they did."""
+    """No pod is bound twice, in the API server or in the records."""
     nodes = defaultdict(set)
     for seen in evidence.history:
         if seen.kind == "Pod" and node_of(seen.object):
             nodes[seen.uid].add(node_of(seen.object))
     bound = Counter(d["spec"]["pod"]["uid"] for d in evidence.decisions if d["status"]["state"] == "Bound")
     for uid in {u for u, names in nodes.items() if len(names) > 1} | {u for u, times in bound.items() if times > 1}:
-        yield f"bound twice:\n{evidence.story(uid)}"
+        yield f"bound twice:\n{evidence.describe_pod(uid)}"
+
+
+def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]:
+    """A bound pod has one Bound decision, the one in its annotation; an unbound pod has none; none is open.
+
+    A pod that was deleted before its unanswered binding could be read proves nothing: no decision claims it then.
+    """
+    bound = {b.uid: b.object for b in evidence.bindings}
+    for uid, decisions in evidence.placements.items():
+        claims = [d for d in decisions if d["status"]["state"] == "Bound"]
+        if any(d["status"]["state"] == "Binding" for d in decisions):
+            yield f"a decision is left open:\n{evidence.describe_pod(uid)}"
+        if uid in bound and (claims or uid in evidence.state.pods):
+            node, mark = node_of(bound[uid]), (bound[uid]["metadata"].get("annotations") or {}).get(DECISION)
+            if [d["status"]["node"] for d in claims] != [node] or (mark and claims[0]["metadata"]["name"] != mark):
+                story = evidence.describe_pod(uid)
+                yield f"bound to {node} by decision {mark}, and the record says otherwise:\n{story}"
+        elif uid not in bound and claims and uid in evidence.state.pods:
+            yield f"not bound, and the record says otherwise:\n{evidence.describe_pod(uid)}"
+
+
+def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
+    """No decision has two final outcomes."""
+    for decision in (d for decisions in evidence.placements.values() for d in decisions):
+        final = [o for o in evidence.record(decision)["status"]["outcomes"] if o["final"]]
+        if len(final) > 1:
+            name, uid = decision["metadata"]["name"], decision["spec"]["pod"]["uid"]
+            yield f"{name} ended twice: {final}\n{evidence.describe_pod(uid)}"
 
 
 def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
-    """At each binding there is room, by the largest size that the node had since the decision's state may be from."""
+    """At each binding the pod fits, by the node's largest size within LAG_S before the decision."""
     began = {b.uid: _started(evidence.decision_of(b), b) for b in evidence.bindings}
     first = {b.uid: b.version for b in evidence.bindings}
-    sizes: dict[str, list[tuple[float, int]]] = defaultdict(list)  # since when, cpu
-    for seen, state in after(evidence.history):
+    sizes: dict[str, list[tuple[float, int]]] = defaultdict(list)  # (start time, cpu)
+    for seen, state in replay_history(evidence.history):
         if seen.kind == "Node":
             if seen.type != "DELETED":
                 sizes[seen.name].append((seen.at, allocatable_milli(seen.object)))
@@ -122,15 +151,15 @@ def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
             there = [state.pods[uid]["metadata"]["name"] for uid in sorted(state.on_node[name])]
             yield (
                 f"node {name} overcommitted: {used}m of {room}m with {seen.name}; on it {there}\n"
-                f"{evidence.story(seen.uid)}\n{evidence.story_of_node(name)}"
+                f"{evidence.describe_pod(seen.uid)}\n{evidence.describe_node(name)}"
             )
 
 
 def no_pod_is_where_it_may_not_be(evidence: Evidence) -> Iterator[str]:
-    """The node admitted the pod in some state that the decision may have been taken from."""
-    nodes: dict[str, list[Seen]] = defaultdict(list)
+    """The node admitted the pod in some state that the decision may be based on."""
+    nodes: dict[str, list[ObservedChange]] = defaultdict(list)
     bindings = {b.uid: b for b in evidence.bindings}
-    for seen, _ in after(evidence.history):
+    for seen, _ in replay_history(evidence.history):
         if seen.kind == "Node":
             nodes[seen.name].append(seen)
         elif bindings.get(seen.uid) is seen:
@@ -139,39 +168,41 @@ def no_pod_is_where_it_may_not_be(evidence: Evidence) -> Iterator[str]:
             late = [s for s in states if s.at >= since]
             before = [s for s in states if s.at < since][-1:]
             if not any(admits(s.object, seen.object) for s in before + late):
-                yield f"not admitted:\n{evidence.story(seen.uid)}\n{evidence.story_of_node(node_of(seen.object))}"
+                story = f"{evidence.describe_pod(seen.uid)}\n{evidence.describe_node(node_of(seen.object))}"
+                yield f"not admitted:\n{story}"
 
 
 def every_bound_pod_has_its_decision(evidence: Evidence) -> Iterator[str]:
-    """Stored, for that node."""
+    """A decision for the bound node is stored."""
     for binding in evidence.bindings:
         if evidence.decision_of(binding) is None:
-            yield f"bound without a stored decision:\n{evidence.story(binding.uid)}"
+            yield f"bound without a stored decision:\n{evidence.describe_pod(binding.uid)}"
 
 
 def no_pod_is_on_a_node_that_a_filter_rejected(evidence: Evidence) -> Iterator[str]:
-    """By the stored record: the node was evaluated, and no filter spoke against it."""
+    """In the stored record the node was evaluated and no filter rejected it."""
     for binding in evidence.bindings:
         decision = evidence.decision_of(binding)
         if decision is None:
-            continue  # another invariant's
+            continue  # Another invariant reports this.
         spec, node = evidence.record(decision)["spec"], node_of(binding.object)
         against = [f["plugin"] for f in spec["filters"] if node in f["rejected"]]
         if against or spec["evaluation"].get(node) not in ("evaluated", "Evaluated"):
-            yield f"{node} was {spec['evaluation'].get(node)}, against it {against}:\n{evidence.story(binding.uid)}"
+            story = evidence.describe_pod(binding.uid)
+            yield f"{node} was {spec['evaluation'].get(node)}, against it {against}:\n{story}"
 
 
 def no_schedulable_pod_is_pending(evidence: Evidence) -> Iterator[str]:
-    """The engine finds no node for what still waits."""
+    """The engine finds no feasible node for a pod that is still pending."""
     for pod in evidence.state.pending():
-        if node := place_for(evidence.state, pod):
-            yield f"pending, and fits on {node}:\n{evidence.story(pod['metadata']['uid'])}"
+        if node := find_feasible_node(evidence.state, pod):
+            yield f"pending, and fits on {node}:\n{evidence.describe_pod(pod['metadata']['uid'])}"
 
 
 def every_attempt_is_stored_once(evidence: Evidence) -> Iterator[str]:
-    """No record twice; nothing missing that no gap explains; and as many as the schedulers' logs speak of.
+    """No record is stored twice, each missing one is in a gap, and the number equals that in the logs.
 
-    A scheduler that was killed may have logged an attempt that it did not come to record.
+    A killed scheduler may have logged an attempt without recording it.
     """
     twice = [name for name, times in Counter(d["metadata"]["name"] for d in evidence.decisions).items() if times > 1]
     if twice:
@@ -191,6 +222,8 @@ def every_attempt_is_stored_once(evidence: Evidence) -> Iterator[str]:
 INVARIANTS: Final[tuple[Invariant, ...]] = (
     no_process_crashed,
     no_pod_is_bound_twice,
+    every_record_agrees_with_the_api_server,
+    no_decision_has_two_outcomes,
     no_node_is_overcommitted,
     no_pod_is_where_it_may_not_be,
     every_bound_pod_has_its_decision,
@@ -200,8 +233,8 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
 )
 
 
-def place_for(state: State, pod: Json) -> str:
-    """Where the engine would place the pod without evicting anybody; "" where nowhere."""
+def find_feasible_node(state: ClusterModel, pod: Json) -> str:
+    """Return the node that the engine would choose without preemption, "" if none is feasible."""
     objects = [{"apiVersion": "v1", "kind": "Node", **n} for n in state.nodes.values()]
     objects += [{"apiVersion": "v1", "kind": "Pod", **p} for p in state.bound()]
     (answer,) = evaluate_lines([json.dumps({"id": pod["metadata"]["name"], "objects": objects, "pod": pod})], None)
@@ -210,12 +243,12 @@ def place_for(state: State, pod: Json) -> str:
     return str((answer["expect"]["feasible"] or [""])[0])
 
 
-def _started(decision: Json | None, binding: Seen) -> float:
+def _started(decision: Json | None, binding: ObservedChange) -> float:
     return datetime.fromisoformat(decision["spec"]["times"]["startedAt"]).timestamp() if decision else binding.at
 
 
 def _largest(sizes: list[tuple[float, int]], since: float) -> int:
-    """The largest size that was in force at `since` or later."""
+    """Return the largest size that was valid at `since` or later."""
     before = [cpu for at, cpu in sizes if at < since][-1:]
     return max(before + [cpu for at, cpu in sizes if at >= since], default=0)
 

@@ -1,9 +1,9 @@
-"""What really happened: every change of pods, nodes and the Lease, watched beside the system under test.
+"""The observed history: every change of pods, nodes and the Lease, from watches beside the system under test.
 
-Owns: watches of its own, that share no code with the scheduler's. Does not own: what follows from it (`state`).
+Owns: its own watches, which share no code with the scheduler's. Does not own: conclusions from it (`state`).
 
-Invariant: each change is noted once, in order of its kind; what a refused resumption has swallowed is found by listing,
-and noted at the version of the object (a deletion: at the last version known).
+Invariant: each change is recorded once, in order of its kind. A change that an expired watch skipped is found by
+listing and recorded at the version of the object (a deletion: at the last known version).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from bench.reliability.state import Seen, State
+from bench.reliability.state import ClusterModel, ObservedChange
 
 Json = dict[str, Any]
 
@@ -27,31 +27,31 @@ WATCHED = {
 
 
 class Journal:
-    """Notes what is seen, and keeps the model up to date. Thread-safe."""
+    """Records changes and keeps the model current. Thread-safe."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
-        self.state = State()
+        self.state = ClusterModel()
         self.lock = threading.RLock()
-        self._noted: list[Seen] = []
-        self._versions: dict[str, dict[str, int]] = {kind: {} for kind in WATCHED}  # UID -> last version
-        self._last: dict[str, Seen] = {}
+        self._noted: list[ObservedChange] = []
+        self._versions: dict[str, dict[str, int]] = {kind: {} for kind in WATCHED}  # last version by UID
+        self._last: dict[str, ObservedChange] = {}
         self._http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=httpx.Timeout(10.0, read=300.0))
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._follow, args=each, daemon=True) for each in WATCHED.items()]
         for thread in self._threads:
             thread.start()
 
-    def history(self) -> list[Seen]:
-        """Everything noted, by version. Kinds share one counter, in etcd as in the simulated server."""
+    def history(self) -> list[ObservedChange]:
+        """Return every recorded change by version. All kinds share one version counter."""
         with self.lock:
             return sorted(self._noted, key=lambda seen: seen.version)
 
-    def of(self, uid: str) -> list[Seen]:
-        """The history of one object."""
+    def history_of(self, uid: str) -> list[ObservedChange]:
+        """Return the history of one object."""
         return [seen for seen in self.history() if seen.uid == uid]
 
     def close(self) -> None:
-        """Stop noting."""
+        """Stop recording."""
         self._over.set()
         self._http.close()
 
@@ -71,13 +71,13 @@ class Journal:
         known = self._versions[kind]
         listed = {item["metadata"]["uid"]: item for item in found["items"]}
         for uid in known.keys() - listed.keys():
-            self._note(Seen(time.time(), known[uid], kind, "DELETED", self._last[uid].object))
+            self._note(ObservedChange(time.time(), known[uid], kind, "DELETED", self._last[uid].object))
         for item in listed.values():
             self._note(_seen(kind, "ADDED" if item["metadata"]["uid"] not in known else "MODIFIED", item))
         return str(found["metadata"]["resourceVersion"])
 
     def _watch(self, kind: str, path: str, version: str) -> str:
-        """The version to go on from; "" to list again."""
+        """Watch until the stream ends; return the version to resume from, "" to list again."""
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         with self._http.stream("GET", path, params=params) as response:
             if response.status_code == 410:
@@ -92,10 +92,10 @@ class Journal:
                     if event["type"] != "BOOKMARK":
                         self._note(_seen(kind, event["type"], event["object"]))
             except (httpx.HTTPError, json.JSONDecodeError):
-                pass  # cut off: resumed behind the last whole line
+                pass  # The stream was cut; the next watch resumes after the last complete line.
         return version
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: ObservedChange) -> None:
         known = self._versions[seen.kind]
         with self.lock:
             if seen.type == "DELETED":
@@ -109,5 +109,5 @@ class Journal:
             self.state.apply(seen)
 
 
-def _seen(kind: str, type_: str, obj: Json) -> Seen:
-    return Seen(time.time(), int(obj["metadata"]["resourceVersion"]), kind, type_, obj)
+def _seen(kind: str, type_: str, obj: Json) -> ObservedChange:
+    return ObservedChange(time.time(), int(obj["metadata"]["resourceVersion"]), kind, type_, obj)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from bench.reliability.client import Client
-from bench.reliability.state import State, finished, node_of
+from bench.reliability.client import RetryingClient
+from bench.reliability.state import ClusterModel, is_finished, node_of
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -29,26 +29,26 @@ MOST_NODES, FEWEST_NODES, MOST_PODS = 16, 6, 250
 
 
 @dataclass(frozen=True)
-class World:
-    """What an operation may use: the cluster's door, the model as of now, chance, and names that are new."""
+class OperationContext:
+    """The client, the current model, the random generator and a source of new names for operations."""
 
-    api: Client
-    state: State
+    api: RetryingClient
+    state: ClusterModel
     draw: random.Random
     fresh: Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One kind of change. `weight`: how often it comes, against the others."""
+class ClusterOperation:
+    """One kind of change; `weight` is its relative frequency."""
 
     name: str
     weight: int
-    run: Callable[[World], None]
+    run: Callable[[OperationContext], None]
 
 
 def node(name: str, zone: str, cpu: str = "4") -> Json:
-    """A node with room for forty small pods."""
+    """Return a node with capacity for forty small pods."""
     amounts = {"cpu": cpu, "memory": "64Gi", "pods": "60"}
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     metadata = {"name": name, "labels": labels}
@@ -56,7 +56,7 @@ def node(name: str, zone: str, cpu: str = "4") -> Json:
 
 
 def pod(name: str, draw: random.Random, **spec: Any) -> Json:
-    """A pod of a random size, some of them with a wish about their node."""
+    """Return a pod of a random size, sometimes with node constraints."""
     requests = {"cpu": f"{draw.choice((50, 100, 200, 300, 700, 1500))}m"}
     if draw.random() < 0.15:
         spec["nodeSelector"] = {"topology.kubernetes.io/zone": draw.choice(ZONES)}
@@ -71,143 +71,150 @@ def pod(name: str, draw: random.Random, **spec: Any) -> Json:
     return {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": [container], **spec}}
 
 
-def create_pods(world: World) -> None:
-    """A few at once, as a controller does."""
+def small_pod(name: str) -> Json:
+    """Return a pod that fits on any node."""
+    requests = {"cpu": "50m"}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    return {"metadata": {"name": name}, "spec": {"schedulerName": PROFILE, "containers": [container]}}
+
+
+def create_pods(world: OperationContext) -> None:
+    """Create a few pods at once, as a controller does."""
     if len(world.state.pods) < MOST_PODS:
         for _ in range(world.draw.randint(1, 6)):
             world.api.create(PODS, pod(world.fresh("pod"), world.draw))
 
 
-def create_gated_pod(world: World) -> None:
-    """It waits for somebody to lift its gate."""
+def create_gated_pod(world: OperationContext) -> None:
+    """Create a pod with a scheduling gate."""
     world.api.create(PODS, pod(world.fresh("gated"), world.draw, schedulingGates=[GATE]))
 
 
-def create_important_pod(world: World) -> None:
-    """It may preempt others."""
+def create_important_pod(world: OperationContext) -> None:
+    """Create a pod that may preempt others."""
     world.api.create(PODS, pod(world.fresh("vip"), world.draw, priorityClassName="important"))
 
 
-def lift_gate(world: World) -> None:
-    """The pod may be scheduled now."""
-    gated = _one(world, lambda p: bool(p["spec"].get("schedulingGates")))
+def lift_gate(world: OperationContext) -> None:
+    """Remove a pod's scheduling gate."""
+    gated = _pick_object(world, lambda p: bool(p["spec"].get("schedulingGates")))
     if gated:
         world.api.patch(_path(gated), {"spec": {"schedulingGates": None}})
 
 
-def delete_pod(world: World) -> None:
-    """Any pod, wherever it is."""
-    if len(world.state.pods) > MOST_PODS // 4 and (found := _one(world, lambda p: True)):
+def delete_pod(world: OperationContext) -> None:
+    """Delete any pod."""
+    if len(world.state.pods) > MOST_PODS // 4 and (found := _pick_object(world, lambda p: True)):
         world.api.delete(_path(found))
 
 
-def delete_pending_pod(world: World) -> None:
-    """One that waits, or is just being placed."""
-    if found := _one(world, lambda p: not node_of(p)):
+def delete_pending_pod(world: OperationContext) -> None:
+    """Delete a pod that is pending or being scheduled."""
+    if found := _pick_object(world, lambda p: not node_of(p)):
         world.api.delete(_path(found))
 
 
-def recreate_pod(world: World) -> None:
-    """The same name, another pod, at once."""
-    if found := _one(world, lambda p: True):
+def recreate_pod(world: OperationContext) -> None:
+    """Delete a pod and create another one with the same name at once."""
+    if found := _pick_object(world, lambda p: True):
         world.api.delete(_path(found))
         world.api.create(PODS, pod(found["metadata"]["name"], world.draw))
 
 
-def finish_pod(world: World) -> None:
-    """It ran to its end and needs no room any more."""
-    if found := _one(world, lambda p: bool(node_of(p)) and not finished(p)):
+def finish_pod(world: OperationContext) -> None:
+    """Set a pod to Succeeded, so that it needs no capacity."""
+    if found := _pick_object(world, lambda p: bool(node_of(p)) and not is_finished(p)):
         world.api.patch(f"{_path(found)}/status", {"status": {"phase": world.draw.choice(("Succeeded", "Failed"))}})
 
 
-def relabel_pod(world: World) -> None:
-    """What others' terms about it say may change."""
-    if found := _one(world, lambda p: True):
+def relabel_pod(world: OperationContext) -> None:
+    """Change a pod's labels, to which other pods' affinity terms may refer."""
+    if found := _pick_object(world, lambda p: True):
         world.api.patch(_path(found), {"metadata": {"labels": {"app": world.draw.choice(("spread", "other"))}}})
 
 
-def add_node(world: World) -> None:
-    """An empty node."""
+def add_node(world: OperationContext) -> None:
+    """Add an empty node."""
     if len(world.state.nodes) < MOST_NODES:
         world.api.create(NODES, node(world.fresh("node"), world.draw.choice(ZONES)))
 
 
-def remove_node(world: World) -> None:
-    """A node goes, and the pods on it, as the pod garbage collector sees to it."""
-    if len(world.state.nodes) > FEWEST_NODES and (name := _some(world, sorted(world.state.nodes))):
+def remove_node(world: OperationContext) -> None:
+    """Delete a node and its pods, as the pod garbage collector does."""
+    if len(world.state.nodes) > FEWEST_NODES and (name := _pick(world, sorted(world.state.nodes))):
         world.api.delete(f"{NODES}/{name}")
         for found in [p for p in world.state.bound() if node_of(p) == name]:
             world.api.delete(_path(found))
 
 
-def taint_node(world: World) -> None:
-    """New pods must tolerate it."""
+def taint_node(world: OperationContext) -> None:
+    """Add a taint to a node."""
     _change_node(world, {"spec": {"taints": [TAINT]}})
 
 
-def lift_taint(world: World) -> None:
-    """Anybody may come again."""
+def lift_taint(world: OperationContext) -> None:
+    """Remove a node's taint."""
     _change_node(world, {"spec": {"taints": None}}, lambda n: bool((n.get("spec") or {}).get("taints")))
 
 
-def cordon(world: World) -> None:
-    """No new pods."""
+def cordon(world: OperationContext) -> None:
+    """Make a node unschedulable."""
     _change_node(world, {"spec": {"unschedulable": True}})
 
 
-def uncordon(world: World) -> None:
-    """New pods again."""
+def uncordon(world: OperationContext) -> None:
+    """Make a node schedulable again."""
     _change_node(world, {"spec": {"unschedulable": None}}, lambda n: bool((n.get("spec") or {}).get("unschedulable")))
 
 
-def shrink_node(world: World) -> None:
-    """The node offers less, perhaps less than is on it."""
+def shrink_node(world: OperationContext) -> None:
+    """Reduce a node's allocatable cpu, possibly below the requests of its pods."""
     _resize(world, world.draw.choice(("1", "2", "3")))
 
 
-def grow_node(world: World) -> None:
-    """The node offers all it has again."""
+def grow_node(world: OperationContext) -> None:
+    """Restore a node's allocatable cpu."""
     _resize(world, "4")
 
 
 OPERATIONS: Final = (
-    Operation("create pods", 30, create_pods),
-    Operation("create a gated pod", 5, create_gated_pod),
-    Operation("create an important pod", 4, create_important_pod),
-    Operation("lift a gate", 5, lift_gate),
-    Operation("delete a pod", 55, delete_pod),
-    Operation("delete a pending pod", 4, delete_pending_pod),
-    Operation("recreate a pod", 4, recreate_pod),
-    Operation("finish a pod", 10, finish_pod),
-    Operation("relabel a pod", 6, relabel_pod),
-    Operation("add a node", 3, add_node),
-    Operation("remove a node", 2, remove_node),
-    Operation("taint a node", 2, taint_node),
-    Operation("lift a taint", 3, lift_taint),
-    Operation("cordon a node", 2, cordon),
-    Operation("uncordon a node", 3, uncordon),
-    Operation("shrink a node", 3, shrink_node),
-    Operation("grow a node", 4, grow_node),
+    ClusterOperation("create pods", 30, create_pods),
+    ClusterOperation("create a gated pod", 5, create_gated_pod),
+    ClusterOperation("create an important pod", 4, create_important_pod),
+    ClusterOperation("lift a gate", 5, lift_gate),
+    ClusterOperation("delete a pod", 55, delete_pod),
+    ClusterOperation("delete a pending pod", 4, delete_pending_pod),
+    ClusterOperation("recreate a pod", 4, recreate_pod),
+    ClusterOperation("finish a pod", 10, finish_pod),
+    ClusterOperation("relabel a pod", 6, relabel_pod),
+    ClusterOperation("add a node", 3, add_node),
+    ClusterOperation("remove a node", 2, remove_node),
+    ClusterOperation("taint a node", 2, taint_node),
+    ClusterOperation("lift a taint", 3, lift_taint),
+    ClusterOperation("cordon a node", 2, cordon),
+    ClusterOperation("uncordon a node", 3, uncordon),
+    ClusterOperation("shrink a node", 3, shrink_node),
+    ClusterOperation("grow a node", 4, grow_node),
 )
 
 
-def prepare(api: Client) -> None:
-    """The cluster before the first operation."""
+def prepare(api: RetryingClient) -> None:
+    """Create the objects that exist before the first operation."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.create(CLASSES, {"metadata": {"name": "important"}, "value": 1000})
     for number in range(MOST_NODES // 2):
         api.create(NODES, node(f"first-{number}", ZONES[number % len(ZONES)]))
 
 
-def settle(world: World) -> None:
-    """Room for most: every node is open and whole."""
+def settle(world: OperationContext) -> None:
+    """Make every node schedulable with full capacity, so that most pods fit."""
     for name in sorted(world.state.nodes):
         world.api.patch(f"{NODES}/{name}", {"spec": {"taints": None, "unschedulable": None}})
         world.api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"cpu": "4"}}})
 
 
-def settled(state: State) -> bool:
-    """Whether the journal has seen that `settle` did so, and the end of every pod that was asked to end."""
+def is_settled(state: ClusterModel) -> bool:
+    """Return whether the journal has observed the effects of `settle` and the end of every deleted pod."""
     whole = all(
         not (n.get("spec") or {}).keys() & {"taints", "unschedulable"} and n["status"]["allocatable"]["cpu"] == "4"
         for n in state.nodes.values()
@@ -215,8 +222,8 @@ def settled(state: State) -> bool:
     return whole and not any(p["metadata"].get("deletionTimestamp") for p in state.pods.values())
 
 
-def reap(world: World) -> None:
-    """What a kubelet does: pods that were asked to end, end."""
+def reap(world: OperationContext) -> None:
+    """Remove pods that are being deleted, as a kubelet does."""
     for found in [p for p in world.state.pods.values() if p["metadata"].get("deletionTimestamp")]:
         world.api.delete(_path(found))
 
@@ -225,19 +232,19 @@ def _path(found: Json) -> str:
     return f"{PODS}/{found['metadata']['name']}"
 
 
-def _one(world: World, wanted: Callable[[Json], bool]) -> Json | None:
-    return _some(world, [p for _, p in sorted(world.state.pods.items()) if wanted(p)])
+def _pick_object(world: OperationContext, wanted: Callable[[Json], bool]) -> Json | None:
+    return _pick(world, [p for _, p in sorted(world.state.pods.items()) if wanted(p)])
 
 
-def _some(world: World, choices: Sequence[T]) -> T | None:
+def _pick(world: OperationContext, choices: Sequence[T]) -> T | None:
     return world.draw.choice(choices) if choices else None
 
 
-def _change_node(world: World, patch: Json, wanted: Callable[[Json], bool] = lambda n: True) -> None:
-    if name := _some(world, sorted(n for n, obj in world.state.nodes.items() if wanted(obj))):
+def _change_node(world: OperationContext, patch: Json, wanted: Callable[[Json], bool] = lambda n: True) -> None:
+    if name := _pick(world, sorted(n for n, obj in world.state.nodes.items() if wanted(obj))):
         world.api.patch(f"{NODES}/{name}", patch)
 
 
-def _resize(world: World, cpu: str) -> None:
-    if name := _some(world, sorted(world.state.nodes)):
+def _resize(world: OperationContext, cpu: str) -> None:
+    if name := _pick(world, sorted(world.state.nodes)):
         world.api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"cpu": cpu}}})

@@ -1,7 +1,7 @@
-"""The model of the cluster: nodes and pods as the API server has shown them, one change after the other.
+"""The model of the cluster: nodes and pods after each observed change.
 
-Owns: what was seen, its order (by resource version), what follows from it about room and fit. Does not own: where it
-comes from (`journal`). The driver asks the model as of now; the invariants build it anew and stop at every change.
+Owns: the changes, their order (by resource version), and capacity and fit derived from them. Does not own: the watches
+(`journal`). The driver queries the current model; the invariants replay it and stop at every change.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ FINISHED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One change. `at`: wall clock, seconds."""
+class ObservedChange:
+    """One change. `at` is the wall clock in seconds since 1970."""
 
     at: float
     version: int
@@ -27,12 +27,12 @@ class Seen:
 
     @property
     def uid(self) -> str:
-        """The object's UID."""
+        """The UID of the object."""
         return str(self.object["metadata"]["uid"])
 
     @property
     def name(self) -> str:
-        """The object's name."""
+        """The name of the object."""
         return str(self.object["metadata"]["name"])
 
     def __str__(self) -> str:
@@ -51,92 +51,94 @@ class Seen:
 
 
 @dataclass
-class State:
+class ClusterModel:
     """Nodes by name and pods by UID."""
 
     nodes: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
-    on_node: dict[str, set[str]] = field(default_factory=dict)  # UIDs of pods that count, by node
+    on_node: dict[str, set[str]] = field(default_factory=dict)  # UIDs of pods that use capacity, by node name
 
-    def apply(self, seen: Seen) -> None:
-        """What is true after this change. Kinds other than nodes and pods are not modelled."""
+    def apply(self, seen: ObservedChange) -> None:
+        """Apply a change. Kinds other than nodes and pods are ignored."""
         if seen.kind == "Node":
             self._node(seen)
         elif seen.kind == "Pod":
             self._pod(seen)
 
-    def _node(self, seen: Seen) -> None:
+    def _node(self, seen: ObservedChange) -> None:
         if seen.type == "DELETED":
             self.nodes.pop(seen.name, None)
         else:
             self.nodes[seen.name] = seen.object
 
-    def _pod(self, seen: Seen) -> None:
+    def _pod(self, seen: ObservedChange) -> None:
         before = self.pods.pop(seen.uid, None)
         if before is not None and node_of(before):
             self.on_node[node_of(before)].discard(seen.uid)
         if seen.type != "DELETED":
             self.pods[seen.uid] = seen.object
-            if node_of(seen.object) and not finished(seen.object):
+            if node_of(seen.object) and not is_finished(seen.object):
                 self.on_node.setdefault(node_of(seen.object), set()).add(seen.uid)
 
     def used_milli(self, node: str) -> int:
-        """The cpu that pods on the node request."""
+        """Return the cpu that pods on the node request."""
         return sum(request_milli(self.pods[uid]) for uid in self.on_node.get(node, ()))
 
     def pending(self) -> Iterator[Json]:
-        """Pods that nothing but a scheduler keeps from running."""
+        """Yield pods that wait only for a scheduler."""
         for pod in self.pods.values():
             terminating = pod["metadata"].get("deletionTimestamp")
-            if not (node_of(pod) or finished(pod) or terminating or pod["spec"].get("schedulingGates")):
+            if not (node_of(pod) or is_finished(pod) or terminating or pod["spec"].get("schedulingGates")):
                 yield pod
 
     def bound(self) -> Iterator[Json]:
-        """Pods on a node, finished ones too."""
+        """Yield pods with a node, including finished ones."""
         return (pod for pod in self.pods.values() if node_of(pod))
 
 
-def after(history: Iterable[Seen]) -> Iterator[tuple[Seen, State]]:
-    """Every change with the state after it. The state is one object that goes on changing."""
-    state = State()
+def replay_history(history: Iterable[ObservedChange]) -> Iterator[tuple[ObservedChange, ClusterModel]]:
+    """Yield every change with the model after it. It is always the same model object."""
+    state = ClusterModel()
     for seen in history:
         state.apply(seen)
         yield seen, state
 
 
 def node_of(pod: Json) -> str:
-    """Where the pod is bound to; "" where it is not."""
+    """Return the pod's node, "" if it has none."""
     return pod["spec"].get("nodeName") or ""
 
 
-def finished(pod: Json) -> bool:
-    """Whether the pod needs no room any more."""
+def is_finished(pod: Json) -> bool:
+    """Return whether the pod needs no capacity any more."""
     return (pod.get("status") or {}).get("phase") in FINISHED
 
 
-def evicted(pod: Json) -> bool:
-    """Whether a scheduler has taken the pod's room for another one."""
+def is_evicted(pod: Json) -> bool:
+    """Return whether a scheduler preempted the pod."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(c["type"] == "DisruptionTarget" and c["status"] == "True" for c in conditions)
 
 
 def request_milli(pod: Json) -> int:
-    """The cpu that the pod requests."""
-    return sum(milli(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"])
+    """Return the pod's cpu request."""
+    return sum(
+        parse_milli(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"]
+    )
 
 
 def allocatable_milli(node: Json) -> int:
-    """The cpu that the node offers."""
-    return milli(node["status"]["allocatable"]["cpu"])
+    """Return the node's allocatable cpu."""
+    return parse_milli(node["status"]["allocatable"]["cpu"])
 
 
-def milli(amount: str) -> int:
-    """A quantity of cpu as this package writes it."""
+def parse_milli(amount: str) -> int:
+    """Return a quantity of cpu in the notation of this package as milli."""
     return int(amount[:-1]) if amount.endswith("m") else int(amount) * 1000
 
 
 def admits(node: Json, pod: Json) -> bool:
-    """Whether the node takes the pod, room apart: cordon, taints, node selector."""
+    """Return whether the node admits the pod apart from capacity: cordon, taints, node selector."""
     spec = node.get("spec") or {}
     tolerated = {t["key"] for t in pod["spec"].get("tolerations") or ()}
     if spec.get("unschedulable") and "node.kubernetes.io/unschedulable" not in tolerated:

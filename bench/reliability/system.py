@@ -1,7 +1,7 @@
-"""The processes under test: an API server, replicas of the scheduler, the decisions service.
+"""The processes under test: an API server, scheduler replicas, the decisions service.
 
-Owns: starting, killing, replacing them, as a kubelet would. Does not own: when (`disturbances`), what must hold
-(`invariants`). Each replica has a spool of its own, which outlives it; each process has a log of its own.
+Owns: starting, killing and replacing them, as a kubelet would. Does not own: when (`disturbances`), what must hold
+(`invariants`). Each replica has its own spool, which survives its processes; each process has its own log.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ SCHEDULING: Final = '"Scheduling" profiles'
 
 @dataclass(frozen=True)
 class Election:
-    """The Lease's durations. Shorter than in production: a run must see many failovers."""
+    """The Lease's durations, shorter than in production because a run needs many failovers."""
 
     lease_s: float = 3.0
     renew_s: float = 2.0
@@ -39,22 +40,25 @@ class Election:
 
 
 class ApiProcess(Protocol):
-    """An API server, simulated or real."""
+    """An API server process, simulated or real."""
 
     url: str
     headers: dict[str, str]
     faulty: bool
-    """Whether it takes plans of faults."""
+    """Whether it accepts plans of faults."""
 
     def kubeconfig(self) -> Json:
-        """For an administrator."""
+        """Return a kubeconfig for an administrator."""
+
+    def stall(self, seconds: float) -> None:
+        """Stop the storage (SIGSTOP) for some seconds: requests are received but executed only later."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
 
 
-class Simulated:
-    """`python -m herodotus_sim`."""
+class SimulatedApi:
+    """The simulated API server, `python -m herodotus_sim`."""
 
     faulty = True
 
@@ -64,15 +68,19 @@ class Simulated:
         self.url = self.process.wait_for(r"http://127\.0\.0\.1:\d+")[0]
 
     def kubeconfig(self) -> Json:
-        """Without credentials."""
+        """Return a kubeconfig without credentials."""
         return _kubeconfig({"server": self.url}, {})
 
+    def stall(self, seconds: float) -> None:
+        """Stop the server itself, which has no separate storage."""
+        _freeze(self.process.pid, seconds)
+
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self.process.stop()
 
 
-class Real:
+class RealApi:
     """etcd and kube-apiserver."""
 
     faulty = False
@@ -84,13 +92,26 @@ class Real:
         self.headers = {"Authorization": f"Bearer {control_plane.TOKEN}"}
 
     def kubeconfig(self) -> Json:
-        """With the administrator's token."""
+        """Return a kubeconfig with the administrator's token."""
         server = {"server": self.url, "certificate-authority": str(self._plane.ca)}
         return _kubeconfig(server, {"token": control_plane.TOKEN})
 
+    def stall(self, seconds: float) -> None:
+        """Stop etcd with SIGSTOP for some seconds."""
+        _freeze(self._plane.etcd_pid, seconds)
+
     def stop(self) -> None:
-        """End both."""
+        """Stop kube-apiserver and etcd."""
         self._plane.stop()
+
+
+def _freeze(pid: int, seconds: float) -> None:
+    """Send SIGSTOP, and SIGCONT after some seconds even on an error."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def _kubeconfig(server: Json, user: Json) -> Json:
@@ -105,8 +126,8 @@ def _kubeconfig(server: Json, user: Json) -> Json:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A leader was ended. `at`: wall clock, seconds; `how`: SIGKILL or SIGTERM."""
+class LeaderEnd:
+    """The end of a leader. `at`: wall clock in seconds since 1970; `how`: SIGKILL or SIGTERM."""
 
     at: float
     how: str
@@ -115,7 +136,7 @@ class Ended:
 
 @dataclass
 class Replica:
-    """One of the schedulers: process after process, on one spool."""
+    """One scheduler replica: consecutive processes with one spool."""
 
     name: str
     directory: Path
@@ -123,51 +144,55 @@ class Replica:
     process: Process | None = None
     logs: list[Path] = field(default_factory=list)
     kills: int = 0
-    asked: bool = False  # to end
+    asked: bool = False  # whether it was told to stop
 
     def start(self) -> None:
-        """A new process, with a log of its own."""
+        """Start a new process with its own log."""
         self.asked = False
         self.logs.append(self.directory / f"{self.name}-{len(self.logs) + 1}.log")
         self.process = Process(self.name, [*self.command, "--spool", str(self.directory / self.name)], self.logs[-1])
 
     @property
     def running(self) -> Process:
-        """The process; it runs, or has ended by itself."""
+        """Return the process, which may have ended by itself."""
         assert self.process is not None
         return self.process
 
     @property
     def leads(self) -> bool:
-        """Whether it schedules."""
+        """Return whether this replica schedules."""
         return self.running.running and SCHEDULING in self.running.output()
 
     def kill(self) -> None:
-        """SIGKILL, and no new one yet."""
+        """Send SIGKILL without starting a new process."""
         self.asked = True
         self.kills += 1
         self.running.kill()
 
+    def freeze(self, seconds: float) -> None:
+        """Stop the process for some seconds with SIGSTOP."""
+        _freeze(self.running.pid, seconds)
+
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM and return the exit code."""
         self.asked = True
         return self.running.stop()
 
     @property
     def lost_lease(self) -> bool:
-        """Whether it ended, or is about to, because it was no longer the leader."""
+        """Return whether the process ended, or is about to, because it lost the Lease."""
         return "Leaderelection lost" in self.running.output()
 
 
 class System:
-    """Everything that runs."""
+    """All processes of a run."""
 
     def __init__(self, api: ApiProcess, directory: Path, replicas: int, election: Election, verbosity: int = 3) -> None:
-        """`verbosity`: 3 logs every attempt, which `attempts` counts."""
+        """Create the processes; `verbosity` 3 logs every attempt, which `attempts` counts."""
         self.api = api
         self.election = election
         self.crashes: list[str] = []
-        self.ended: list[Ended] = []
+        self.ended: list[LeaderEnd] = []
         self._directory = directory
         self._port = free_port()
         self.endpoint_url = f"http://127.0.0.1:{self._port}"
@@ -192,8 +217,8 @@ class System:
         for replica in self.replicas:
             replica.start()
 
-    def tend(self) -> None:
-        """Start again what has ended. A lost Lease ends a scheduler with 1; anything else is a crash."""
+    def restart_ended(self) -> None:
+        """Restart processes that have ended. A scheduler without its Lease exits with 1; other exits are crashes."""
         for replica in self.replicas:
             process = replica.running
             if not process.running:
@@ -203,32 +228,32 @@ class System:
                 replica.start()
 
     def leader(self) -> Replica | None:
-        """The replica that schedules."""
+        """Return the replica that schedules, or None."""
         return next((r for r in self.replicas if r.leads), None)
 
     def restart_endpoint(self) -> None:
-        """SIGKILL, and a new one on the same data."""
-        self.endpoint.kill_all()  # with its workers, so that the port is free
+        """Kill the decisions service and start a new one on the same data."""
+        self.endpoint.kill_all()  # Kill its workers too, so that the port is free.
         self.endpoint = self._start_endpoint()
 
     def kill_shipper(self) -> None:
-        """SIGKILL to the leader's shipper; the scheduler starts another."""
+        """Kill the leader's shipper; the scheduler starts another one."""
         leader = self.leader()
         for pid in children(leader.running.pid) if leader else ():
-            if "scheduler.shipping" in _arguments(pid):
+            if "scheduler.commands.ship" in _arguments(pid):
                 os.kill(pid, signal.SIGKILL)
 
     def query(self, path: str, **params: str) -> Json:
-        """An answer of the decisions service."""
+        """Return a response of the decisions service."""
         response = self._http.get(f"{QUERIES}{path}", params=params)
         response.raise_for_status()
         answer: Json = response.json()
         return answer
 
-    def listed(self, path: str) -> list[Json]:
-        """Every page of a list."""
+    def list_all(self, path: str, **params: str) -> list[Json]:
+        """Return the items of all pages of a list."""
         found: list[Json] = []
-        params = {"limit": "500"}
+        params = {"limit": "500", **params}
         while True:
             page = self.query(path, **params)
             found += page["items"]
@@ -237,15 +262,15 @@ class System:
             params["continue"] = page["metadata"]["continue"]
 
     def attempts(self) -> Counter[str]:
-        """How often each pod was tried, by what the schedulers logged."""
+        """Return the number of attempts per pod in the schedulers' logs."""
         return Counter(pod for r in self.replicas for log in r.logs for pod in ATTEMPT.findall(log.read_text()))
 
-    def delivered(self) -> bool:
-        """Whether the spools of all replicas are with the decisions service."""
+    def is_delivered(self) -> bool:
+        """Return whether the spools of all replicas are delivered."""
         return all(not _undelivered(r.directory / r.name) for r in self.replicas)
 
     def stop(self) -> None:
-        """End the replicas, then the decisions service."""
+        """Stop the replicas, then the decisions service."""
         for replica in self.replicas:
             replica.stop()
         self.endpoint.stop()
@@ -280,17 +305,17 @@ class System:
 
 
 def wait_for_leader(system: System, timeout_s: float = 60.0) -> Replica:
-    """The replica that schedules, as soon as one does."""
+    """Wait until a replica schedules and return it."""
 
     def leading() -> Replica | None:
-        system.tend()
+        system.restart_ended()
         return system.leader()
 
     return eventually(leading, "a replica to lead", timeout_s)
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """Return the child processes of a process."""
     try:
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] + _by_threads(pid)
     except OSError:
@@ -313,7 +338,7 @@ def _arguments(pid: int) -> list[str]:
 
 
 def _undelivered(spool: Path) -> bool:
-    """Whether a segment holds more than was acknowledged."""
+    """Return whether a segment has unacknowledged frames."""
     for incarnation in spool.glob("*/"):
         segments = {int(s.stem): s.stat().st_size for s in incarnation.glob("*.seg")}
         try:
@@ -326,7 +351,7 @@ def _undelivered(spool: Path) -> bool:
 
 
 def memory_mib(pid: int) -> float:
-    """The resident memory of a process."""
+    """Return the resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

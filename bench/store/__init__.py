@@ -1,1 +1,1 @@
-"""The decisions service's store: size at rest, ingest and CPU of real decisions. See `bench.store.__main__`."""
+"""Measures the decisions service's store: size at rest, ingest rate and CPU time with real decisions."""

@@ -1,10 +1,10 @@
-"""`python -m bench.store`: how large stored decisions are, and what storing them costs.
+"""`python -m bench.store`: the size of stored decisions, and the cost of storing them.
 
-python -m bench.store [--decisions 8000] [--nodes 5000] [--postgresql] [--keep DIR]
+    python -m bench.store [--decisions 8000] [--nodes 5000] [--postgresql] [--keep DIR]
 
-Decisions are made by the algorithm, written to a spool, and sent in a shipper's batches to a service of its own. The
-first tenth warms up and is not in the figures of speed. Size: SQLite's file after a checkpoint, or PostgreSQL's tables
-and indexes, over decisions. CPU and memory are of the service, not of a database server.
+The algorithm makes decisions, which are spooled and sent in a shipper's batches to a separate service. The first tenth
+is a warm-up and excluded from the rates. Size: SQLite's file after a checkpoint, or PostgreSQL's tables and indexes,
+per decision. CPU and memory are those of the service, without a database server.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 from bench import ending
 from bench.algorithm import calibration_ms
 from bench.store.decisions import generate
-from bench.store.replay import Service
+from bench.store.replay import ServiceProcess
 from herodotus_endpoint.store import database, sqlite_url
 from herodotus_endpoint.store.sqlite import Sqlite
 from tests import postgresql
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print the figures and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.store", description="The store: size at rest, ingest, CPU.")
     parser.add_argument("--decisions", type=int, default=8000)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL server of its own, after SQLite")
     parser.add_argument("--keep", type=Path, help="directory of the batches: made once, taken from there later")
     arguments = parser.parse_args()
-    ending.in_good_order()
+    ending.exit_on_sigterm()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary)
         files = sorted(folder.glob("*.batch")) or generate(folder, arguments.decisions, arguments.nodes)
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _run(name: str, folder: Path, url: str, files: list[Path]) -> None:
-    service = Service(folder, ("--database-url", url, "--max-bytes", "1Ti"))
+    service = ServiceProcess(folder, ("--database-url", url, "--max-bytes", "1Ti"))
     try:
         warm = max(1, len(files) // 10)
         before = service.replay(files[:warm])
@@ -58,7 +58,7 @@ def _run(name: str, folder: Path, url: str, files: list[Path]) -> None:
 
 
 def _size(url: str) -> int:
-    """Bytes of the database, SQLite's write-ahead log put into it."""
+    """Return the size of the database in bytes after a checkpoint."""
     opened = database(url)
     engine = opened.writing_engine()
     with engine.connect() as connection:

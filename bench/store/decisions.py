@@ -1,10 +1,10 @@
-"""Real decisions to store: the algorithm decides pods of many templates on a large cluster that changes.
+"""Generates real decisions: the algorithm schedules pods of many templates on a large cluster that changes.
 
-Owns: the mix of templates, the cluster's changes, the batches as a shipper would send them. Does not own: how they are
-sent and what is measured (`replay`).
+Owns: the mix of templates, the changes, the batches as a shipper sends them. Does not own: sending and measuring
+(`replay`).
 
-The mix: TEMPLATES pod templates in random order, of which one in twenty decisions is for a pod that fits nowhere; a
-node goes or comes every NODE_EVERY decisions; every second pod that was placed ends, so that the cluster stays filled.
+The mix: TEMPLATES pod templates in random order; one decision in twenty is for a pod that fits on no node; a node is
+removed or added every NODE_EVERY decisions; every second bound pod ends, so that the cluster stays full.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import msgspec
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Code, Times
-from scheduler.cache import Cache
+from scheduler.backend.cache import Cache
 from scheduler.config import Configuration, build_profile
-from scheduler.cycle import schedule
-from scheduler.evaluate import NoCluster
-from scheduler.framework.runtime import Framework
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Pod
-from scheduler.plugins import IN_TREE
-from scheduler.recorder.build import Attempt
+from scheduler.engine.cycle import schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import AttemptData
+from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.spool_reader import incarnations
@@ -36,7 +36,7 @@ from scheduler.recorder.spool_reader import incarnations
 TEMPLATES: Final = 20
 UNSCHEDULABLE: Final = 0.05
 NODE_EVERY: Final = 500
-BEFORE_PER_NODE: Final = 4  # pods of other templates that are there already
+BEFORE_PER_NODE: Final = 4  # earlier pods of other templates per node
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Path]:
-    """Files of compressed batches in the order in which a shipper sends them."""
+    """Return files with compressed batches in the order in which a shipper sends them."""
     spool = folder / "spool"
     _decide(spool, decisions, nodes, random.Random(seed))
     files = []
@@ -78,7 +78,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         result = schedule(framework, info, snapshot, seed=i)
         started_us = time.time_ns() // 1000
         times = Times(started_us - 900, started_us - 500, started_us, dict(result.trace.phases_s), {"active": 0.0004})
-        decision = recorder.decision(Attempt(info, 1, "bench", snapshot, result, times, i))
+        decision = recorder.decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
         if result.chosen is None:
             continue
         name = cache.columns.names[result.chosen]
@@ -93,7 +93,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
 def _batches(spool: Path) -> Iterator[bytes]:
     for incarnation in incarnations(spool):
         while batch := incarnation.next_batch():
-            yield b"".join(deltas.restated_all(incarnation.bases(batch.frames), batch.frames, codec.VERSION))
+            yield b"".join(deltas.downgrade_frames(incarnation.bases(batch.frames), batch.frames, codec.VERSION))
             incarnation.acknowledge(batch, len(batch.frames))
 
 
@@ -108,7 +108,7 @@ def _node(i: int) -> Json:
 
 
 def _pod(name: str, template: int) -> PodInfo:
-    """A replica of a template: -1 asks for more than any node has."""
+    """Return a replica of a template; -1 requests more than any node has."""
     requests = {"cpu": f"{50 + 25 * (template % 5)}m", "memory": f"{128 << template % 3}Mi"}
     if template < 0:
         requests = {"cpu": "64", "memory": "512Mi"}
@@ -127,7 +127,7 @@ def _pod(name: str, template: int) -> PodInfo:
 
 
 def _shape(template: int, own: Json) -> Json:
-    """One of eight, as scheduler_perf's families: what a template wants of nodes and of its own pods."""
+    """Return the spec of one of eight shapes from scheduler_perf's families."""
     required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
     zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}]}
     spread = {"maxSkew": 5, "topologyKey": ZONE, "labelSelector": own}

@@ -1,4 +1,4 @@
-"""A decisions service as it is deployed, given batches over HTTP by one sender, as a shipper does.
+"""A decisions service as deployed, which receives batches over HTTP from one sender, as from a shipper.
 
 Owns: the process, the sender, the figures. Does not own: the batches (`decisions`).
 """
@@ -26,8 +26,8 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What one replay showed. CPU and memory are of the service's processes, without the database server's."""
+class ReplayFigures:
+    """The figures of one replay. CPU and memory are those of the service, without a database server."""
 
     decisions: int
     seconds: float
@@ -36,18 +36,18 @@ class Figures:
 
     @property
     def per_s(self) -> float:
-        """Decisions acknowledged a second."""
+        """Return the acknowledged decisions per second."""
         return self.decisions / self.seconds
 
     @property
     def cpu_ms(self) -> float:
-        """Milliseconds of CPU a decision."""
+        """Return the milliseconds of CPU time per decision."""
         return self.cpu_s / self.decisions * 1000
 
 
 @dataclass
-class Service:
-    """`python -m herodotus_endpoint` on a port of its own."""
+class ServiceProcess:
+    """A process `python -m herodotus_endpoint` on its own port."""
 
     folder: Path
     options: Sequence[str] = ()
@@ -60,21 +60,21 @@ class Service:
         self.port = int(self.process.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1])
 
     def pids(self) -> list[int]:
-        """The arbiter and its workers."""
+        """Return the ids of the arbiter and its workers."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [self.process.pid, *map(int, children)]
 
     def cpu_s(self) -> float:
-        """CPU time since the start."""
+        """Return the CPU time since the start."""
         fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.pids())
         return sum((int(f[11]) + int(f[12])) * _TICK_S for f in fields)
 
     def resident_bytes(self) -> int:
-        """Of all its processes, now."""
+        """Return the current memory of all its processes."""
         return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids()) * _PAGE_BYTES
 
-    def replay(self, files: Sequence[Path]) -> Figures:
-        """Send every batch, one after the other."""
+    def replay(self, files: Sequence[Path]) -> ReplayFigures:
+        """Send every batch in order and return the figures."""
         peak, ended = [0], threading.Event()
 
         def watch() -> None:
@@ -92,10 +92,10 @@ class Service:
             ended.set()
             watcher.join()
             connection.close()
-        return Figures(decisions, time.perf_counter() - began, self.cpu_s() - used, peak[0])
+        return ReplayFigures(decisions, time.perf_counter() - began, self.cpu_s() - used, peak[0])
 
     def stop(self) -> None:
-        """End it; the write-ahead log is then in the database."""
+        """Stop the service, which checkpoints the write-ahead log."""
         self.process.stop()
 
 
