@@ -9,7 +9,7 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin bench-extender reliability churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.PHONY: test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
 test: system $(STAMP) lint types unit
 
@@ -50,6 +50,7 @@ $(STAMP): $(LOCKS)/dev.txt pyproject.toml
 lint: $(STAMP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	$(VENV)/bin/codespell
 	$(VENV)/bin/shellcheck --shell=sh install.sh scripts/*.sh
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -108,6 +109,10 @@ reliability: $(STAMP)
 	$(RUN) bench.reliability --operations 10000
 	$(RUN) bench.reliability --operations 4000 --server real --lease-s 6 --disturb-every-s 6
 
+# Slow, silent and never-reading clients on every port, beside ingest, queries and probes; ATTACK narrows.
+attack: $(STAMP)
+	$(RUN) bench.attack $(ATTACK)
+
 # A day's churn in minutes: is memory flat?
 churn: $(STAMP)
 	$(RUN) bench.churn
@@ -127,6 +132,11 @@ crash: $(STAMP)
 # Scheduler and service of this version and of earlier ones, up and back in every order, under load; half an hour.
 upgrade: $(STAMP)
 	HERODOTUS_UPGRADES=$${HERODOTUS_UPGRADES:-3} $(RUN) pytest tests/e2e/test_upgrade.py -v -s
+
+# Stalled storage, lost Leases, frozen and killed leaders while pods are bound: what the record says is true afterwards.
+reliability-stalls: $(STAMP)
+	$(RUN) bench.reliability --rounds 50 --server real --lease-s 6
+	$(RUN) bench.reliability --rounds 50 --server real --lease-s 15
 
 # Made-up requests for some minutes: what the document allows, frames, and ingest over HTTP. docs/reliability.md: the last one.
 fuzz: $(STAMP)

@@ -1,15 +1,15 @@
-"""The simulated cluster as the demo uses it: objects in, pods and decisions out.
+"""Requests of the demo to the simulated cluster: create objects, list pods and decisions.
 
-Owns: requests to the simulated API server; what Kubernetes' controllers would do to the workloads of pods.yaml. Does
-not own: processes, what is printed.
+Owns: requests to the simulated API server, waiting for the pods of a workload. Does not own: processes, output,
+controllers (`herodotus_sim`).
 
-Invariant: decisions are read where the plugin reads them: behind the API server's service proxy.
+Invariant: decisions are read like the plugin reads them, through the API server's service proxy.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,15 +21,16 @@ import yaml
 
 SERVICE: Final = ("herodotus", "herodotus-endpoint")
 DECISIONS: Final = "/apis/herodotus.dev/v1alpha1/decisions"
-FINAL: Final = ("Bound", "Unschedulable", "Failed", "Error")  # states of a decision that nothing more follows on
+FINAL: Final = ("Bound", "Unschedulable", "Failed", "Error")  # final states of a decision
 _PAGE: Final = 500
 _TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.02
+_WORKLOADS: Final = ("Deployment", "StatefulSet")
 _COLLECTIONS: Final = {
     "Namespace": "/api/v1/namespaces",
     "Pod": "/api/v1/namespaces/{}/pods",
     "Endpoints": "/api/v1/namespaces/{}/endpoints",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
-    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
 }
 
@@ -37,51 +38,52 @@ Json = dict[str, Any]
 
 
 class ClusterError(Exception):
-    """The API server did not answer, or refused: one line."""
+    """The API server did not answer or rejected a request; the message is one line."""
 
 
-class Cluster:
-    """Requests to one API server without authentication."""
+class DemoCluster:
+    """A client for one API server without authentication."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def create(self, obj: Json) -> Json:
-        """Create an object."""
+        """Create an object and return it as stored. Raises ClusterError."""
         return self._send("POST", _path(obj), obj)
 
-    def pods(self) -> list[Json]:
-        """Every pod."""
-        items: list[Json] = self._send("GET", "/api/v1/pods")["items"]
+    def pods(self, namespace: str = "") -> list[Json]:
+        """Return the pods of a namespace, or every pod."""
+        scope = f"namespaces/{namespace}/" if namespace else ""
+        items: list[Json] = self._send("GET", f"/api/v1/{scope}pods")["items"]
         return items
 
     def publish(self, port: int) -> None:
-        """Say where behind its Service the decisions service listens."""
+        """Create the Endpoints of the decisions service, which listens on `port`."""
         namespace, name = SERVICE
         subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "plain-http", "port": port}]}
         metadata = {"name": name, "namespace": namespace}
         self.create({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
 
     def decisions(self) -> Iterator[Json]:
-        """Every stored decision, newest first."""
+        """Yield every stored decision, newest first."""
         namespace, name = SERVICE
         proxied = f"/api/v1/namespaces/{namespace}/services/http:{name}:plain-http/proxy{DECISIONS}"
-        more = ""
+        continue_token = ""
         while True:
-            query = urllib.parse.urlencode({"limit": _PAGE} | ({"continue": more} if more else {}))
+            query = urllib.parse.urlencode({"limit": _PAGE} | ({"continue": continue_token} if continue_token else {}))
             page = self._send("GET", f"{proxied}?{query}")
             yield from page["items"]
-            more = page["metadata"].get("continue", "")
-            if not more:
+            continue_token = page["metadata"].get("continue", "")
+            if not continue_token:
                 return
 
     def _send(self, method: str, path: str, body: Json | None = None) -> Json:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{self.url}{path}", data, {"Content-Type": "application/json"}, method=method)
         try:
-            with self._open(request, timeout=_TIMEOUT_S) as answer:
-                document: Json = json.load(answer)
+            with self._open(request, timeout=_TIMEOUT_S) as response:
+                document: Json = json.load(response)
                 return document
         except urllib.error.HTTPError as e:
             raise ClusterError(f"{method} {path}: {e.code} {e.read().decode('utf-8', 'replace')}") from None
@@ -89,59 +91,35 @@ class Cluster:
             raise ClusterError(f"{method} {path}: {e}") from None
 
 
-def create_all(cluster: Cluster, file: Path) -> list[Json]:
-    """Create the file's objects and the pods of its workloads; the pods as the server has them."""
+def create_all(cluster: DemoCluster, file: Path) -> list[Json]:
+    """Create the file's objects; return its pods and those of its workloads, as stored.
+
+    It waits for each workload's pods, so that pods are created in the order of the file.
+    """
     pods: list[Json] = []
     for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")):
         created = cluster.create(obj)
         if created["kind"] == "Pod":
             pods.append(created)
-        elif created["kind"] == "Deployment":
-            pods += _pods_of(cluster, cluster.create(_replica_set(created)))
-        elif created["kind"] == "StatefulSet":
-            pods += _pods_of(cluster, created)
+        elif created["kind"] in _WORKLOADS:
+            pods += _wait_for_pods(cluster, created)
     return pods
 
 
-def _replica_set(deployment: Json) -> Json:
-    """What the deployment controller creates."""
-    template = deployment["spec"]["template"]
-    revision = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
-    labels = template["metadata"]["labels"] | {"pod-template-hash": revision}
-    metadata = {
-        "name": f"{deployment['metadata']['name']}-{revision}",
-        "namespace": deployment["metadata"]["namespace"],
-        "labels": labels,
-        "ownerReferences": [_owned_by(deployment)],
-    }
-    spec = {
-        "replicas": deployment["spec"]["replicas"],
-        "selector": {"matchLabels": labels},
-        "template": template | {"metadata": template["metadata"] | {"labels": labels}},
-    }
-    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+def _wait_for_pods(cluster: DemoCluster, workload: Json) -> list[Json]:
+    """Wait for the pods of a workload and return them. Raises ClusterError after a timeout."""
+    selector = workload["spec"]["selector"]["matchLabels"]
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        found = [p for p in cluster.pods(workload["metadata"]["namespace"]) if _selects(selector, p)]
+        if len(found) == workload["spec"]["replicas"]:
+            return found
+        time.sleep(_POLL_S)
+    raise ClusterError(f"{workload['kind']} {workload['metadata']['name']} has no pods after {_TIMEOUT_S:g} s")
 
 
-def _pods_of(cluster: Cluster, workload: Json) -> list[Json]:
-    """What the controllers of replica sets and stateful sets create."""
-    name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-    template = workload["spec"]["template"]
-    numbered = workload["kind"] == "StatefulSet"
-    pods = []
-    for i in range(workload["spec"]["replicas"]):
-        metadata = {
-            **template["metadata"],
-            **({"name": f"{name}-{i}"} if numbered else {"generateName": f"{name}-"}),
-            "namespace": namespace,
-            "ownerReferences": [_owned_by(workload)],
-        }
-        pods.append(cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}))
-    return pods
-
-
-def _owned_by(owner: Json) -> Json:
-    named = {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
-    return {"apiVersion": owner["apiVersion"], **named, "controller": True, "blockOwnerDeletion": True}
+def _selects(selector: Json, pod: Json) -> bool:
+    return selector.items() <= (pod["metadata"].get("labels") or {}).items()
 
 
 def _path(obj: Json) -> str:

@@ -1,15 +1,15 @@
-"""The demo: the main job for real, on a simulated cluster on this machine. `install.sh --demo` runs it.
+"""The demo: schedules pods of a simulated cluster on this machine and explains the decisions.
 
     start            a dozen nodes, the scheduler, the decisions service on SQLite, some fifty pods; shows both views
-    stop             end everything that `start` left running
+    stop             stop everything that `start` left running
     kill NAME        SIGKILL the endpoint or the scheduler
-    restart NAME     end it where it runs, and start it again
-    status           what runs
+    restart NAME     stop it if it is running, and start it again
+    status           which processes are running
 
-Owns: the order of things and what is said about them. Does not own: processes (`processes`), requests (`cluster`), the
-cluster itself (cluster.yaml, pods.yaml, scheduler.yaml).
+`install.sh --demo` runs it. Owns: the order of the steps and their output. Does not own: processes (`processes`),
+requests (`cluster`), the cluster itself (cluster.yaml, pods.yaml, scheduler.yaml).
 
-Everything listens on loopback, on ports that the system chooses; everything it writes is in its own directory.
+Everything listens on loopback, on ports that the system chooses, and writes only to the demo's directory.
 """
 
 from __future__ import annotations
@@ -26,29 +26,36 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from cluster import FINAL, Cluster, ClusterError, Json, create_all
+from cluster import FINAL, ClusterError, DemoCluster, Json, create_all
 from processes import DemoError, Process
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
-NAMES: Final = ("scheduler", "endpoint", "cluster")  # in the order of stopping: the scheduler delivers what it has
-TIMEOUT_S: Final = 90.0  # for decisions that take some milliseconds each: machines differ, but not that much
-PLUGIN: Final = ("kubectl-herodotus", "kubectl_complete-herodotus")  # the second completes words for the first
+NAMES: Final = (
+    "scheduler",
+    "endpoint",
+    "cluster",
+)  # in the order of stopping, so that the scheduler delivers its last records
+TIMEOUT_S: Final = 90.0  # ample: each decision takes a few milliseconds
+PLUGIN: Final = (
+    "kubectl-herodotus",
+    "kubectl_complete-herodotus",
+)  # The second program completes the arguments of the first.
 SCHEDULER_NAME: Final = "herodotus-scheduler"
 _POLL_S: Final = 0.2
 
 
 class Demo:
-    """A demo in its directory."""
+    """The demo in one state directory."""
 
     def __init__(self, state: Path, install: str) -> None:
-        """`install`: how to call install.sh, for the commands to try next."""
+        """Create the demo; `install` is the command for install.sh in the printed hints."""
         self.state = state
         self._install = install
         self.scheduler, self.endpoint, self.cluster = (Process(state, name) for name in NAMES)
 
     def start(self, timeout_s: float) -> None:
-        """From nothing to both views; what ran before is stopped, what it stored is gone."""
+        """Stop and delete an earlier demo, start all processes, create the pods and show both views."""
         self.stop()
         self._clear()
         try:
@@ -56,74 +63,74 @@ class Demo:
             self._start_endpoint(api)
             self._start_scheduler()
             pods = create_all(api, HERE / "pods.yaml")
-            say(f"{len(pods)} pods are created; each has to be decided, and its decision stored")
+            print_lines(f"{len(pods)} pods are created; each has to be decided, and its decision stored")
             decisions = self._wait(api, pods, timeout_s)
         except BaseException:
             self.stop()
             raise
         bound = sum(d["status"]["state"] == "Bound" for d in decisions.values())
-        say(f"All are decided: {bound} bound, {len(decisions) - bound} fit nowhere", "")
+        print_lines(f"All are decided: {bound} bound, {len(decisions) - bound} fit nowhere", "")
         pending = next(d for d in decisions.values() if d["spec"]["pod"]["name"] == "payments-0")
         self._show("pod", "test-pod-1")
         self._show("pod", pending["spec"]["pod"]["name"], "-n", pending["metadata"]["namespace"])
         self._show("node", "worker-1")
-        self._what_next()
+        self._print_hints()
 
     def stop(self) -> bool:
-        """End what runs; whether anything did."""
+        """Stop every process; return whether one was running."""
         running = [p for p in self._processes() if p.pid is not None]
         for process in self._processes():
             process.stop()
         return bool(running)
 
     def kill(self, name: str) -> None:
-        """As a crash would."""
-        process = self._named(name)
+        """Send SIGKILL to a process. Raises DemoError if it is not running."""
+        process = self._process_by_name(name)
         if not process.kill():
             raise DemoError(f"the {name} does not run")
-        say(f"The {name} is killed. Again: {self._install} --demo-restart {name}")
+        print_lines(f"The {name} is killed. Again: {self._install} --demo-restart {name}")
 
     def restart(self, name: str) -> None:
-        """On the same port and the same data."""
+        """Restart a process with the same port and data. Raises DemoError."""
         if self.cluster.pid is None:
             raise DemoError(f"the simulated cluster does not run; start the demo: {self._install} --demo")
-        process = self._named(name)
+        process = self._process_by_name(name)
         process.stop()
         if process is self.endpoint:
             self._run_endpoint(self._port_file.read_text().strip())
-            say("The decisions service runs again")
+            print_lines("The decisions service runs again")
         else:
             self._start_scheduler()
         if all(p.pid for p in self._processes()):
-            api = Cluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+            api = DemoCluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
             pods = [p for p in api.pods() if p["spec"]["schedulerName"] == SCHEDULER_NAME]
-            say("Pods of which it has a decision:")
-            self._wait(api, pods, TIMEOUT_S, states=None)  # a crash may have cost a binding's result
+            print_lines("Pods of which it has a decision:")
+            self._wait(api, pods, TIMEOUT_S, states=None)  # A crash may have lost the result of a binding.
 
     def status(self) -> bool:
-        """What runs; whether everything does."""
+        """Print which processes are running; return whether all are."""
         for process in self._processes():
-            say(f"{process.name:10} {f'runs, process {process.pid}' if process.pid else 'does not run'}")
+            print_lines(f"{process.name:10} {f'runs, process {process.pid}' if process.pid else 'does not run'}")
         return all(p.pid for p in self._processes())
 
-    # --- parts ----------------------------------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------------------
 
-    def _start_cluster(self) -> Cluster:
+    def _start_cluster(self) -> DemoCluster:
         command = [
-            *(sys.executable, "-m", "herodotus_sim", "--run-pods"),
+            *(sys.executable, "-m", "herodotus_sim", "--run-pods", "--run-controllers"),
             *("--write-kubeconfig", str(self._kubeconfig), str(HERE / "cluster.yaml")),
         ]
         url = self.cluster.start(command, r"listens on (http://\S+)")
         nodes = sum(o["kind"] == "Node" for o in yaml.safe_load_all((HERE / "cluster.yaml").read_text("utf-8")))
-        say(f"A simulated cluster of {nodes} nodes runs: {url}")
-        return Cluster(url)
+        print_lines(f"A simulated cluster of {nodes} nodes runs: {url}")
+        return DemoCluster(url)
 
-    def _start_endpoint(self, api: Cluster) -> None:
+    def _start_endpoint(self, api: DemoCluster) -> None:
         url = self._run_endpoint("0")
         port = url.rpartition(":")[2]
         self._port_file.write_text(f"{port}\n")
         api.publish(int(port))
-        say(f"The decisions service runs, on SQLite: {self._data}")
+        print_lines(f"The decisions service runs, on SQLite: {self._data}")
 
     def _run_endpoint(self, port: str) -> str:
         arguments = ["--bind", f"127.0.0.1:{port}", "--data", str(self._data)]
@@ -135,15 +142,16 @@ class Demo:
             *(sys.executable, "-m", "scheduler", "run", "--config", str(HERE / "scheduler.yaml"), "--v", "2"),
             *("--kubeconfig", str(self._kubeconfig), "--spool", str(self.state / "spool")),
             *("--endpoint", f"http://127.0.0.1:{self._port_file.read_text().strip()}"),
-            *("--secure-port", "0"),  # nobody asks here, and 10259 may be a real scheduler's
+            "--replace-default-scheduler",  # The demo has no kube-scheduler.
+            *("--secure-port", "0"),  # The demo does not use it, and a real scheduler may use 10259.
         ]
         self.scheduler.start(command, r'"(Scheduling)"')
-        say("The scheduler runs")
+        print_lines("The scheduler runs")
 
     def _wait(
-        self, api: Cluster, pods: Sequence[Json], timeout_s: float, states: Sequence[str] | None = FINAL
+        self, api: DemoCluster, pods: Sequence[Json], timeout_s: float, states: Sequence[str] | None = FINAL
     ) -> dict[str, Json]:
-        """Until the service has a decision of every pod, in one of the states; the latest of each, by UID."""
+        """Wait until every pod has a decision in one of the states; return the latest decision by UID."""
         wanted = {pod["metadata"]["uid"] for pod in pods}
         deadline, shown = time.monotonic() + timeout_s, -1
         while True:
@@ -154,7 +162,7 @@ class Demo:
             decided = wanted & found.keys()
             if len(decided) != shown:
                 shown = len(decided)
-                say(f"  {shown} of {len(wanted)}")
+                print_lines(f"  {shown} of {len(wanted)}")
             if decided == wanted:
                 return {uid: found[uid] for uid in wanted}
             for process in self._processes():
@@ -168,38 +176,38 @@ class Demo:
             time.sleep(_POLL_S)
 
     def _show(self, *arguments: str) -> None:
-        """A view, through kubectl and the plugin as the user calls them."""
+        """Print a view with kubectl and the plugin, as the user would."""
         command = ["kubectl", "herodotus", *arguments]
-        say(f"$ {shlex.join(command)}")
+        print_lines(f"$ {shlex.join(command)}")
         path = f"{self._link_programs()}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("HERODOTUS_")}
-        environment = {**kept, "KUBECONFIG": str(self._kubeconfig), "PATH": path}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("HERODOTUS_")}
+        environment = {**inherited, "KUBECONFIG": str(self._kubeconfig), "PATH": path}
         try:
-            done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+            completed = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
         except OSError as e:
             raise DemoError(f"kubectl cannot be run: {e.strerror}") from None
-        if done.returncode:
-            raise DemoError(f"{shlex.join(command)} ended with exit code {done.returncode}")
-        say("")
+        if completed.returncode:
+            raise DemoError(f"{shlex.join(command)} ended with exit code {completed.returncode}")
+        print_lines("")
 
     def _link_programs(self) -> Path:
-        """A directory for PATH with what PATH lacks of our plugin and a kubectl, and with no other program."""
+        """Return a directory for PATH with the plugin and kubectl, as far as PATH lacks them."""
         directory = self.state / "bin"
         directory.mkdir(exist_ok=True)
-        own = Path(sys.executable).parent
+        program_directory = Path(sys.executable).parent
         links = {}
         for program in PLUGIN:
-            ours = own / program if (own / program).exists() else ROOT / program
+            plugin_program = program_directory / program if (program_directory / program).exists() else ROOT / program
             found = shutil.which(program)
-            if not (found and Path(found).resolve() == ours.resolve()):
-                links[program] = ours
-        links |= {} if shutil.which("kubectl") else {"kubectl": own / "kubectl"}
+            if not (found and Path(found).resolve() == plugin_program.resolve()):
+                links[program] = plugin_program
+        links |= {} if shutil.which("kubectl") else {"kubectl": program_directory / "kubectl"}
         for name, target in links.items():
             (directory / name).unlink(missing_ok=True)
             (directory / name).symlink_to(target)
         return directory
 
-    def _what_next(self) -> None:
+    def _print_hints(self) -> None:
         env = self.state / "env"
         env.write_text(
             "# . this file: the shell's kubectl then speaks to the demo's cluster\n"
@@ -208,7 +216,7 @@ class Demo:
             "unset HERODOTUS_ENDPOINT HERODOTUS_SERVICE\n"
         )
         tests, demo = (shlex.quote(os.path.relpath(ROOT / "deploy" / folder)) for folder in ("test", "demo"))
-        say(
+        print_lines(
             "The demo goes on in the background. To look around:",
             "",
             f"  . {shlex.quote(str(env))}",
@@ -220,7 +228,11 @@ class Demo:
             "  kubectl herodotus pod test-pod-main",
             f"  kubectl herodotus whatif -f {demo}/report.yaml",
             "",
-            "It has no controllers: create pods, not Deployments.",
+            "Deployments, StatefulSets and Jobs get their pods; no program runs in them:",
+            "",
+            f"  kubectl apply -f {tests}/deploy-big-deployment.yml",
+            "  kubectl scale deployment large-deploy --replicas 10",
+            "  kubectl rollout status deployment large-deploy",
             "",
             "A crash loses no decision:",
             "",
@@ -232,7 +244,7 @@ class Demo:
             f"To end it: {self._install} --demo-stop",
         )
 
-    # --- places ---------------------------------------------------------------------------------------------------
+    # --- files and processes ----------------------------------------------------------------------------------------
 
     @property
     def _kubeconfig(self) -> Path:
@@ -249,11 +261,11 @@ class Demo:
     def _processes(self) -> tuple[Process, ...]:
         return self.scheduler, self.endpoint, self.cluster
 
-    def _named(self, name: str) -> Process:
+    def _process_by_name(self, name: str) -> Process:
         return {"scheduler": self.scheduler, "endpoint": self.endpoint}[name]
 
     def _clear(self) -> None:
-        """Remove what an earlier demo left, and nothing else."""
+        """Remove the files of an earlier demo and nothing else."""
         for name in ("data", "spool", "log", "run", "bin"):
             shutil.rmtree(self.state / name, ignore_errors=True)
         for name in ("kubeconfig", "env"):
@@ -261,13 +273,13 @@ class Demo:
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def say(*lines: str) -> None:
-    """To the terminal, at once: views come from other processes."""
+def print_lines(*lines: str) -> None:
+    """Print lines at once, because other processes write to the same terminal."""
     print("\n".join(lines), flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted."""
+    """Run a command and return the exit code: 0 done, 1 failed, 2 usage, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     demo = Demo(arguments.state.absolute(), arguments.install)
     try:
@@ -275,9 +287,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             demo.start(arguments.timeout)
         elif arguments.command == "stop":
             if demo.stop():
-                say("The demo is stopped")
+                print_lines("The demo is stopped")
             elif not arguments.quiet:
-                say("No demo runs")
+                print_lines("No demo runs")
         elif arguments.command == "kill":
             demo.kill(arguments.name)
         elif arguments.command == "restart":

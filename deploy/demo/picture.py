@@ -1,9 +1,9 @@
-"""The picture in the README: screens of a demo that ran, drawn by the plugin itself.
+"""The picture in the README: screens of a recorded demo, rendered by the plugin's own code.
 
-Owns: what the picture shows, the answers of that demo, the picture. Does not own: screens (`herodotus_cli`).
+Owns: the screens of the picture, the recorded answers, the picture. Does not own: rendering (`herodotus_cli`).
 
-`python -m deploy.demo.picture record URL` asks a running demo's decisions service, and keeps its answers;
-`python -m deploy.demo.picture draw` (`make picture`) draws them. The same answers give the same file: a test says so.
+`python -m deploy.demo.picture record URL` requests the answers from a running demo's decisions service and stores them.
+`python -m deploy.demo.picture draw` (`make picture`) draws them. A test ensures that equal answers give an equal file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Surroundings
+from herodotus_cli.context import Environment
 from herodotus_serving.threads import serving
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ ANSWERS: Final = DOCS / "picture.json"
 PICTURE: Final = DOCS / "picture.svg"
 SCREENS: Final = (("pod", "postgres-0", "-n", "shop"), ("pod", "payments-0", "-n", "shop", "--node", "worker-8"))
 WIDTH: Final = 100  # columns
-IDENTITY: Final = "herodotus-scheduler-0"  # as of a pod in a cluster
+IDENTITY: Final = "herodotus-scheduler-0"  # like that of a pod in a cluster
 THEME: Final = TerminalTheme(
     (13, 17, 23),
     (214, 219, 226),
@@ -44,8 +44,8 @@ THEME: Final = TerminalTheme(
         *((121, 192, 255), (210, 168, 255), (86, 212, 221), (214, 219, 226)),
     ],
 )
-# Rich's form without its web font and its window: nothing is fetched from anywhere.
-FORM: Final = """\
+# Rich's template without its web font and window frame, so that a viewer fetches nothing.
+SVG_TEMPLATE: Final = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <title>kubectl herodotus</title>
 <style>
@@ -75,53 +75,53 @@ class _Terminal(StringIO):
 
 
 def record(url: str) -> Json:
-    """What the decisions service at `url` answers to the screens, and when."""
-    said: dict[str, Json] = {}
+    """Return the answers of the decisions service at `url` to the screens' requests, with the time."""
+    answers: dict[str, Json] = {}
 
-    def ask(path: str) -> Json:
-        with urllib.request.urlopen(f"{url}{path}", timeout=10) as answer:
-            said[path] = of_no_machine(json.load(answer))
-        return said[path]
+    def get(path: str) -> Json:
+        with urllib.request.urlopen(f"{url}{path}", timeout=10) as response:
+            answers[path] = anonymize(json.load(response))
+        return answers[path]
 
     now = datetime.now().astimezone()
-    _text(ask, now)
-    return {"at": now.isoformat(timespec="seconds"), "answers": said}
+    _render_screens(get, now)
+    return {"at": now.isoformat(timespec="seconds"), "answers": answers}
 
 
-def of_no_machine(explanation: Json) -> Json:
-    """The answer without the one thing in it that names the machine: a scheduler's identity begins with its host."""
+def anonymize(explanation: Json) -> Json:
+    """Return the answer without the scheduler's identity, which begins with the host name."""
     return explanation | {"attempt": explanation["attempt"] | {"scheduler": IDENTITY}}
 
 
 def draw(recorded: Json) -> str:
-    """The picture, as SVG."""
+    """Return the picture as SVG."""
     answers: dict[str, Json] = recorded["answers"]
-    text = _text(answers.__getitem__, datetime.fromisoformat(recorded["at"]))
+    text = _render_screens(answers.__getitem__, datetime.fromisoformat(recorded["at"]))
     console = Console(width=WIDTH, record=True, file=StringIO(), legacy_windows=False, _environ={})
     console.print(Text.from_ansi(text.rstrip()), "", sep="\n", soft_wrap=True)
-    svg = console.export_svg(title="kubectl herodotus", theme=THEME, code_format=FORM, unique_id="herodotus")
+    svg = console.export_svg(title="kubectl herodotus", theme=THEME, code_format=SVG_TEMPLATE, unique_id="herodotus")
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
 
 
-def _text(ask: Callable[[str], Json], now: datetime) -> str:
-    """The screens as a terminal shows them, each under its command."""
+def _render_screens(get: Callable[[str], Json], now: datetime) -> str:
+    """Return the screens as a terminal shows them, each under its command."""
     out = _Terminal()
-    with _serving(ask) as url:
+    with _serve_answers(get) as url:
         for screen in SCREENS:
             out.write(f"\x1b[32m$\x1b[0m \x1b[1mkubectl herodotus {shlex.join(screen)}\x1b[0m\n")
-            if code := run(screen, Surroundings({"HERODOTUS_ENDPOINT": url}, out, lambda: now, lambda: WIDTH)):
+            if code := run(screen, Environment({"HERODOTUS_ENDPOINT": url}, out, lambda: now, lambda: WIDTH)):
                 raise SystemExit(code)
             out.write("\n")
     return out.getvalue()
 
 
 @contextmanager
-def _serving(ask: Callable[[str], Json]) -> Iterator[str]:
-    """A decisions service on loopback that answers with what `ask` says."""
+def _serve_answers(get: Callable[[str], Json]) -> Iterator[str]:
+    """Run a decisions service on loopback that responds with `ask(path)`; yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps(ask(self.path)).encode()
+            body = json.dumps(get(self.path)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -136,7 +136,7 @@ def _serving(ask: Callable[[str], Json]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Run a command and return the exit code."""
     match arguments:
         case ["record", url]:
             ANSWERS.write_text(json.dumps(record(url.rstrip("/")), indent=1) + "\n")

@@ -1,8 +1,8 @@
 """Background processes that outlive the program that starts them.
 
-Owns: pid files, logs, starting, waiting until ready, ending. Does not own: what runs.
+Owns: pid files, logs, starting, waiting until ready, stopping. Does not own: which programs run.
 
-Invariant: only a process that this directory's demo started is ever signalled: its command line names the directory.
+Invariant: it signals only processes that this directory's demo started, whose command lines contain the directory.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-READY_S: Final = 60.0  # imports from a cold disk; the scheduler waits for a killed one's Lease on top of that
-GRACE_S: Final = 15.0  # the scheduler drains its spool for 5 s, the service ends requests within 10
+READY_S: Final = 60.0  # covers imports from a cold disk and the Lease of a killed scheduler
+GRACE_S: Final = 15.0  # The scheduler drains its spool for 5 s, the service finishes requests within 10 s.
 TAIL_LINES: Final = 15
 _POLL_S: Final = 0.05
-_CLEARED: Final = ("HERODOTUS_", "KUBERNETES_SERVICE_")  # settings of somebody else's service or cluster
+_CLEARED: Final = ("HERODOTUS_", "KUBERNETES_SERVICE_")  # settings of another service or cluster
 
 
 class DemoError(Exception):
-    """The demo cannot go on: one line, and what to read."""
+    """The demo cannot continue; the message has one line and the end of a log."""
 
 
 class Process:
     """One named process of the demo."""
 
     def __init__(self, state: Path, name: str) -> None:
-        """`state`: the demo's directory. It must stand in the command's arguments."""
+        """Create a process; its command line must contain `state`, the demo's directory."""
         self.name = name
         self.log = state / "log" / f"{name}.log"
         self._state = state
@@ -39,7 +39,7 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Of the running process; None where there is none."""
+        """The id of the running process, or None."""
         try:
             pid = int(self._pid_file.read_text())
         except (OSError, ValueError):
@@ -47,10 +47,13 @@ class Process:
         return pid if str(self._state) in _command_line(pid) else None
 
     def start(self, command: Sequence[str], ready: str) -> str:
-        """Start, and wait for a line that `ready` matches; its first group. DemoError when it ends before."""
+        """Start the process, wait for a log line that `ready` matches, and return its first group.
+
+        Raises DemoError if the process exits or is not ready in time.
+        """
         for directory in (self.log.parent, self._pid_file.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        begin = self.log.stat().st_size if self.log.exists() else 0
+        offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -59,12 +62,12 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C in the terminal is not for it
+                start_new_session=True,  # Ctrl-C in the terminal must not stop it.
             )
         self._pid_file.write_text(f"{process.pid}\n")
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
-            match = re.search(ready, self._said_since(begin))
+            match = re.search(ready, self._read_log(offset))
             if match:
                 return match[1]
             if process.poll() is not None:
@@ -73,22 +76,22 @@ class Process:
         raise DemoError(f"the {self.name} was not ready within {READY_S:g} s\n{self.tail()}")
 
     def stop(self) -> None:
-        """End it in good order, or, when that takes too long, at once."""
+        """Send SIGTERM, and SIGKILL if the process does not exit in time."""
         self._signal(signal.SIGTERM)
-        if not self._gone_within(GRACE_S):
+        if not self._exits_within(GRACE_S):
             self.kill()
         self._pid_file.unlink(missing_ok=True)
 
     def kill(self) -> bool:
-        """SIGKILL; whether there was anything to kill."""
-        ran = self._signal(signal.SIGKILL)
-        if not self._gone_within(GRACE_S):
+        """Send SIGKILL; return whether the process was running."""
+        was_running = self._signal(signal.SIGKILL)
+        if not self._exits_within(GRACE_S):
             raise DemoError(f"the {self.name} (process {self.pid}) does not end")
-        return ran
+        return was_running
 
     def tail(self) -> str:
-        """The log's last lines, with the log's name."""
-        lines = self._said_since(0).splitlines()[-TAIL_LINES:]
+        """Return the log's last lines with the log's name."""
+        lines = self._read_log(0).splitlines()[-TAIL_LINES:]
         return "\n".join([f"the end of {self.log}:", *(f"  {line}" for line in lines)])
 
     def _signal(self, number: int) -> bool:
@@ -101,7 +104,7 @@ class Process:
             return False
         return True
 
-    def _gone_within(self, seconds: float) -> bool:
+    def _exits_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self.pid is not None:
             if time.monotonic() > deadline:
@@ -109,28 +112,28 @@ class Process:
             time.sleep(_POLL_S)
         return True
 
-    def _said_since(self, begin: int) -> str:
+    def _read_log(self, offset: int) -> str:
         try:
             with self.log.open("rb") as log:
-                log.seek(begin)
+                log.seek(offset)
                 return log.read().decode("utf-8", "replace")
         except OSError:
             return ""
 
 
 def _command_line(pid: int) -> str:
-    """Empty where the process is gone, or only waits for its parent to notice its end."""
+    """Return the process' command line, "" if it has exited or is a zombie."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         if Path("/proc/self/cmdline").exists():
             return ""
-    shown = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return shown.stdout
+    ps = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return ps.stdout
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without settings that would lead elsewhere, and without a proxy in front of this machine."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
-    local = ",".join(filter(None, (os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1")))
-    return {**kept, "NO_PROXY": local, "no_proxy": local}
+    """Return the environment without settings of other clusters, and without a proxy for this machine."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
+    no_proxy = ",".join(filter(None, (os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1")))
+    return {**inherited, "NO_PROXY": no_proxy, "no_proxy": no_proxy}

@@ -1,10 +1,11 @@
-"""krew's archive of the plugin, and its manifest: `python packages/krew/build.py OUTPUT WHEEL...`.
+"""Builds krew's archive of the plugin and its manifest: `python packages/krew/build.py OUTPUT WHEEL...`.
 
-Owns: what is in the archive, and that the same wheels always make the same bytes. Does not own: which wheels those are
-(packages/locks/plugin.txt; the Makefile fetches them), and how they are started (kubectl-herodotus).
+Owns: the contents of the archive, and that equal wheels give equal bytes. Does not own: the list of wheels
+(packages/locks/plugin.txt; the Makefile downloads them), and the start of the program (kubectl-herodotus).
 
-A folder and no zipapp: Python keeps what it compiled beside the sources, and a start takes two thirds of the time.
-Nothing in it is compiled for a platform: PyYAML's C extension, the only one there is, is left out; PyYAML does without.
+The archive holds a folder instead of a zipapp, because Python then caches bytecode and starts in two thirds of the
+time. It contains no platform-specific code: PyYAML's C extension, the only one, is left out, and PyYAML works without
+it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ ROOT = HERE.parents[1]
 NAME = "herodotus"
 COMMANDS = {"kubectl-herodotus": "herodotus_cli.main", "kubectl_complete-herodotus": "herodotus_cli.completion"}
 COMPILED = {".so", ".pyd"}
-EPOCH = 1577836800  # 2020-01-01: some date has to stand there
+EPOCH = 1577836800  # 2020-01-01, a fixed date for reproducible archives
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the archive and the manifest into a directory."""
+    """Write the archive and the manifest into a directory."""
     output, wheels = Path(arguments[0]), [Path(a) for a in arguments[1:]]
     version = next(w.name.split("-")[1] for w in wheels if w.name.startswith(f"{NAME}-"))
     content = archive({**programs(), **libraries(wheels)})
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def programs() -> dict[str, tuple[bytes, int]]:
-    """Contents and modes by path: what is started, and the licence."""
+    """Return contents and modes by path of the programs and the licence."""
     start = (HERE / "kubectl-herodotus").read_text("utf-8")
     modules = {name: start.replace(COMMANDS["kubectl-herodotus"], module) for name, module in COMMANDS.items()}
     licence = {"LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644)}
@@ -49,7 +50,7 @@ def programs() -> dict[str, tuple[bytes, int]]:
 
 
 def libraries(wheels: Sequence[Path]) -> dict[str, tuple[bytes, int]]:
-    """What the wheels hold, as an installation would lay it down."""
+    """Return contents and modes by path of the wheels' files, as installed."""
     return {f"lib/{name}": (content, 0o644) for wheel in wheels for name, content in _unpacked(wheel)}
 
 
@@ -64,7 +65,7 @@ def _unpacked(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def archive(files: dict[str, tuple[bytes, int]]) -> bytes:
-    """A tar.gz that says nothing of who made it, or when."""
+    """Return a reproducible tar.gz without owners and times."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", mtime=0, fileobj=packed) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for path, (content, mode) in sorted(files.items()):

@@ -31,7 +31,7 @@ subjects:
 {{ include "herodotus.subject" . }}
 {{- end }}
 
-{{/* What plugins look at (scheduler/kube/kinds.py), the cluster's name, and who asks for metrics. */}}
+{{/* What plugins look at (scheduler/engine/objects/watched_kinds.py), the cluster's name, and who asks for metrics. */}}
 {{- define "herodotus.rbac.reads" -}}
 - apiGroups: [""]
   resources: [nodes, pods, namespaces, services, replicationcontrollers, persistentvolumes, persistentvolumeclaims]

@@ -194,7 +194,16 @@ spec:
     matchLabels:
       {{- include "herodotus.selector" . | nindent 6 }}
   policyTypes: [Ingress]
+  {{- $root := index . 0 }}
+  {{- if or $root.Values.networkPolicy.scrapers $root.Values.monitoring.serviceMonitor.enabled }}
   ingress:
   - ports:
     - port: https
+    {{- with $root.Values.networkPolicy.scrapers }}
+    from:
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- else }}
+  ingress: [] # Prometheus reads metrics from port https: admit its pods here
+  {{- end }}
 {{- end }}
