@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from herodotus_record.model import Reason, Verdict
-from scheduler.framework.per_node import Input, NodeInfo, PerNodePlugin
-from scheduler.framework.plugin import Args
-from scheduler.framework.state import CycleState
-from scheduler.framework.verdicts import unschedulable
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.problems import Problem, invalid
+from scheduler.engine.framework.per_node import Input, NodeInfo, PerNodePlugin
+from scheduler.engine.framework.plugin import Args
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
 
 
 class SiblingLimitArgs(Args, frozen=True):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sibling_limit import SiblingLimit
 
-from scheduler.app import main
+from scheduler.commands.main import main
 from scheduler.config import load
-from scheduler.evaluate import evaluate
-from scheduler.plugins.registry import Registry, with_plugin
+from scheduler.engine.plugins.registry import Registry, with_plugin
+from scheduler.offline.evaluate import evaluate
 
 HERE = Path(__file__).parent
 PLUGINS = [with_plugin("SiblingLimit", SiblingLimit)]
