@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from herodotus_record import reasons
 from herodotus_record.model import (
     SUCCESS,
+    AttemptKey,
     Code,
     Decision,
+    DecisionPath,
     Evaluation,
     FilterColumn,
-    Key,
     NodeTable,
     Outcome,
     Owner,
-    Path,
     PluginVerdict,
     PodInfo,
     Reason,
@@ -90,11 +90,11 @@ def a_decision(
     rank = [0] * len(nodes)
     for slot in feasible:
         rank[slot] = 1 + sum(t > totals[slot] for t in totals.values())
-    histogram = [(reasons.sentence(r), 1) for slot in live for r in _first(rejected.get(nodes[slot], {}))]
-    path = (Path.SCORED if scored else Path.ONLY_FEASIBLE) if feasible else Path.NONE
+    histogram = [(reasons.format_reason(r), 1) for slot in live for r in _first(rejected.get(nodes[slot], {}))]
+    path = (DecisionPath.SCORED if scored else DecisionPath.ONLY_FEASIBLE) if feasible else DecisionPath.NONE
     return Decision(
         id=f"01900000-0000-7000-8000-{sequence:012x}",
-        key=Key(cluster, Source.SCHEDULER, incarnation, uid or f"uid-{namespace}-{pod}", attempt),
+        key=AttemptKey(cluster, Source.SCHEDULER, incarnation, uid or f"uid-{namespace}-{pod}", attempt),
         sequence=sequence,
         scheduler=SchedulerInfo(profile, "herodotus-0", "0.1.0"),
         pod=PodInfo(
@@ -124,7 +124,7 @@ def a_decision(
         rank=array("H", rank),
         seed=1234,
         post_filters=(),
-        message="" if feasible else reasons.fit_error(len(live), histogram),
+        message="" if feasible else reasons.format_fit_error(len(live), histogram),
         marks=marks,
     )
 

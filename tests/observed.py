@@ -17,9 +17,9 @@ from herodotus_record.model import (
     SchedulerInfo,
     Source,
 )
-from scheduler.logged.reader import LogReader
+from scheduler.offline.read_log.reader import LogReader
 from tests.builders import CLUSTER, a_decision, a_table, bound
-from tests.scheduler.logged import klogs
+from tests.scheduler.offline.read_log import klogs
 
 POD, PROFILE = "shop/checkout-7d9f-x2k", "default-scheduler"
 OBSERVER = "00000000-0000-4000-8000-0000000000bb"
@@ -56,7 +56,7 @@ def seen(
     d = replace(
         d,
         key=replace(d.key, source=Source.RECONSTRUCTED),
-        chosen=table.slot_of(chosen) if chosen else d.chosen,
+        chosen=table.find_slot(chosen) if chosen else d.chosen,
         scheduler=SchedulerInfo(PROFILE, "observer-0", "0.1.0"),
         unknown=("scheduler.identity", "seed"),
         reconstruction=found or Reconstruction(Agreement.AGREE),

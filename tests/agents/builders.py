@@ -1,4 +1,4 @@
-"""Requests as schedulers send them, and the service with chosen agents."""
+"""Builders for extender requests, and a test client of the service with selected agents."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from herodotus_agents.app import create_app
-from herodotus_agents.nodes import KnownNodes
-from herodotus_agents.registry import load
+from herodotus_agents.nodes import NodeCache
+from herodotus_agents.registry import load_agents
 
 Json = dict[str, Any]
 
@@ -19,7 +19,7 @@ LONG_AGO = "2026-03-01T11:00:00+00:00"
 
 
 def a_node(name: str, annotations: Mapping[str, str] | None = None, **allocatable: str) -> Json:
-    """4 cpu, 4Gi, 110 pods unless it says otherwise."""
+    """Return a node with 4 cpu, 4Gi of memory and 110 pods unless `allocatable` overrides them."""
     amounts = {"cpu": "4", "memory": "4Gi", "pods": "110", **allocatable}
     return {"metadata": {"name": name, "annotations": dict(annotations or {})}, "status": {"allocatable": amounts}}
 
@@ -30,8 +30,8 @@ def a_pod(cpu: str = "500m", memory: str = "200Mi", labels: Mapping[str, str] | 
     return {"metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
-def asked(pod: Json, nodes: Sequence[Json]) -> Json:
-    """A request with whole nodes, spelt as kube-scheduler spells it."""
+def extender_args(pod: Json, nodes: Sequence[Json]) -> Json:
+    """Return an ExtenderArgs document with whole nodes, with the keys as kube-scheduler writes them."""
     return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(nodes)}, "NodeNames": None}
 
 
@@ -39,24 +39,26 @@ def service(
     *names: str,
     environment: Mapping[str, str] | None = None,
     sections: Mapping[str, Json] | None = None,
-    known: KnownNodes | None = None,
+    known: NodeCache | None = None,
     clock: Callable[[], float] = lambda: NOW_S,
 ) -> FlaskClient:
-    """A client of the service with these agents."""
-    loaded = load(names, sections or {}, environment or {}, clock)
+    """Return a test client of the service with these agents."""
+    loaded = load_agents(names, sections or {}, environment or {}, clock)
     assert not loaded.failed
     return create_app(loaded, known).test_client()
 
 
 def points(client: FlaskClient, verb: str, pod: Json, nodes: Sequence[Json]) -> dict[str, int]:
-    response = client.post(f"/scheduler/priorities/{verb}", json=asked(pod, nodes))
+    response = client.post(f"/scheduler/priorities/{verb}", json=extender_args(pod, nodes))
     assert response.status_code == 200, response.text
     return {given["Host"]: given["Score"] for given in response.json}
 
 
-def left(client: FlaskClient, verb: str, pod: Json, nodes: Sequence[Json]) -> tuple[list[str], dict[str, str]]:
-    """The nodes that are left, and why the others are not."""
-    response = client.post(f"/scheduler/predicates/{verb}", json=asked(pod, nodes))
+def feasible_nodes(
+    client: FlaskClient, verb: str, pod: Json, nodes: Sequence[Json]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the nodes that pass, and the reason for each failed node."""
+    response = client.post(f"/scheduler/predicates/{verb}", json=extender_args(pod, nodes))
     assert response.status_code == 200, response.text
     answer = response.json
     assert answer["Error"] == ""

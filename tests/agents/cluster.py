@@ -1,4 +1,4 @@
-"""A simulated cluster with nodes and pods for annotators and the monitor, and a scripted Prometheus."""
+"""Builders for nodes and pods in a simulated cluster, and a fake Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from herodotus_agents.kube import Kube
+from herodotus_agents.kube import KubeClient
 from herodotus_agents.prometheus import Prometheus
 from herodotus_sim import SimulatedCluster
 
@@ -22,25 +22,25 @@ def node(name: str, address: str = "", **allocatable: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 
-def pod(name: str, on: str = "", phase: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Json:
+def pod(name: str, node_name: str = "", phase: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Json:
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
     made: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
-        "spec": {"containers": [container], **({"nodeName": on} if on else {}), **spec},
+        "spec": {"containers": [container], **({"nodeName": node_name} if node_name else {}), **spec},
     }
     return made | ({"status": {"phase": phase}} if phase else {})
 
 
 @contextmanager
-def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, Kube]]:
+def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, KubeClient]]:
     with SimulatedCluster(objects=list(objects)) as sim:
-        yield sim, Kube.find(server=sim.url)
+        yield sim, KubeClient.from_options(server=sim.url)
 
 
 def annotations(sim: SimulatedCluster, name: str) -> dict[str, str]:
-    """What is annotated on a node, without when it was measured."""
+    """Return a node's annotations without the times of measurement."""
     found = sim.get("nodes", "", name)["metadata"].get("annotations") or {}
     return {key: value for key, value in found.items() if not key.endswith("measured-at")}
 
@@ -50,7 +50,7 @@ def prometheus(answer: Callable[[httpx.Request], httpx.Response]) -> Prometheus:
 
 
 def matrix(series: dict[str, list[float]]) -> httpx.Response:
-    """A range query's answer: values by instance, one every second."""
+    """Return the response to a range query: the values of each instance, one per second."""
     result = [
         {"metric": {"instance": name}, "values": [[1000 + i, str(v)] for i, v in enumerate(values)]}
         for name, values in series.items()

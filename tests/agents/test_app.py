@@ -1,4 +1,4 @@
-"""The service's routes: what schedulers send and get, and how everything that is wrong is refused."""
+"""The routes of the service: requests and responses as schedulers send and read them, and every rejected request."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from herodotus_agents.agent import Agent, BindError
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.app import create_app
-from herodotus_agents.nodes import KnownNodes
-from herodotus_agents.registry import Loaded, load
+from herodotus_agents.nodes import NodeCache
+from herodotus_agents.registry import LoadedAgents, load_agents
 from herodotus_record.version import __version__
-from tests.agents.builders import a_node, a_pod, asked, left, points, service
+from tests.agents.builders import a_node, a_pod, extender_args, feasible_nodes, points, service
 from tests.processes import ROOT
 
 TIGHT = {"mean-free-cpu": "700", "std-free-cpu": "400"}
 
 
-def a_cache(*nodes: dict[str, Any]) -> KnownNodes:
-    known = KnownNodes()
-    known.listed([msgspec.Raw(json.dumps(node).encode()) for node in nodes])
+def a_cache(*nodes: dict[str, Any]) -> NodeCache:
+    known = NodeCache()
+    known.replace([msgspec.Raw(json.dumps(node).encode()) for node in nodes])
     return known
 
 
@@ -35,7 +35,7 @@ def test_version_is_text_for_probes() -> None:
 
 def test_foo_accepts_every_node_and_gives_each_a_point() -> None:
     client, nodes = service("foo"), [a_node("n1"), a_node("n2")]
-    assert left(client, "foo", a_pod(), nodes) == (["n1", "n2"], {})
+    assert feasible_nodes(client, "foo", a_pod(), nodes) == (["n1", "n2"], {})
     assert points(client, "foo", a_pod(), nodes) == {"n1": 1, "n2": 1}
 
 
@@ -47,10 +47,10 @@ EXPLAINED = "application/vnd.herodotus.extender+json"
     [None, "*/*", "application/json", f"{EXPLAINED};q=0.5, application/json"],
     ids=["as kube-scheduler asks", "anything", "JSON", "rather JSON"],
 )
-def test_whoever_does_not_ask_for_more_gets_kube_scheduler_s_message(accept: str | None) -> None:
+def test_without_the_extended_media_type_the_response_is_kube_scheduler_s(accept: str | None) -> None:
     headers = {} if accept is None else {"Accept": accept}
     response = service("safe").post(
-        "/scheduler/priorities/safe-overload", json=asked(a_pod(), [a_node("n1", TIGHT)]), headers=headers
+        "/scheduler/priorities/safe-overload", json=extender_args(a_pod(), [a_node("n1", TIGHT)]), headers=headers
     )
     assert (response.mimetype, response.json) == ("application/json", [{"Host": "n1", "Score": 0}])
 
@@ -58,22 +58,20 @@ def test_whoever_does_not_ask_for_more_gets_kube_scheduler_s_message(accept: str
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        ("priorities/safe-overload", lambda said: [entry["Score"] for entry in said] == [0, 0, 0]),
-        ("predicates/safe-overload", lambda said: list(said["FailedNodes"]) == ["n1"]),
+        ("priorities/safe-overload", lambda answer: [entry["Score"] for entry in answer] == [0, 0, 0]),
+        ("predicates/safe-overload", lambda answer: list(answer["FailedNodes"]) == ["n1"]),
     ],
     ids=["a priority", "a predicate"],
 )
-def test_who_asks_for_it_gets_the_numbers_that_the_answer_follows_from(
-    path: str, answer: Callable[[Any], bool]
-) -> None:
+def test_the_extended_media_type_adds_the_inputs(path: str, answer: Callable[[Any], bool]) -> None:
     measured = "herodotus.dev/usage-measured-at"
     old = {**TIGHT, measured: "2020-01-01T00:00:00+00:00"}
     nodes = [a_node("n1", TIGHT), a_node("n2"), a_node("n3", old)]
-    body = service("safe").post(f"/scheduler/{path}", json=asked(a_pod(), nodes), headers={"Accept": EXPLAINED})
+    body = service("safe").post(f"/scheduler/{path}", json=extender_args(a_pod(), nodes), headers={"Accept": EXPLAINED})
     assert body.mimetype == EXPLAINED
-    said = body.json
-    assert answer(said["Answer"])
-    cpu, memory = said["Inputs"]
+    content = body.json
+    assert answer(content["Answer"])
+    cpu, memory = content["Inputs"]
     assert cpu == {
         "Source": "annotations mean-free-cpu, std-free-cpu",
         "Numbers": [
@@ -86,44 +84,71 @@ def test_who_asks_for_it_gets_the_numbers_that_the_answer_follows_from(
     assert memory["Source"] == "annotation mean-free-memory"
 
 
-def test_an_agent_that_tells_no_inputs_is_asked_alike() -> None:
+def test_an_agent_without_inputs_answers_the_extended_media_type_too() -> None:
     response = service("foo").post(
-        "/scheduler/priorities/foo", json=asked(a_pod(), [a_node("n1")]), headers={"Accept": EXPLAINED}
+        "/scheduler/priorities/foo", json=extender_args(a_pod(), [a_node("n1")]), headers={"Accept": EXPLAINED}
     )
     assert response.json == {"Answer": [{"Host": "n1", "Score": 1}], "Inputs": []}
 
 
-def test_only_the_chosen_agents_answer() -> None:
+def test_only_selected_agents_are_served() -> None:
     client = service("congestion")
-    assert client.post("/scheduler/priorities/congestion", json=asked(a_pod(), [])).status_code == 200
-    refused = client.post("/scheduler/priorities/foo", json=asked(a_pod(), []))
+    assert client.post("/scheduler/priorities/congestion", json=extender_args(a_pod(), [])).status_code == 200
+    refused = client.post("/scheduler/priorities/foo", json=extender_args(a_pod(), []))
     assert (refused.status_code, refused.json) == (404, {"Error": "no agent has the priority foo"})
 
 
-def test_all_means_every_agent() -> None:
+def test_all_selects_every_agent() -> None:
     verbs = service("all").get("/").json
     assert verbs["agents"] == ["safe", "congestion", "pigeon", "reward", "foo"]
     assert verbs["priorities"] == ["congestion", "foo", "pigeon-holing", "rl-priority", "safe-balance", "safe-overload"]
     assert verbs["predicates"] == ["foo", "safe-overload"]
 
 
-def test_an_agent_that_fails_to_load_is_reported_and_takes_no_other_down() -> None:
-    known = {"foo": "herodotus_agents.agents.foo:KIND", "broken": "tests.agents.no_such_file:KIND"}
-    loaded = load(["all"], {}, {}, known=known)
+def test_an_agent_that_fails_to_load_is_reported_and_does_not_affect_others() -> None:
+    known = {"foo": "herodotus_agents.agents.foo:FACTORY", "broken": "tests.agents.no_such_file:FACTORY"}
+    loaded = load_agents(["all"], {}, {}, known=known)
     client = create_app(loaded).test_client()
     assert points(client, "foo", a_pod(), [a_node("n1")]) == {"n1": 1}
     assert list(client.get("/").json["failed"]) == ["broken"]
     assert "No module named" in client.post("/scheduler/priorities/broken", json={}).json["Error"]
 
 
-def test_a_copy_of_the_template_and_one_line_are_a_new_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_the_template_and_one_line_add_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "herodotus_agents/agents/foo.py").read_text()
     (tmp_path / "barred.py").write_text(text.replace('"foo"', '"bar"').replace("return {}", 'return {"n1": "barred"}'))
     monkeypatch.syspath_prepend(tmp_path)
-    loaded = load(["bar"], {}, {}, known={**AGENTS, "bar": "barred:KIND"})
+    loaded = load_agents(["bar"], {}, {}, known={**AGENTS, "bar": "barred:FACTORY"})
     client = create_app(loaded).test_client()
-    assert left(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
+    assert feasible_nodes(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
     assert points(client, "bar", a_pod(), [a_node("n1")]) == {"n1": 1}
+
+
+def test_rewards_are_served_from_the_node_annotations() -> None:
+    known = NodeCache()
+    learnt = {"n1": '{"web":0.25}', "n2": "no JSON"}
+    nodes = [{"metadata": {"name": n, "annotations": {"herodotus.dev/rewards": text}}} for n, text in learnt.items()]
+    known.replace([json.dumps(node) for node in [*nodes, {"metadata": {"name": "n3"}}]])
+    assert create_app(load_agents(["reward"], {}, {}), known).test_client().get("/rewards").json == {
+        "n1": {"web": 0.25},
+        "n2": {},
+        "n3": {},
+    }
+    refused = service("reward").get("/rewards")
+    assert (refused.status_code, "--watch-nodes" in refused.json["Error"]) == (404, True)
+
+
+def test_an_installed_package_adds_agents_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "herodotus_agents/agents/foo.py").read_text()
+    (tmp_path / "zoned.py").write_text(text.replace('"foo"', '"bar"').replace("return {}", 'return {"n1": "barred"}'))
+    info = tmp_path / "zoned-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoned\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[herodotus.agents]\nbar = zoned:FACTORY\nfoo = zoned:FACTORY\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    client = create_app(load_agents(["bar", "foo"], {}, {})).test_client()
+    assert feasible_nodes(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
+    assert feasible_nodes(client, "foo", a_pod(), [a_node("n1")]) == (["n1"], {})
 
 
 @pytest.mark.parametrize(
@@ -134,37 +159,37 @@ def test_a_copy_of_the_template_and_one_line_are_a_new_agent(tmp_path: Path, mon
     ],
     ids=["out of range", "unknown key"],
 )
-def test_a_wrong_setting_in_the_file_is_an_error_of_that_agent(section: dict[str, Any], why: str) -> None:
-    loaded = load(["safe", "foo"], {"safe": section}, {})
+def test_an_invalid_setting_fails_only_its_agent(section: dict[str, Any], why: str) -> None:
+    loaded = load_agents(["safe", "foo"], {"safe": section}, {})
     assert dict(loaded.failed) == {"safe": f"SettingsError: {why}"}
     assert list(loaded.agents) == ["foo"]
 
 
-def test_nodes_are_answered_byte_for_byte_as_they_came() -> None:
-    """What an agent does not read must not get lost."""
+def test_nodes_are_returned_byte_for_byte() -> None:
+    """Fields that an agent does not read must not be lost."""
     node = a_node("n1") | {"spec": {"podCIDR": "10.0.0.0/24", "future": [1, {"x": None}]}}
-    answer = service("foo").post("/scheduler/predicates/foo", json=asked(a_pod(), [node])).json
+    answer = service("foo").post("/scheduler/predicates/foo", json=extender_args(a_pod(), [node])).json
     assert answer["Nodes"]["items"] == [node]
     assert answer["NodeNames"] is None
 
 
-def test_keys_are_read_in_any_case_and_written_as_kube_scheduler_reads_them() -> None:
+def test_keys_are_read_in_any_case_and_written_in_kube_scheduler_s_case() -> None:
     request = {"pod": a_pod(), "nodes": {"metadata": {}, "items": [a_node("n1")]}}
     answer = service("foo").post("/scheduler/predicates/foo", json=request).json
     assert list(answer) == ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 
 
-def test_names_in_names_out() -> None:
+def test_a_request_with_node_names_is_answered_with_node_names() -> None:
     client = service("safe", known=a_cache(a_node("n1"), a_node("n2", TIGHT)))
     request = {"Pod": a_pod(), "Nodes": None, "NodeNames": ["n1", "n2", "unseen"]}
     answer = client.post("/scheduler/predicates/safe-overload", json=request).json
     assert (answer["Nodes"], answer["NodeNames"], list(answer["FailedNodes"])) == (None, ["n1", "unseen"], ["n2"])
 
 
-def test_the_cache_follows_the_watch() -> None:
+def test_the_node_cache_applies_watch_events() -> None:
     known = a_cache(a_node("n1"), a_node("n2"))
-    known.changed("DELETED", msgspec.Raw(json.dumps(a_node("n2")).encode()))
-    known.changed("MODIFIED", msgspec.Raw(json.dumps(a_node("n1", {"congestion-factor": "100"})).encode()))
+    known.handle_event("DELETED", msgspec.Raw(json.dumps(a_node("n2")).encode()))
+    known.handle_event("MODIFIED", msgspec.Raw(json.dumps(a_node("n1", {"congestion-factor": "100"})).encode()))
     client = service("congestion", known=known)
     answer = client.post("/scheduler/priorities/congestion", json={"Pod": a_pod(), "NodeNames": ["n1", "n2"]}).json
     assert answer == [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 10}]
@@ -187,7 +212,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("kind", ["predicates", "priorities"])
 @pytest.mark.parametrize(("body", "why"), BAD.values(), ids=list(BAD))
-def test_a_request_that_cannot_be_used_is_refused_with_the_reason(body: bytes, why: str, kind: str) -> None:
+def test_an_invalid_request_is_rejected_with_the_reason(body: bytes, why: str, kind: str) -> None:
     client = service("safe")
     response = client.post(f"/scheduler/{kind}/safe-overload", data=body)
     assert response.status_code == 400
@@ -195,12 +220,12 @@ def test_a_request_that_cannot_be_used_is_refused_with_the_reason(body: bytes, w
     assert client.get("/version").status_code == 200
 
 
-def test_an_agent_that_raises_is_answered_500_and_the_service_stays_up() -> None:
+def test_an_agent_that_raises_gives_500_and_the_service_keeps_running() -> None:
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("by zero")
 
-    client = create_app(Loaded({"broken": Agent(priorities={"broken": broken})})).test_client()
-    response = client.post("/scheduler/priorities/broken", json=asked(a_pod(), []))
+    client = create_app(LoadedAgents({"broken": Agent(priorities={"broken": broken})})).test_client()
+    response = client.post("/scheduler/priorities/broken", json=extender_args(a_pod(), []))
     why = "/scheduler/priorities/broken failed: ZeroDivisionError: by zero"
     assert (response.status_code, response.json) == (500, {"Error": why})
     assert client.get("/version").status_code == 200
@@ -209,13 +234,13 @@ def test_an_agent_that_raises_is_answered_500_and_the_service_stays_up() -> None
 BINDING = {"PodName": "p", "PodNamespace": "shop", "PodUID": "uid-p", "Node": "n1"}
 
 
-def test_binding_is_refused_unless_an_agent_binds() -> None:
+def test_bind_is_rejected_unless_an_agent_binds() -> None:
     response = service("all").post("/scheduler/bind", json=BINDING)
     expected = {"Error": "no agent binds pods: leave the extender's bindVerb empty"}
     assert (response.status_code, response.json) == (200, expected)
 
 
-def test_an_agent_may_bind_and_may_fail_to() -> None:
+def test_bind_calls_the_agent_and_returns_its_error() -> None:
     bound = []
 
     def bind(namespace: str, name: str, uid: str, node: str) -> None:
@@ -223,7 +248,7 @@ def test_an_agent_may_bind_and_may_fail_to() -> None:
             raise BindError("n1 is closed")
         bound.append((namespace, name, uid, node))
 
-    client = create_app(Loaded({"binder": Agent(bind=bind)})).test_client()
+    client = create_app(LoadedAgents({"binder": Agent(bind=bind)})).test_client()
     assert client.post("/scheduler/bind", json=BINDING).json == {"Error": "n1 is closed"}
     assert client.post("/scheduler/bind", json=BINDING | {"Node": "n2"}).json == {"Error": ""}
     assert bound == [("shop", "p", "uid-p", "n2")]
@@ -237,6 +262,6 @@ def test_an_agent_may_bind_and_may_fail_to() -> None:
     ],
     ids=["whole pods", "by UID"],
 )
-def test_preemption_has_no_objection(victims: dict[str, Any]) -> None:
+def test_preemption_returns_all_victims_unchanged(victims: dict[str, Any]) -> None:
     answer = service("safe").post("/scheduler/preemption", json={"Pod": a_pod(), **victims}).json
     assert answer == {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}}

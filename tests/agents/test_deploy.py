@@ -1,4 +1,6 @@
-"""The manifests of the agents: every combination renders, its ports and verbs are served, rights are what is asked."""
+"""The manifests of the agents: every combination renders, its ports and verbs are served, its RBAC rules fit its
+requests.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ import yaml
 
 from herodotus_agents import __main__ as command
 from herodotus_agents import settings
-from herodotus_agents.registry import load
-from scheduler.config import build_profile, read
+from herodotus_agents.registry import load_agents
+from scheduler.config import build_profile, parse_config
 from scheduler.config import load as load_configuration
-from scheduler.evaluate import NoCluster
-from scheduler.plugins import IN_TREE
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 from tests.processes import ROOT
 
 Json = dict[str, Any]
@@ -30,7 +32,21 @@ def rendered(name: str) -> list[Json]:
     return list(yaml.safe_load_all(done.stdout))
 
 
-def the(objects: list[Json], kind: str, name: str = "") -> Json:
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_extenders_are_not_reachable_from_outside_the_pod(name: str) -> None:
+    """They listen on every address, without TLS, beside the scheduler that asks them over loopback."""
+    (policy,) = (each for each in rendered(name) if each["kind"] == "NetworkPolicy")
+    (pods,) = (
+        each for each in rendered(name) if each["kind"] == "Deployment" and each["metadata"]["name"] == "my-scheduler"
+    )
+    assert (
+        policy["spec"]["podSelector"]["matchLabels"].items() <= pods["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert (policy["spec"]["policyTypes"], policy["spec"]["ingress"]) == (["Ingress"], [])
+    assert policy["metadata"]["namespace"] == pods["metadata"]["namespace"]
+
+
+def find_object(objects: list[Json], kind: str, name: str = "") -> Json:
     (found,) = (o for o in objects if o["kind"] == kind and o["metadata"]["name"].startswith(name))
     return found
 
@@ -40,11 +56,12 @@ def environment(container: Json) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_extenders_are_where_the_scheduler_asks_for_them(name: str) -> None:
+def test_the_scheduler_s_extender_urls_are_served(name: str) -> None:
     objects = rendered(name)
-    config = read(the(objects, "ConfigMap")["data"]["config.yaml"])
+    config = parse_config(find_object(objects, "ConfigMap")["data"]["config.yaml"])
     scheduler, *extenders = sorted(
-        the(objects, "Deployment")["spec"]["template"]["spec"]["containers"], key=lambda c: c["name"] != "my-scheduler"
+        find_object(objects, "Deployment")["spec"]["template"]["spec"]["containers"],
+        key=lambda c: c["name"] != "my-scheduler",
     )
     assert scheduler["command"][0] == "kube-scheduler"
     served: dict[str, Any] = {}
@@ -52,9 +69,9 @@ def test_extenders_are_where_the_scheduler_asks_for_them(name: str) -> None:
         given = environment(container)
         arguments = command._parser().parse_args(container["args"])
         (port,) = container["ports"]
-        assert settings.service(None, given).http_port == port["containerPort"]
+        assert settings.load_service_settings(None, given).http_port == port["containerPort"]
         assert container["livenessProbe"]["httpGet"] == {"path": "/version", "port": port["containerPort"]}
-        loaded = load(arguments.agents.split(","), {}, given)
+        loaded = load_agents(arguments.agents.split(","), {}, given)
         assert not loaded.failed
         assert arguments.watch_nodes
         served[f"http://localhost:{port['containerPort']}/scheduler"] = loaded
@@ -69,12 +86,12 @@ MEASURING = list(yaml.safe_load_all((AGENTS / "measuring.yaml").read_text()))
 
 
 @pytest.mark.parametrize("name", [o["metadata"]["name"] for o in MEASURING if o["kind"] == "Deployment"])
-def test_what_measures_is_started_with_its_own_arguments(name: str) -> None:
-    (container,) = the(MEASURING, "Deployment", name)["spec"]["template"]["spec"]["containers"]
+def test_annotators_are_started_with_valid_arguments(name: str) -> None:
+    (container,) = find_object(MEASURING, "Deployment", name)["spec"]["template"]["spec"]["containers"]
     assert command._parser().parse_args(container["args"]).in_cluster
 
 
-def test_rights_are_those_of_the_requests() -> None:
+def test_rbac_rules_cover_exactly_the_requests() -> None:
     rules = {
         o["metadata"]["name"]: {(r, verb) for rule in o["rules"] for r in rule["resources"] for verb in rule["verbs"]}
         for o in MEASURING
@@ -87,14 +104,14 @@ def test_rights_are_those_of_the_requests() -> None:
 
 
 @pytest.mark.parametrize("file", sorted((AGENTS / "profiles").glob("*.yaml")), ids=lambda p: p.name)
-def test_profiles_of_our_scheduler_can_be_built(file: Path) -> None:
+def test_profiles_for_the_scheduler_can_be_built(file: Path) -> None:
     config = load_configuration(file)
     assert build_profile(config, 0, IN_TREE, NoCluster()).score
     assert config.leader_election.resource_name == config.profiles[0].scheduler_name
 
 
 @pytest.mark.parametrize("file", sorted((AGENTS / "test").glob("*.yaml")), ids=lambda p: p.name)
-def test_test_pods_name_the_scheduler_where_they_name_one(file: Path) -> None:
+def test_the_scheduler_names_of_test_pods_exist(file: Path) -> None:
     (found,) = yaml.safe_load_all(file.read_text())
     spec = found["spec"].get("template", found)["spec"]
     assert spec.get("schedulerName", "my-scheduler") == "my-scheduler"

@@ -1,4 +1,4 @@
-"""The service under load, as a process: 500 nodes a call, by names and with whole nodes of 4 kB."""
+"""The service process under load: 500 nodes per call, as names and as whole nodes of 4 kB."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Iterator
 import pytest
 
 from bench import extender
-from bench.extender import Service
+from bench.extender import ExtenderService
 
 CALLS = 40
-LIMIT_MS = {"names": 25, "whole nodes": 80}  # of processor: what a call takes on a machine that does nothing else
+LIMIT_MS = {"names": 25, "whole nodes": 80}  # processor time per call on an idle machine
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Service]:
-    with extender.service() as service:
+def running() -> Iterator[ExtenderService]:
+    with extender.run_extender_service() as service:
         yield service
 
 
 @pytest.mark.parametrize("verb", extender.VERBS)
 @pytest.mark.parametrize("form", extender.BODIES)
-def test_calls_are_answered_in_time(running: Service, verb: str, form: str) -> None:
-    """Also those that ask for what the answer follows from, as our scheduler does."""
+def test_processor_time_per_call_stays_within_the_limit(running: ExtenderService, verb: str, form: str) -> None:
+    """Calls with and without the extended media type stay within the limit."""
     found = extender.measure(running, verb, form, CALLS)
     print(found)
     assert found.processor_ms < LIMIT_MS[form]
     assert found.explained_ms < LIMIT_MS[form]
 
 
-# glibc's allocator without habits of its own: one arena, and what is free goes back to the system at once
+# One arena, and free memory is returned to the system at once, so that the resident size shows leaks.
 PLAIN_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
 
 
 def test_memory_does_not_grow() -> None:
-    """Of requests of 2 MB nothing stays; what the system counts is not exact."""
-    with extender.service(**PLAIN_MALLOC) as running:
+    """The resident size does not grow with 2 MB requests, within the accuracy of its measurement."""
+    with extender.run_extender_service(**PLAIN_MALLOC) as running:
         held = extender.memory_mib(running, rounds=3, count=8)
     assert held[-1] - held[0] < 1, held

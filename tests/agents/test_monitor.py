@@ -1,4 +1,4 @@
-"""What becomes of pods turns into rewards, which survive a restart and stand on the nodes."""
+"""Outcomes of pods become rewards, which survive a restart and are published on the nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from herodotus_agents import outcomes
 from herodotus_agents.__main__ import main
 from herodotus_agents.monitor import Monitor
-from herodotus_agents.objects import Pod
-from herodotus_agents.outcomes import Outcome
+from herodotus_agents.objects import PodView
+from herodotus_agents.outcomes import PodOutcome
 from herodotus_agents.rewards import Rewards
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import a_node, a_pod, points, service
@@ -23,7 +23,7 @@ from tests.processes import Process, eventually, python
 Json = dict[str, Any]
 
 
-def ended(at: str) -> Json:
+def terminated_state(at: str) -> Json:
     return {"terminated": {"exitCode": 1, "finishedAt": f"2026-03-01T{at}Z"}}
 
 
@@ -52,17 +52,23 @@ def status(*containers: tuple[Json, Json], phase: str = "Running") -> Json:
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (status(phase="Failed"), Outcome("Failed", 0.0)),
-        (status(phase="Unknown"), Outcome("Unknown", 0.0)),
+        (status(phase="Failed"), PodOutcome("Failed", 0.0)),
+        (status(phase="Unknown"), PodOutcome("Unknown", 0.0)),
         (status(phase="Pending"), None),
         (status(phase="Succeeded"), None),
-        (status((RUNNING, {})), Outcome("running", 1.0)),
-        (status((ended("12:00:05"), {})), Outcome("c0/2026-03-01T12:00:05Z", 0.5)),
-        (status((ended("12:01:00"), ended("12:00:05"))), Outcome("c0/2026-03-01T12:01:00Z", 0.0)),
-        (status((ended("12:10:06"), ended("12:00:05"))), Outcome("c0/2026-03-01T12:10:06Z", 0.5)),
-        (status((WAITING, ended("12:00:05"))), None),
-        (status((RUNNING, ended("12:00:05"))), None),
-        (status((RUNNING, {}), (ended("12:00:05"), {})), Outcome("c1/2026-03-01T12:00:05Z", 0.5)),
+        (status((RUNNING, {})), PodOutcome("running", 1.0)),
+        (status((terminated_state("12:00:05"), {})), PodOutcome("c0/2026-03-01T12:00:05Z", 0.5)),
+        (
+            status((terminated_state("12:01:00"), terminated_state("12:00:05"))),
+            PodOutcome("c0/2026-03-01T12:01:00Z", 0.0),
+        ),
+        (
+            status((terminated_state("12:10:06"), terminated_state("12:00:05"))),
+            PodOutcome("c0/2026-03-01T12:10:06Z", 0.5),
+        ),
+        (status((WAITING, terminated_state("12:00:05"))), None),
+        (status((RUNNING, terminated_state("12:00:05"))), None),
+        (status((RUNNING, {}), (terminated_state("12:00:05"), {})), PodOutcome("c1/2026-03-01T12:00:05Z", 0.5)),
     ],
     ids=[
         "failed",
@@ -78,89 +84,91 @@ def status(*containers: tuple[Json, Json], phase: str = "Running") -> Json:
         "the last container decides",
     ],
 )
-def test_outcomes(of: Json, expected: Outcome | None) -> None:
-    assert outcomes.of(msgspec.convert(a_pod() | {"status": of}, Pod)) == expected
+def test_classify(of: Json, expected: PodOutcome | None) -> None:
+    assert outcomes.classify(msgspec.convert(a_pod() | {"status": of}, PodView)) == expected
 
 
-def seen(monitor: Monitor, sim: SimulatedCluster, *names: str) -> None:
-    """The watch shows these pods."""
+def send_modified(monitor: Monitor, sim: SimulatedCluster, *names: str) -> None:
+    """Send these pods to the monitor as MODIFIED events."""
     for name in names:
-        monitor.changed("MODIFIED", msgspec.Raw(json.dumps(sim.get("pods", "default", name)).encode()))
+        monitor.handle_event("MODIFIED", msgspec.Raw(json.dumps(sim.get("pods", "default", name)).encode()))
 
 
-def crash(monitor: Monitor, sim: SimulatedCluster, name: str, at: str, before: str = "") -> None:
-    sim.patch("pods", "default", name, {"status": status((ended(at), ended(before) if before else {}))})
-    seen(monitor, sim, name)
+def send_crash(monitor: Monitor, sim: SimulatedCluster, name: str, at: str, before: str = "") -> None:
+    sim.patch(
+        "pods", "default", name, {"status": status((terminated_state(at), terminated_state(before) if before else {}))}
+    )
+    send_modified(monitor, sim, name)
 
 
-def published(sim: SimulatedCluster, name: str) -> Json:
+def published_rewards(sim: SimulatedCluster, name: str) -> Json:
     return dict(json.loads(annotations(sim, name).get("herodotus.dev/rewards", "{}")))
 
 
 D = {"podtype": "D"}
 
 
-def test_a_crash_lowers_the_reward_of_the_type_the_node_and_both() -> None:
+def test_a_crash_lowers_the_rewards_of_its_type_and_its_node() -> None:
     with simulated(node("n1"), node("n2"), pod("a", "n1", "Running", D)) as (sim, kube):
         rewards = Rewards()
         monitor = Monitor(kube, rewards)
-        crash(monitor, sim, "a", "12:00:05")
-        assert rewards.lines() == ["/nodes/n1 0.950000", "/pods/D/all 0.950000", "/pods/D/n1 0.950000"]
-        assert published(sim, "n1") == {"D": 0.95}
-        crash(monitor, sim, "a", "12:00:20", before="12:00:05")
-        assert published(sim, "n1") == {"D": 0.855}
-        assert published(sim, "n2") == {}
+        send_crash(monitor, sim, "a", "12:00:05")
+        assert rewards.format_lines() == ["/nodes/n1 0.950000", "/pods/D/all 0.950000", "/pods/D/n1 0.950000"]
+        assert published_rewards(sim, "n1") == {"D": 0.95}
+        send_crash(monitor, sim, "a", "12:00:20", before="12:00:05")
+        assert published_rewards(sim, "n1") == {"D": 0.855}
+        assert published_rewards(sim, "n2") == {}
 
 
-def test_the_same_state_seen_again_counts_once() -> None:
+def test_a_state_that_is_seen_twice_counts_once() -> None:
     with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, kube):
         rewards = Rewards()
         for _ in range(3):
-            seen(Monitor(kube, rewards), sim, "a")
-        assert rewards.lines()[0] == "/nodes/n1 0.900000"
+            send_modified(Monitor(kube, rewards), sim, "a")
+        assert rewards.format_lines()[0] == "/nodes/n1 0.900000"
 
 
 def test_rewards_survive_a_restart_and_old_outcomes_are_not_counted_again(tmp_path: Path) -> None:
     store = tmp_path / "rewards.json"
     with simulated(node("n1"), pod("a", "n1", "Failed", D), pod("b", "n1", "Failed", D)) as (sim, kube):
-        seen(Monitor(kube, Rewards(store)), sim, "a")
+        send_modified(Monitor(kube, Rewards(store)), sim, "a")
         again = Rewards(store)
-        objects, _ = kube.objects("/api/v1/pods")
-        Monitor(kube, again).listed(objects)
-        assert again.lines() == ["/nodes/n1 0.810000", "/pods/D/all 0.810000", "/pods/D/n1 0.810000"]
+        objects, _ = kube.list_objects("/api/v1/pods")
+        Monitor(kube, again).handle_list(objects)
+        assert again.format_lines() == ["/nodes/n1 0.810000", "/pods/D/all 0.810000", "/pods/D/n1 0.810000"]
 
 
-def test_a_pod_that_is_gone_is_forgotten_and_what_it_taught_is_not(tmp_path: Path) -> None:
+def test_the_rewards_of_a_deleted_pod_are_kept_but_not_its_outcomes(tmp_path: Path) -> None:
     store = tmp_path / "rewards.json"
     with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, kube):
         monitor = Monitor(kube, Rewards(store))
-        seen(monitor, sim, "a")
-        monitor.changed("DELETED", msgspec.Raw(json.dumps(sim.get("pods", "default", "a")).encode()))
-        monitor.listed([])
+        send_modified(monitor, sim, "a")
+        monitor.handle_event("DELETED", msgspec.Raw(json.dumps(sim.get("pods", "default", "a")).encode()))
+        monitor.handle_list([])
         rewards = Rewards(store)
-        rewards.keep_only(())
+        rewards.retain_pods(())
         rewards.save()
         assert json.loads(store.read_bytes())["counted"] == {}
-        assert Rewards(store).worse_on("n1") == {"D": 0.9}
+        assert Rewards(store).rewards_below_initial("n1") == {"D": 0.9}
 
 
 def test_a_pod_type_avoids_the_two_nodes_on_which_it_fails() -> None:
-    """The demo: it crashes on two of three nodes, again and again."""
+    """The scenario of the demo: a pod type crashes repeatedly on two of three nodes."""
     nodes = [node(name) for name in ("n1", "n2", "n3")]
     with simulated(*nodes, *(pod(f"d-{n}", n, "Running", D) for n in ("n1", "n2", "n3"))) as (sim, kube):
         monitor = Monitor(kube, Rewards())
         sim.patch("pods", "default", "d-n3", {"status": status((RUNNING, {}))})
-        seen(monitor, sim, "d-n3")
+        send_modified(monitor, sim, "d-n3")
         for name, first in (("d-n1", 5), ("d-n2", 60)):
-            crash(monitor, sim, name, f"12:{first // 60:02}:{first % 60:02}")
-            crash(
+            send_crash(monitor, sim, name, f"12:{first // 60:02}:{first % 60:02}")
+            send_crash(
                 monitor, sim, name, f"12:{first // 60 + 1:02}:{first % 60:02}", f"12:{first // 60:02}:{first % 60:02}"
             )
         sent = [a_node(n, sim.get("nodes", "", n)["metadata"].get("annotations") or {}) for n in ("n1", "n2", "n3")]
         assert points(service("reward"), "rl-priority", a_pod(labels=D), sent) == {"n1": 8, "n2": 8, "n3": 10}
 
 
-def test_the_monitor_as_a_process_learns_is_ended_and_is_read(
+def test_the_monitor_process_learns_stops_on_sigterm_and_its_rewards_can_be_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "rewards.json"
@@ -168,14 +176,14 @@ def test_the_monitor_as_a_process_learns_is_ended_and_is_read(
         command = python("herodotus_agents", "monitor", "--server", sim.url, "--store", str(store))
         for expected in (0.9, 0.81):
             monitor = Process("monitor", command, tmp_path / "monitor.log")
-            eventually(lambda e=expected: published(sim, "n1") == {"D": e}, f"a reward of {expected}")
+            eventually(lambda e=expected: published_rewards(sim, "n1") == {"D": e}, f"a reward of {expected}")
             assert monitor.stop() == 0
             sim.create(pod("b", "n1", "Failed", D)) if expected == 0.9 else None
     assert main(["rewards", str(store)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "/nodes/n1 0.810000"
 
 
-def test_a_store_that_is_no_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_rewards_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rewards.json").write_text("{")
     assert main(["rewards", str(tmp_path / "rewards.json")]) == 1
     assert "rewards.json: Input data was truncated" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Policies of the earlier systems become configurations that the scheduler accepts."""
+"""Policies of the earlier systems are converted to configurations that the scheduler accepts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from herodotus_agents.__main__ import main
-from herodotus_agents.policy import ALWAYS, PREDICATES, PRIORITIES, PolicyError, converted
-from scheduler.config.load import read as read_configuration
-from scheduler.plugins import IN_TREE
+from herodotus_agents.policy import ALWAYS, PREDICATES, PRIORITIES, PolicyError, convert
+from scheduler.config.load import parse_config as read_configuration
+from scheduler.engine.plugins import IN_TREE
 
 KUBERL = {
     "kind": "Policy",
@@ -44,13 +44,13 @@ KUBERL = {
 }
 
 
-def convert(policy: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def convert_policy(policy: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     notes: list[str] = []
-    return converted(json.dumps(policy).encode(), "my-scheduler", notes.append), notes
+    return convert(json.dumps(policy).encode(), "my-scheduler", notes.append), notes
 
 
-def test_a_whole_policy() -> None:
-    found, notes = convert(KUBERL)
+def test_a_complete_policy_is_converted() -> None:
+    found, notes = convert_policy(KUBERL)
     filters = [*ALWAYS, "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeAffinity", "NodeName"]
     scores = ["NodeResourcesFit", "NodeResourcesBalancedAllocation", "PodTopologySpread"]
     everything = [{"name": "*"}]
@@ -79,12 +79,12 @@ def test_a_whole_policy() -> None:
     assert notes == ["priorities[3]: EqualPriority left out: it gave every node the same"]
 
 
-def test_a_policy_with_extenders_alone_keeps_the_default_plugins() -> None:
-    found, _ = convert({"kind": "Policy", "apiVersion": "v1", "extenders": KUBERL["extenders"]})
+def test_a_policy_with_only_extenders_keeps_the_default_plugins() -> None:
+    found, _ = convert_policy({"kind": "Policy", "apiVersion": "v1", "extenders": KUBERL["extenders"]})
     assert found["profiles"] == [{"schedulerName": "my-scheduler"}]
 
 
-def test_every_name_leads_to_a_plugin() -> None:
+def test_every_name_maps_to_an_existing_plugin() -> None:
     plugins = {name for names in PREDICATES.values() for name in names} | set(PRIORITIES.values()) | set(ALWAYS)
     assert plugins <= IN_TREE.keys()
 
@@ -103,12 +103,12 @@ def test_every_name_leads_to_a_plugin() -> None:
     ],
     ids=["kind", "predicate", "priority", "argument", "key"],
 )
-def test_what_cannot_be_converted_is_refused_with_its_place(policy: dict[str, Any], why: str) -> None:
+def test_an_unconvertible_policy_is_rejected_with_its_place(policy: dict[str, Any], why: str) -> None:
     with pytest.raises(PolicyError, match=why):
-        convert(policy)
+        convert_policy(policy)
 
 
-def test_the_scheduler_accepts_what_the_command_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scheduler_accepts_the_converted_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "policy.cfg"
     file.write_text(json.dumps(KUBERL | {"priorities": [{"name": "MostRequestedPriority", "weight": 3}]}))
     assert main(["convert-policy", str(file)]) == 0

@@ -1,4 +1,4 @@
-"""Where settings come from, which wins, and what is said of wrong ones."""
+"""The sources of settings, their precedence, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -8,29 +8,37 @@ from pathlib import Path
 import pytest
 
 from herodotus_agents import settings
-from herodotus_agents.agents.safe import KIND, SafeSettings
-from herodotus_agents.commands import Annotating
-from herodotus_agents.settings import Service, SettingsError
+from herodotus_agents.agents.safe import FACTORY, SafeSettings
+from herodotus_agents.commands import AnnotatorSettings
+from herodotus_agents.settings import ServiceSettings, SettingsError
 
 
-def test_the_environment_beats_the_file_which_beats_defaults(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_and_the_file_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agents.yaml"
     file.write_text(
         "httpPort: 5401\nlogLevel: DEBUG\nagents: [safe]\nsettings: {safe: {percentile: 20, utilization: 80}}\n"
     )
-    service = settings.service(file, {"HTTP_PORT": "5402"})
+    service = settings.load_service_settings(file, {"HTTP_PORT": "5402"})
     expected = {"safe": {"percentile": 20, "utilization": 80}}
-    assert service == Service(http_port=5402, log_level="DEBUG", agents=("safe",), settings=expected)
-    of_safe = settings.of_agent("safe", KIND, service.settings["safe"], {"SAFEPERCENTILE": "10"})
+    assert service == ServiceSettings(http_port=5402, log_level="DEBUG", agents=("safe",), settings=expected)
+    of_safe = settings.load_agent_settings("safe", FACTORY, service.settings["safe"], {"SAFEPERCENTILE": "10"})
     assert of_safe == SafeSettings(percentile=10, utilization=80)
 
 
-def test_defaults_are_the_originals() -> None:
-    service = settings.service(None, {})
+def test_defaults_equal_those_of_the_original_agents() -> None:
+    service = settings.load_service_settings(None, {})
     assert (service.http_port, service.log_level, service.agents) == (80, "INFO", ("all",))
-    assert Annotating() == settings.from_environment(Annotating, {})
-    assert (Annotating().prom_ip, Annotating().prom_port, Annotating().node_exp_port) == ("127.0.0.1", 9090, 9100)
-    assert (Annotating().annotate_freq, Annotating().use_forecast, Annotating().use_req) == (60, False, False)
+    assert AnnotatorSettings() == settings.load_from_environment(AnnotatorSettings, {})
+    assert (AnnotatorSettings().prom_ip, AnnotatorSettings().prom_port, AnnotatorSettings().node_exp_port) == (
+        "127.0.0.1",
+        9090,
+        9100,
+    )
+    assert (AnnotatorSettings().annotate_freq, AnnotatorSettings().use_forecast, AnnotatorSettings().use_req) == (
+        60,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,20 +51,20 @@ def test_defaults_are_the_originals() -> None:
     ],
     ids=["wrong type", "unknown key", "no mapping", "no YAML"],
 )
-def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, text: str, why: str) -> None:
+def test_an_invalid_file_is_rejected_with_its_place(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "agents.yaml"
     file.write_text(text)
     with pytest.raises(SettingsError, match=f"agents.yaml: {why.split(' - ')[0].split('[')[0]}"):
-        settings.service(file, {})
+        settings.load_service_settings(file, {})
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file"):
-        settings.service(tmp_path / "agents.yaml", {})
+        settings.load_service_settings(tmp_path / "agents.yaml", {})
 
 
-def test_a_wrong_variable_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    assert settings.service(None, {"HTTP_PORT": "eighty"}).http_port == 80
+def test_an_invalid_variable_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert settings.load_service_settings(None, {"HTTP_PORT": "eighty"}).http_port == 80
     assert caplog.messages == ["HTTP_PORT=eighty ignored: Expected `int`, got `str` - at `$.httpPort`"]
 
 
@@ -64,6 +72,6 @@ def test_a_wrong_variable_is_ignored_with_a_warning(caplog: pytest.LogCaptureFix
     ("name", "level"),
     [("TRACE", logging.DEBUG), ("DEBUG", logging.DEBUG), ("ALERT", logging.CRITICAL), ("LOUD", logging.INFO)],
 )
-def test_levels_are_the_originals(name: str, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    assert settings.level(name) == level
+def test_log_levels_equal_those_of_the_original_agents(name: str, level: int, caplog: pytest.LogCaptureFixture) -> None:
+    assert settings.parse_log_level(name) == level
     assert bool(caplog.messages) is (name == "LOUD")

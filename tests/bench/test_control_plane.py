@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.contenders import Herodotus
-from bench.control_plane import Prepared, measure
+from bench.control_plane import PreparedPlane, measure
 from bench.workloads import BY_NAME
 from tests.e2e.control_plane import assets
 
@@ -20,7 +20,7 @@ BINARIES = assets()
 def test_every_pod_of_a_short_workload_is_bound_and_recorded_with_all_nodes(tmp_path: Path) -> None:
     assert BINARIES is not None
     workload = BY_NAME["SchedulingPodAffinity"]
-    prepared = Prepared(BINARIES, tmp_path / "prepared", workload, workload.short)
+    prepared = PreparedPlane(BINARIES, tmp_path / "prepared", workload, workload.short)
     with ExitStack() as closing:
         plane = prepared.start(tmp_path / "run")
         closing.callback(plane.stop)

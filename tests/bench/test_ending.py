@@ -21,7 +21,7 @@ def handler() -> Iterator[None]:
 @pytest.mark.usefixtures("handler")
 def test_sigterm_runs_finally() -> None:
     ended = []
-    ending.in_good_order()
+    ending.exit_on_sigterm()
 
     def rig() -> None:
         try:

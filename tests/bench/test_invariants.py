@@ -11,24 +11,28 @@ import pytest
 
 from bench.reliability import invariants
 from bench.reliability.invariants import INVARIANTS, LAG_S, Evidence
-from bench.reliability.state import Seen
+from bench.reliability.state import ObservedChange
 
 Json = dict[str, Any]
 
 CONTAINER = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "600m"}}}
 
 
-def node(version: int, cpu: str = "1", *, at: float = 0.0, **spec: Any) -> Seen:
+def node(version: int, cpu: str = "1", *, at: float = 0.0, **spec: Any) -> ObservedChange:
     metadata = {"name": "n", "uid": "uid-n", "resourceVersion": str(version), "labels": {}}
     status = {"allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "10"}}
-    return Seen(at, version, "Node", "MODIFIED", {"metadata": metadata, "spec": spec, "status": status})
+    return ObservedChange(at, version, "Node", "MODIFIED", {"metadata": metadata, "spec": spec, "status": status})
 
 
-def pod(version: int, name: str = "a", node: str = "", type: str = "MODIFIED", **spec: Any) -> Seen:
-    metadata = {"name": name, "namespace": "x", "uid": f"uid-{name}", "resourceVersion": str(version)}
+def pod(
+    version: int, name: str = "a", node: str = "", type: str = "MODIFIED", decision: str = "", **spec: Any
+) -> ObservedChange:
+    metadata: Json = {"name": name, "namespace": "x", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    if decision:
+        metadata["annotations"] = {"herodotus.dev/decision": decision}
     bound = {"nodeName": node} if node else {}
     body = {"metadata": metadata, "spec": {"containers": [CONTAINER], **bound, **spec}, "status": {"phase": "Pending"}}
-    return Seen(100.0, version, "Pod", type, body)
+    return ObservedChange(100.0, version, "Pod", type, body)
 
 
 def decision(name: str = "a", node: str | None = "n", attempt: int = 1, state: str = "Bound") -> Json:
@@ -43,9 +47,11 @@ def decision(name: str = "a", node: str | None = "n", attempt: int = 1, state: s
     }
 
 
-def record(**rejected: Json) -> Callable[[Json], Json]:
+def record(finals: int = 1, **rejected: Json) -> Callable[[Json], Json]:
     filters = [{"plugin": plugin, "rejected": nodes} for plugin, nodes in rejected.items()]
-    return lambda decision: {"spec": {"filters": filters, "evaluation": {"n": "evaluated"}}}
+    spec = {"filters": filters, "evaluation": {"n": "evaluated"}}
+    outcomes = [{"phase": "Permit", "final": False}, *[{"phase": "Bind", "final": True}] * finals]
+    return lambda decision: {"spec": spec, "status": {"outcomes": outcomes}}
 
 
 GOOD = Evidence(
@@ -60,12 +66,15 @@ NOTHING: dict[str, Any] = {"decisions": [], "attempts": Counter()}
 TAINT: dict[str, Any] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
 
 
+UNTRUE = "every_record_agrees_with_the_api_server"
+
+
 def spoken(evidence: Evidence) -> list[str]:
     """The invariants that were violated."""
     return [check.__name__ for check in INVARIANTS for _ in check(evidence)]
 
 
-def with_history(*history: Seen, **more: Any) -> Evidence:
+def with_history(*history: ObservedChange, **more: Any) -> Evidence:
     return replace(GOOD, history=list(history), **more)
 
 
@@ -75,8 +84,24 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     "moved": (with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")), ["no_pod_is_bound_twice"]),
     "two bindings recorded": (
         replace(GOOD, decisions=[decision(), decision(attempt=2)], attempts=Counter({"x/a": 2})),
-        ["no_pod_is_bound_twice"],
+        ["no_pod_is_bound_twice", UNTRUE],
     ),
+    "bound, and its decision failed": (replace(GOOD, decisions=[decision(state="Failed")]), [UNTRUE]),
+    "bound, and its decision is open": (replace(GOOD, decisions=[decision(state="Binding")]), [UNTRUE, UNTRUE]),
+    "bound by the decision that its annotation names": (
+        with_history(node(1), pod(2), pod(3, node="n", decision="decision-a-1")),
+        [],
+    ),
+    "bound by another decision than the one that says so": (
+        with_history(node(1), pod(2), pod(3, node="n", decision="decision-a-2")),
+        [UNTRUE],
+    ),
+    "not bound, and its decision says so": (with_history(node(1, "0"), pod(2)), [UNTRUE]),
+    "one decision failed, a later one bound it": (
+        replace(GOOD, decisions=[decision(state="Failed"), decision(attempt=2)], attempts=Counter({"x/a": 2})),
+        [],
+    ),
+    "two final outcomes": (replace(GOOD, record=record(finals=2)), ["no_decision_has_two_outcomes"]),
     "too full": (
         with_history(node(1), pod(2, node="n"), pod(3, "b", "n"), **BOTH),
         ["no_node_is_overcommitted"],
@@ -102,7 +127,10 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
         with_history(node(1), pod(2, node="n", nodeSelector={"zone": "z"})),
         ["no_pod_is_where_it_may_not_be"],
     ),
-    "decided elsewhere": (replace(GOOD, decisions=[decision(node="m")]), ["every_bound_pod_has_its_decision"]),
+    "decided elsewhere": (
+        replace(GOOD, decisions=[decision(node="m")]),
+        [UNTRUE, "every_bound_pod_has_its_decision"],
+    ),
     "a filter was against it": (
         replace(GOOD, record=record(NodePorts={"n": {}})),
         ["no_pod_is_on_a_node_that_a_filter_rejected"],

@@ -14,29 +14,29 @@ from herodotus_cli.render import compared, node_of_pod, pod
 from herodotus_cli.render.blocks import Block, View
 from herodotus_endpoint.store.summaries import Whole, summarised
 from herodotus_record import reasons
-from herodotus_record.answers import pod_explanation
-from herodotus_record.comparisons import node_comparison, pod_comparison
-from herodotus_record.histories import pod_history
+from herodotus_record.answers import build_pod_explanation
+from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
+from herodotus_record.histories import build_pod_history
 from herodotus_record.model import (
     NOT_RUN,
     SUCCESS,
     Candidate,
     Code,
     Decision,
+    DecisionPath,
     FilterColumn,
+    InputColumn,
     Inputs,
     NodeTable,
-    Number,
     Outcome,
     Owner,
-    Path,
     PluginVerdict,
     Preemption,
     Reason,
+    RequeueEvent,
     Retry,
     ScoreColumn,
     Verdict,
-    WokenBy,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 
@@ -146,17 +146,17 @@ def attempts(*, total: int = 3) -> Json:
         owner=Owner("StatefulSet", "payments"),
         started_us=at + 37_000_000,
     )
-    third = replace(third, woken_by=WokenBy("AssignedPodDelete", "NodeResourcesFit"))
+    third = replace(third, woken_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"))
     used = {node: 6300 + 100 * i for i, node in enumerate(NODES)} | {"worker-3": 5000, "worker-13": 7900}
     roomier = a_table([*NODES, "worker-13"], used=used)
     last = Recorded(third, roomier, (bound(third, roomier),))
     recorded = [Recorded(first, table_of(first)), Recorded(second, table_of(second)), last]
-    return pod_history(recorded, first=total - 2, total=total)
+    return build_pod_history(recorded, first=total - 2, total=total)
 
 
 def many_nodes_attempts() -> Json:
     before, after = large(fits=0), large(fits=3000)
-    return pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
+    return build_pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
 
 
 def compared_pods() -> Json:
@@ -165,12 +165,12 @@ def compared_pods() -> Json:
     less = {**POINTS, "worker-7": POINTS["worker-7"] | {"NodeResourcesFit": 60}}
     second = a_placed(pod="checkout-7d9f-9pp", points=less, started_us=first.times.started_us + 12_000_000)
     pods = [Recorded(d, table_of(d), (bound(d, table_of(d)),)) for d in (first, second)]
-    return pod_comparison(pods)
+    return build_pod_comparison(pods)
 
 
 def compared_nodes(a: str, b: str) -> Json:
     decision = a_placed()
-    return node_comparison(Recorded(decision, table_of(decision)), [a, b])
+    return build_node_comparison(Recorded(decision, table_of(decision)), [a, b])
 
 
 def history_screen(answer: Json, view: View) -> list[Block]:
@@ -205,7 +205,7 @@ def explained(decision: Decision, *, outcome: bool = True, **query: Any) -> Json
     """The document; a placed pod is bound, unless `outcome` is False."""
     table = table_of(decision)
     outcomes = [bound(decision, table)] if outcome and decision.chosen is not None else []
-    return pod_explanation(decision, outcomes, table, **query)
+    return build_pod_explanation(decision, outcomes, table, **query)
 
 
 def table_of(decision: Decision) -> NodeTable:
@@ -249,12 +249,12 @@ def pruned(decision: Decision, **query: Any) -> Json:
     """The document after the full record went."""
     left = summarised(Whole(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
     outcomes = [bound(decision, table_of(decision))] if decision.chosen is not None else []
-    return pod_explanation(left.decision, outcomes, left.table, **query)
+    return build_pod_explanation(left.decision, outcomes, left.table, **query)
 
 
 def bind_failed() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
-    return pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table)
+    return build_pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table)
 
 
 def waiting() -> Json:
@@ -262,13 +262,13 @@ def waiting() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
     message = "VolumeBinding waits for volumes of shop/data"
     waits = replace(bound(decision, table, status=Code.WAIT), phase="PreBind", message=message, final=False)
-    return pod_explanation(decision, [waits], table)
+    return build_pod_explanation(decision, [waits], table)
 
 
 def dry_run() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
     said = replace(bound(decision, table, status=Code.SKIP), phase="DryRun", message="dry run: the pod is not bound")
-    return pod_explanation(decision, [said], table)
+    return build_pod_explanation(decision, [said], table)
 
 
 def lost() -> Json:
@@ -288,7 +288,7 @@ def woken() -> Decision:
     pending = a_pending()
     at = pending.times.started_us
     retry = Retry("unschedulable", at + 4_000_000, at + 330_000_000)
-    return replace(pending, woken_by=WokenBy("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
+    return replace(pending, woken_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
 
 
 def a_pending() -> Decision:
@@ -323,7 +323,7 @@ def extender_refused() -> Decision:
     ids = array("B", [{"worker-3": 2, "worker-5": 3}.get(node, 1) for node in NODES])
     return replace(
         decision,
-        path=Path.NONE,
+        path=DecisionPath.NONE,
         chosen=None,
         nodes_feasible=0,
         filters=(*decision.filters, FilterColumn(EXTENDER, False, table, ids)),
@@ -340,7 +340,7 @@ def prefilter_rejected() -> Json:
         (Reason("not-built", {"feature": "volume claims", "plugin": "VolumeBinding"}),),
     )
     decision = a_decision(nodes=NODES, pre_filters=(PluginVerdict("VolumeBinding", no_claim),))
-    message = reasons.fit_error(12, [], pre_filter=reasons.sentence(no_claim.reasons[0]))
+    message = reasons.format_fit_error(12, [], pre_filter=reasons.format_reason(no_claim.reasons[0]))
     return explained(replace(decision, message=message))
 
 
@@ -388,7 +388,7 @@ def loads(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
         Inputs(
             "SafeOverload",
             f"annotations mean-free-{resource}, std-free-{resource}",
-            tuple(Number(f"{resource} {name}", "%", 2, shares, stale) for name in names),
+            tuple(InputColumn(f"{resource} {name}", "%", 2, shares, stale) for name in names),
             measured,
             stale,
         )
@@ -400,7 +400,7 @@ def prices(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
     """BestPrice's, of these slots alone."""
     given = array("i", [50_000 * (slot + 1) for slot in range(decision.slots)])
     lacking = array("B", [slot not in slots for slot in range(decision.slots)])
-    return (Inputs("BestPrice", "annotation hightower.com/cost", (Number("price", "", 6, given, lacking),)),)
+    return (Inputs("BestPrice", "annotation hightower.com/cost", (InputColumn("price", "", 6, given, lacking),)),)
 
 
 @cache

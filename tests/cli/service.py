@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Any
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Surroundings
+from herodotus_cli.context import Environment
 from herodotus_serving.threads import serving as in_thread
 from tests.cli.scenes import NOW
 
@@ -104,5 +104,5 @@ class Ran:
 def command(*arguments: str, environ: Mapping[str, str] | None = None, width: int = 0) -> Ran:
     """Runs a command line in process; `width`: on a terminal of that many columns."""
     out = Out(bool(width))
-    code = run(arguments, Surroundings(environ or {}, out, lambda: NOW, lambda: width))
+    code = run(arguments, Environment(environ or {}, out, lambda: NOW, lambda: width))
     return Ran(code, out.getvalue())

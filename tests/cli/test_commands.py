@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from herodotus_cli.commands import COMMANDS
-from herodotus_record.pending import Waiting, pending_pods
+from herodotus_record.pending import PendingPod, build_pending_pods
 from herodotus_record.version import __version__
 from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command
@@ -131,6 +131,27 @@ def test_questions_about_many(service: Service, arguments: tuple[str, ...], path
     assert (ran.code, service.asked, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
 
 
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("node worker-1", f"{API}/nodehistories/worker-1?since=86400"),
+        ("balance", f"{API}/balances?since=86400"),
+        ("version", f"{API}/serviceversions"),
+    ],
+)
+def test_a_namespace_is_ignored_where_the_answer_is_about_the_cluster(service: Service, words: str, path: str) -> None:
+    """`kubectl get node NAME -n NAMESPACE` works too."""
+    service.answer(path, {"kind": "Anything"})
+    end = ["--endpoint", service.url, "-o", "json"]
+    for arguments in (
+        [*words.split(), "-n", "shop"],
+        ["-n", "shop", *words.split()],
+        [*words.split(), "--namespace=x"],
+    ):
+        assert command(*arguments, *end).code == 0
+    assert service.asked == [path] * 3
+
+
 def test_nothing_observed_is_said_with_the_next_step(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{API}/agreements?since=86400", {"kind": "Agreements", "schedulers": []})
     ran = command("disagreements", "-A", "--endpoint", service.url)
@@ -140,7 +161,7 @@ def test_nothing_observed_is_said_with_the_next_step(service: Service, capsys: p
 
 
 def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    service.answer(f"{API}/namespaces/shop/pendingpods", pending_pods([], now_us=0, namespace="shop"))
+    service.answer(f"{API}/namespaces/shop/pendingpods", build_pending_pods([], now_us=0, namespace="shop"))
     ran = command("pending", "-n", "shop", "--endpoint", service.url)
     assert (ran.code, ran.out) == (0, "")
     assert capsys.readouterr().err == "No pending pods in shop namespace; every namespace: -A.\n"
@@ -157,8 +178,8 @@ def test_a_word_that_is_no_command_names_the_one_that_is_like_it(
 
 
 def test_names_are_one_a_line(service: Service) -> None:
-    waiting = [Waiting("shop", pod, pod, None, "p", "Unschedulable", 1, 0, "", "d") for pod in ("a", "b")]
-    service.answer(f"{API}/pendingpods", pending_pods(waiting, now_us=0))
+    waiting = [PendingPod("shop", pod, pod, None, "p", "Unschedulable", 1, 0, "", "d") for pod in ("a", "b")]
+    service.answer(f"{API}/pendingpods", build_pending_pods(waiting, now_us=0))
     assert command("pending", "-A", "-o", "name", "--endpoint", service.url).out == "pod/a\npod/b\n"
 
 
@@ -251,14 +272,10 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
         ("pod", "a", "--\x1b[31m"),
         ("pod", "a", "--request-timeout", "soon"),
         ("node", "a", "--since", "yesterday"),
-        ("node", "a", "-n", "shop"),
-        ("-n", "shop", "node", "a"),
-        ("version", "-n", "shop"),
         ("frobnicate",),
         ("balance", "--weights", "Fit"),
         ("balance", "--weights", "Fit=-1"),
         ("balance", "--decisions", "0"),
-        ("balance", "-n", "shop"),
         ("pending", "-A", "-n", "shop"),
         ("workload",),
         ("workload", "web"),

@@ -11,7 +11,7 @@ import pytest
 
 from herodotus_cli.commands import COMMANDS
 from herodotus_cli.completion import completed
-from herodotus_cli.context import Surroundings
+from herodotus_cli.context import Environment
 from tests.cli.scenes import NOW
 from tests.cli.service import API, Out, Service
 from tests.cli.test_kubectl_transport import KUBECTLS
@@ -36,7 +36,7 @@ def known(service: Service) -> Service:
 
 
 def words(service: Service, *typed: str) -> list[str]:
-    around = Surroundings({"HERODOTUS_ENDPOINT": service.url}, Out(False), lambda: NOW, lambda: 80)
+    around = Environment({"HERODOTUS_ENDPOINT": service.url}, Out(False), lambda: NOW, lambda: 80)
     return [line.partition("\t")[0] for line in completed(typed, around).splitlines()]
 
 

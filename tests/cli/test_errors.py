@@ -145,7 +145,7 @@ def test_a_document_with_a_status_of_failure(service: Service, capsys: pytest.Ca
 
 def test_a_proxys_page_cannot_send_escape_sequences(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", b"\x1b]0;title\x07page", 500)
-    assert failed(capsys, *ask(service)).splitlines()[1] == "  it begins: ?]0;title?page"
+    assert failed(capsys, *ask(service)).splitlines()[1] == r"  it begins: \u001b]0;title\u0007page"
 
 
 def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,13 +73,13 @@ def test_what_is_wrong_names_the_file(tmp_path: Path, text: str, problem: str) -
     path.write_text(text)
     with pytest.raises(CliError) as e:
         kubeconfig.namespace({}, str(path))
-    assert e.value.text == f"error: kubeconfig {path}: {problem}"
+    assert e.value.message == f"error: kubeconfig {path}: {problem}"
 
 
 def test_a_file_that_was_named_must_exist(files: dict[str, str]) -> None:
     with pytest.raises(CliError) as e:
         kubeconfig.namespace({}, files["missing"])
-    assert e.value.text == f"error: kubeconfig {files['missing']}: no such file"
+    assert e.value.message == f"error: kubeconfig {files['missing']}: no such file"
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_a_context_that_is_not_there(files: dict[str, str]) -> None:
     with pytest.raises(CliError) as e:
         kubeconfig.namespace({"KUBECONFIG": files["one"]}, context="x")
-    assert e.value.text == 'error: context "x" does not exist'
+    assert e.value.message == 'error: context "x" does not exist'
 
 
 def written_by_kubectl(*contexts: dict[str, object], current: str = "kind-a") -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from herodotus_cli import missing
-from herodotus_record.pending import Waiting, pending_pods
+from herodotus_record.pending import PendingPod, build_pending_pods
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
 
@@ -244,8 +244,8 @@ def test_pods_that_wait_for_their_gates_are_pending_too(
     service: Service, as_kubectl_sees_it: dict[str, str], live: Any, told: list[str]
 ) -> None:
     """No scheduler has tried them, so no record knows them; who may not list pods is told of the others alone."""
-    waiting = Waiting("shop", "db-0", "u0", None, "p", "Unschedulable", 1, 0, "", "d")
-    service.answer(f"{API}/namespaces/shop/pendingpods?labelSelector=a%3Db", pending_pods([waiting], now_us=0))
+    waiting = PendingPod("shop", "db-0", "u0", None, "p", "Unschedulable", 1, 0, "", "d")
+    service.answer(f"{API}/namespaces/shop/pendingpods?labelSelector=a%3Db", build_pending_pods([waiting], now_us=0))
     if live is not None:
         service.answer(f"{UNASSIGNED}&labelSelector=a%3Db&limit=500", live)
     ran = command("pending", "-n", "shop", "-l", "a=b", "-o", "name", environ=as_kubectl_sees_it)
@@ -319,20 +319,17 @@ def undecided(service: Service) -> None:
     ("spec", "why"),
     [
         (
-            {"schedulingGates": [{"name": "quota"}, {"name": "image"}]},
-            "it waits for its schedulingGates (quota, image): no scheduler tries it before they are gone",
-        ),
-        (
             {"schedulerName": "default-scheduler", "nodeName": "worker-1"},
             "it is on worker-1, and its schedulerName is default-scheduler: that one does not record, spec.nodeName was"
             " set, someone else bound it, or its record was pruned",
         ),
         (
             {"schedulerName": "mine"},
-            "it waits for mine, its schedulerName: that one does not run, is not at it yet, or does not record",
+            "no decision of mine, its schedulerName, is recorded. To explain its pods, observe that scheduler"
+            " (docs/observer.md) or name one that records; one that does may not run, or not have tried the pod yet",
         ),
     ],
-    ids=["gates", "placed", "pending"],
+    ids=["placed", "pending"],
 )
 def test_why_an_existing_pod_has_no_decision_is_looked_up(
     service: Service,
@@ -342,9 +339,99 @@ def test_why_an_existing_pod_has_no_decision_is_looked_up(
     why: str,
 ) -> None:
     undecided(service)
-    service.answer(LIVE, WEB | {"spec": spec})
+    service.answer(LIVE, WEB | {"spec": spec, "status": {"conditions": [{"type": "PodScheduled"}]}})
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
+
+
+OWNED = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:containers": {}}}}]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled"}]})],
+    ids=["no condition", "managed field"],
+)
+def test_a_pod_created_with_a_node_is_not_waited_for(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    metadata: dict[str, Any],
+    status: dict[str, Any],
+) -> None:
+    """No scheduler decides it; the kubelet's condition PodScheduled does not say who chose the node."""
+    undecided(service)
+    fresh = {"name": "web", "creationTimestamp": NOW.isoformat(), **metadata}
+    service.answer(LIVE, {"kind": "Pod", "metadata": fresh, "spec": {"nodeName": "worker-1"}, "status": status})
+    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err == (
+        f"{NOT_DECIDED}  in other namespaces: ci\n"
+        "  it was created with spec.nodeName worker-1: no scheduler decided it\n"
+    )
+
+
+def test_a_pod_that_waits_for_its_gates_is_an_answer(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+    undecided(service)
+    held = GATED | {"kind": "Pod", "metadata": {**GATED["metadata"], "name": "web"}}
+    service.answer(LIVE, held)
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "web  namespace shop  Job/nightly  created 1h ago, never tried",
+        "Waits for its scheduling gates (example.com/budget): no scheduler tries it before they are removed.",
+    ]
+    assert command("pod", "web", "-o", "name", environ=as_kubectl_sees_it).out == "pod/web\n"
+    document = json.loads(command("pod", "web", "-o", "json", environ=as_kubectl_sees_it).out)
+    assert (document["kind"], document["schedulingGates"]) == ("GatedPod", ["example.com/budget"])
+
+
+def waits(name: str, uid: str, created_s: int) -> PendingPod:
+    us = int(NOW.timestamp() - created_s) * 1_000_000
+    return PendingPod("shop", name, uid, None, "p", "Unschedulable", 1, us, "0/3 nodes", name, created_us=us)
+
+
+def unassigned(*uids: str, more: str = "") -> dict[str, Any]:
+    items = [{"metadata": {"uid": uid, "name": uid}, "spec": {}} for uid in uids]
+    return {"metadata": {"continue": more} if more else {}, "items": items}
+
+
+@pytest.mark.parametrize("labels", ["", "a=b"])
+def test_pods_that_were_deleted_are_not_pending(
+    service: Service, as_kubectl_sees_it: dict[str, str], labels: str
+) -> None:
+    """The youngest may be younger than the list of pods, which is read at the same time."""
+    now_us = int(NOW.timestamp()) * 1_000_000
+    pods = [waits("here", "u1", 300), waits("gone", "u2", 300), waits("young", "u3", 2)]
+    query = f"?labelSelector={labels.replace('=', '%3D')}" if labels else ""
+    service.answer(f"{API}/namespaces/shop/pendingpods{query}", build_pending_pods(pods, now_us=now_us))
+    service.answer(f"{UNASSIGNED}&limit=500", unassigned("u1", "other"))
+    selector = ("-l", labels) if labels else ()
+    ran = command("pending", "-n", "shop", *selector, environ=as_kubectl_sees_it)
+    assert ran.out.splitlines()[0] == (
+        "2 pods are pending. 1 waits no longer, deleted or placed since: shop/gone (last tried 5m ago)."
+    )
+    document = json.loads(command("pending", "-n", "shop", *selector, "-o", "json", environ=as_kubectl_sees_it).out)
+    assert document["count"] == sum(group["count"] for group in document["groups"]) == 2
+    assert [pod["pod"] for pod in document["pods"]] == ["here", "young"]
+    assert [pod["pod"] for pod in document["gone"]] == ["gone"]
+
+
+def test_an_incomplete_list_of_pods_removes_none(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+    now_us = int(NOW.timestamp()) * 1_000_000
+    service.answer(f"{API}/namespaces/shop/pendingpods", build_pending_pods([waits("a", "u1", 300)], now_us=now_us))
+    service.answer(f"{UNASSIGNED}&limit=500", unassigned(more="next"))
+    ran = command("pending", "-n", "shop", "-o", "name", environ=as_kubectl_sees_it)
+    assert ran.out == "pod/a\n"
+
+
+def test_a_deleted_pod_is_said_to_be_gone(
+    service: Service, as_kubectl_sees_it: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus_cli.transport.live._PATIENCE_S", 30.0)  # a loaded machine is no failure
+    service.answer(EXPLANATION, placed())
+    service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
+    ran = command("pod", POD, environ=as_kubectl_sees_it)
+    assert ran.out.startswith("note: this pod no longer exists: it was deleted after this decision\n")
 
 
 def test_of_a_pod_that_does_not_exist_names_alike_are_told(
@@ -391,4 +478,6 @@ def test_it_is_not_waited_for_without_end(
     fresh = {"name": "web", "creationTimestamp": NOW.isoformat()}
     service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
-    assert capsys.readouterr().err.startswith(WAITING + NOT_DECIDED + "  in other namespaces: ci\n  it waits for mine")
+    assert capsys.readouterr().err.startswith(
+        WAITING + NOT_DECIDED + "  in other namespaces: ci\n  no decision of mine"
+    )

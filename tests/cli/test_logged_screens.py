@@ -11,10 +11,10 @@ import pytest
 
 from herodotus_cli.render import node_of_pod, plain, pod, terminal
 from herodotus_cli.render.blocks import View
-from herodotus_record.answers import pod_explanation
-from herodotus_record.merged import merged
+from herodotus_record.answers import build_pod_explanation
+from herodotus_record.merging import merge_records
 from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
-from scheduler.logged.reader import LogReader
+from scheduler.offline.read_log.reader import LogReader
 from tests import observed
 
 LOG = Path(__file__).parents[1] / "golden/logs/kube-scheduler-v10.log.gz"
@@ -33,7 +33,7 @@ def answers() -> list[tuple[Json, Json]]:
             if read.rows is not None:
                 table.apply(read.rows)
             said = read.decision, (read.outcome,) if read.outcome else (), table
-            found.append((pod_explanation(*said), pod_explanation(*said, node=table.names[0])))
+            found.append((build_pod_explanation(*said), build_pod_explanation(*said, node=table.names[0])))
     return found
 
 
@@ -69,9 +69,9 @@ def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: View) -> 
     disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
     ours, theirs = observed.seen(points=points, chosen="worker-2", found=disagrees), dict(points)
     theirs["worker-2"] = {"NodeResourcesFit": 70}
-    both = merged(ours, observed.logged("worker-2", theirs))
-    answer = pod_explanation(both.decision, both.outcomes, both.table)
-    answer |= {"origins": both.origins.document(), "reconstruction": both.origins.compared}
+    both = merge_records(ours, observed.logged("worker-2", theirs))
+    answer = build_pod_explanation(both.decision, both.outcomes, both.table)
+    answer |= {"origins": both.origins.to_document(), "reconstruction": both.origins.reconstruction}
     text = " ".join(drawn(view, pod.screen(answer, view)).split())
     assert "TOLD BY an observer and the scheduler's log, whose word stands: it differs in " in text
     assert "points of NodeResourcesFit (1)" in text

@@ -46,6 +46,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found.store.close()
 
 
+def test_a_window_of_less_than_an_hour_is_not_0s(service: Service) -> None:
+    found = answer(service, "worker-7")
+    found["window"] = {"from": "2026-03-01T11:40:00Z", "to": "2026-03-01T12:00:00Z"}
+    assert "last 20m, since 2026-03-01 11:40 UTC" in drawn(found, VIEWS["piped"])
+
+
 def answer(service: Service, name: str) -> Json:
     found: Json = service.history(name)
     return found

@@ -13,13 +13,13 @@ from tests.cli.service import command
 REFERENCE = Path(__file__).parents[2] / "docs/commands.md"
 HEAD = """# Commands of kubectl herodotus
 
-What `--help` says, command by command; generated, and tested to be true. What each is good for, with real output:
+For users of the plugin: the `--help` text of every command. This page is generated. Examples with output:
 [questions.md](questions.md).
 
-Answers are on stdout, everything else on stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
-reachable), 2 wrong usage, 130 interrupted. `NO_COLOR` and `--color` are heeded; what is piped has no colour, no limit
-of width, and one record a line. A screen longer than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else `PAGER`,
-else less; empty or `cat`: none. `HERODOTUS_DEBUG=1` shows the traceback behind an unexpected error.
+Answers go to stdout, everything else to stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
+reachable), 2 wrong usage, 130 interrupted. `NO_COLOR` and `--color` control colour. Piped output has no colour, no
+limit of width, and one record per line. A screen longer than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else
+`PAGER`, else less; empty or `cat` means no pager. `HERODOTUS_DEBUG=1` prints the traceback of an unexpected error.
 """
 
 

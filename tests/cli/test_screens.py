@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from herodotus_cli.render import plain, terminal
 from herodotus_cli.render.blocks import View
-from tests.cli.scenes import NOW, Scene, a_pending, explained, large, many_plugins, placed, scenes
+from tests.cli.scenes import NODES, NOW, Scene, a_pending, a_placed, explained, large, many_plugins, placed, scenes
 
 GOLDEN = Path(__file__).parent / "golden"
 VIEWS = {
@@ -72,6 +73,30 @@ def test_event_line_is_the_events_message_unbroken(scene: str, width: int | None
     found = scenes()[scene]()
     lines = drawn(found, View(NOW, width=width)).splitlines()
     assert f"Event: {found.answer['message']}" in lines
+
+
+def test_that_no_node_was_rejected_is_said() -> None:
+    text = drawn(Scene(explained(a_placed(rejected={}, nodes=NODES))), VIEWS["80"])
+    assert "All 12 nodes passed all 6 filters." in text.splitlines()
+    assert "passed all" not in drawn(Scene(placed()), VIEWS["80"])
+
+
+@pytest.mark.parametrize(
+    ("later_s", "said"),
+    [
+        (2, "on an event that may help, after 2s, or in 5m28s"),
+        (60, "on an event that may help, or in 4m30s"),
+        (400, "overdue: no scheduler runs, or the pod was deleted"),
+    ],
+)
+def test_the_next_try_counts_from_now(later_s: int, said: str) -> None:
+    found = scenes()["woken"]()
+    started = datetime.fromisoformat(found.answer["attempt"]["startedAt"].replace("Z", "+00:00"))
+    found.answer["attempt"] |= {"ordinal": 3, "attempts": 3}
+    view = View(started + timedelta(seconds=later_s))
+    assert f"NEXT TRY  {said}" in drawn(found, view)
+    found.answer["attempt"]["attempts"] = 4
+    assert "NEXT TRY" not in drawn(found, view)
 
 
 def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from herodotus_cli.render import balance, disagreements, pending, plain, terminal, workload
 from herodotus_cli.render.blocks import View
-from herodotus_record.agreements import Compared, agreements
+from herodotus_record.agreements import ComparedOutcome, build_agreements
 from herodotus_record.model import Agreement, Cause, Owner, Retry
 from herodotus_record.wording import CAUSES
 from tests.builders import MONDAY_US, a_table, bound
@@ -72,9 +72,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def an_outcome(
     i: int, agreement: Agreement, cause: Cause | None = None, scheduler: str = "default-scheduler"
-) -> Compared:
+) -> ComparedOutcome:
     ours = "On worker-3, by default-scheduler. The evaluation puts worker-7 21 points ahead (NodeResourcesFit +14)"
-    return Compared(
+    return ComparedOutcome(
         namespace="shop",
         pod=f"checkout-7d9f8c6b5d-{i:02}",
         scheduler=scheduler,
@@ -92,7 +92,7 @@ def test_disagreements_are_as_recorded(view: str) -> None:
     outcomes = [an_outcome(i, Agreement.AGREE) for i in range(190)]
     outcomes += [an_outcome(i, Agreement.IN_WINDOW, scheduler="batch") for i in range(3)]
     told = [an_outcome(i, Agreement.DISAGREE, cause) for i, cause in enumerate((Cause.SAMPLING, Cause.STALE_VIEW) * 12)]
-    document = agreements(
+    document = build_agreements(
         [*outcomes, *told, an_outcome(99, Agreement.UNKNOWN, Cause.NOT_WATCHED)],
         told,
         since_us=NOON_US - 86_400 * SECOND_US,
@@ -117,6 +117,13 @@ def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     text = plain.text(blocks, seen) if seen.piped else terminal.text(blocks, seen, color=False)
     expect(f"{name}.{view}", text)
     assert view != "80" or max(map(len, text.splitlines())) <= 80
+
+
+def test_without_headers_pending_has_rows_alone(service: Service) -> None:
+    document = service.get(f"{API}/pendingpods")
+    view = View(NOW, headers=False)
+    lines = plain.text(pending.screen(document, view), view).splitlines()
+    assert [line.split()[0] for line in lines] == [f"shop/{pod['pod']}" for pod in document["pods"]]
 
 
 def test_a_screen_is_not_flooded(service: Service) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from herodotus_cli import following
+from herodotus_cli.connection import Connection
+from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError
+from herodotus_cli.transport.kubectl import KubectlTransport
+from herodotus_cli.transport.questions import EVERY
 from tests.cli.scenes import placed
 from tests.cli.service import API, Service, command, status
 
 LIST = f"{API}/namespaces/shop/decisions?limit=500"
-STREAM = f"{API}/namespaces/shop/decisions?watch=true&resourceVersion=7"
+STREAM = f"{API}/namespaces/shop/decisions?watch=true&allowWatchBookmarks=true&resourceVersion=7"
 MESSAGE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
 
 
@@ -74,15 +80,22 @@ def test_those_that_bind_are_told_on_demand(service: Service) -> None:
 
 def test_a_line_holds_what_the_width_does(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Unschedulable", node=None, message=MESSAGE)))
-    columns = {width: watched(service, "--last", "0", width=width)[1] for width in (0, 80, 200)}
+    columns = {width: watched(service, "--last", "0", width=width)[1] for width in (0, 80, 120, 200)}
     assert [lines[0].split() for lines in columns.values()] == [
         ["TIME", "POD", "TRY", "RESULT", "NODE", "FIT", "WHY"],
-        ["TIME", "POD", "RESULT", "NODE", "FIT"],
+        ["TIME", "POD", "RESULT", "NODE", "WHY"],
+        ["TIME", "POD", "RESULT", "NODE", "WHY"],
         ["TIME", "POD", "TRY", "RESULT", "NODE", "FIT", "WHY"],
     ]
     assert columns[0][1].endswith(f"0/3        {MESSAGE}")
     assert columns[200][1].endswith("0/3        Insufficient cpu")
+    assert all(columns[width][1].endswith("  Insufficient cpu") for width in (80, 120))
     assert max(map(len, columns[80])) <= 80
+
+
+def test_o_wide_has_its_header(service: Service) -> None:
+    served(service, ("ADDED", decision(8, "Bound")))
+    assert watched(service, "--last", "0", "-o", "wide")[1][0].split()[0] == "TIME"
 
 
 def test_labels_select_what_is_told(service: Service) -> None:
@@ -103,7 +116,7 @@ def test_documents_are_one_a_line(service: Service) -> None:
 def test_a_stream_that_began_too_far_back_is_said_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     served(service, ("ERROR", status(410, "Expired", "too old resource version")))
     assert watched(service, "--last", "0")[0] == 130
-    assert capsys.readouterr().err.strip() == "note: decisions in between were pruned and are not told"
+    assert capsys.readouterr().err.strip() == "note: decisions in between were pruned and are not shown"
 
 
 def test_a_watch_that_is_refused_is_an_error(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,3 +141,119 @@ def test_an_answer_is_printed_anew_when_decisions_come(service: Service) -> None
 def test_what_has_been_is_not_watched(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("pod", "p", "-w", "--attempt", "2", "--endpoint", service.url).code == 2
     assert "leave out --attempt" in capsys.readouterr().err
+
+
+class Scripted:
+    """A transport whose lists and streams are given. A stream that ends in an error raises it."""
+
+    def __init__(self, lists: Sequence[Any], streams: Sequence[Sequence[Any]]) -> None:
+        self._lists, self._streams = list(lists), list(streams)
+        self.paths: list[str] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        found = self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
+        if isinstance(found, Exception):
+            raise found
+        version, *items = found
+        return {"metadata": {"resourceVersion": version}, "items": items}
+
+    def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError(path)
+
+    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
+        self.paths.append(path)
+        if not self._streams:
+            raise KeyboardInterrupt
+        for found in self._streams.pop(0):
+            if isinstance(found, Exception):
+                raise found
+            yield {"type": found[0], "object": found[1]}
+
+
+EOF_ERROR = ConnectionFailedError("error: unexpected EOF")
+BOOKMARK = ("BOOKMARK", {"kind": "Decision", "metadata": {"resourceVersion": "9"}})
+
+
+def names_of(transport: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The decisions that a watch yields until its script ends."""
+    monkeypatch.setattr(following.time, "sleep", lambda _: None)
+    found: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        found.extend(d["metadata"]["name"] for d in following.decisions(transport, "shop", EVERY, 0))
+    return found
+
+
+def test_a_broken_stream_is_opened_again_from_the_last_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transport = Scripted(
+        [("7",), ("10",)],
+        [[("ADDED", decision(8, "Bound")), BOOKMARK, EOF_ERROR], [("ADDED", decision(10, "Bound"))]],
+    )
+    assert names_of(transport, monkeypatch) == ["d8", "d10"]
+    versions = [path.partition("resourceVersion=")[2] for path in transport.paths]
+    assert versions == ["7", "9", "10"]
+    assert all("allowWatchBookmarks=true" in path for path in transport.paths)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_result_that_came_between_two_streams_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled = decision(8, "Bound")
+    transport = Scripted([("7",), ("8", settled)], [[("ADDED", decision(8, "Binding")), EOF_ERROR], []])
+    assert names_of(transport, monkeypatch) == ["d8"]
+
+
+def test_after_expiry_the_watch_goes_on_from_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = ServerError("Expired", "too old resource version")
+    transport = Scripted([("7",), ("30", decision(30, "Bound"))], [[gone], []])
+    assert names_of(transport, monkeypatch) == ["d30"]
+    assert [path.partition("resourceVersion=")[2] for path in transport.paths] == ["7", "30", "30"]
+
+
+def test_an_outage_is_waited_out_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = ConnectionFailedError("error: the decisions service did not answer (connection refused)")
+    unavailable = ServerError("ServiceUnavailable", "no endpoints available")
+    transport = Scripted([("7",), away, unavailable, away, ("9",)], [[BOOKMARK, EOF_ERROR], [], []])
+    assert names_of(transport, monkeypatch) == []
+    said = "warning: the decisions service did not answer (connection refused); reconnecting\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ServerError("Forbidden", "no"), id="a refusal"),
+        pytest.param(CliError("error: the stream has another shape"), id="another service"),
+    ],
+)
+def test_an_error_that_another_attempt_cannot_mend_ends_the_watch(
+    error: CliError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following.time, "sleep", lambda _: None)
+    transport = Scripted([("7",)], [[BOOKMARK, error]])
+    with pytest.raises(type(error)):
+        list(following.decisions(transport, "shop", EVERY, 0))
+
+
+def test_a_stream_that_never_opens_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(following.time, "sleep", waits.append)
+    transport = Scripted([("7",)], [[EOF_ERROR]] * 20)
+    with pytest.raises(ConnectionFailedError):
+        list(following.decisions(transport, "shop", EVERY, 0))
+    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_kubectl_s_unexpected_eof_is_a_failed_connection(tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    line = json.dumps({"type": "ADDED", "object": decision(8, "Bound")})
+    printed = f"printf '%s\\n' '{line}'\nprintf '%s' '{line[:40]}'"
+    kubectl.write_text(f"#!/bin/sh\n{printed}\necho 'error: unexpected EOF' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    transport = KubectlTransport(Connection(), {"KUBECTL_PATH": str(kubectl), "HOME": str(tmp_path)})
+    events = transport.stream("/decisions")
+    assert next(events)["object"]["metadata"]["name"] == "d8"
+    with pytest.raises(ConnectionFailedError, match="unexpected EOF"):
+        next(events)

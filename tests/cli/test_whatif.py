@@ -16,7 +16,7 @@ from herodotus_cli.commands import whatif as whatif_command
 from herodotus_cli.render import plain, terminal, whatif
 from herodotus_cli.render.blocks import View
 from herodotus_record.model import Code, Decision
-from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, Reviewed, placement_review
+from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, ReviewedAttempt, build_placement_review
 from tests.builders import bound
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
 from tests.cli.service import API, Service, command
@@ -28,17 +28,17 @@ POD = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
 CREATED = "2026-03-01T12:00:00Z"
 
 
-def attempt(decision: Decision) -> Reviewed:
+def attempt(decision: Decision) -> ReviewedAttempt:
     table = table_of(decision)
     outcomes = ()
     if decision.chosen is not None:
         ended = bound(decision, table, status=Code.SKIP)
         outcomes = (replace(ended, phase=REVIEWED, message=NOTHING_CREATED),)
-    return Reviewed(decision, outcomes, table)
+    return ReviewedAttempt(decision, outcomes, table)
 
 
 def review(decisions: Iterable[Decision], *, asked: int, kind: str = "Deployment", **told: Any) -> Json:
-    return placement_review(map(attempt, decisions), name="checkout", kind=kind, asked=asked, **told)
+    return build_placement_review(map(attempt, decisions), name="checkout", kind=kind, replicas=asked, **told)
 
 
 def several() -> list[Decision]:
@@ -47,7 +47,7 @@ def several() -> list[Decision]:
 
 
 def with_victims() -> Json:
-    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is left out of the question",))], asked=9)
+    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is ignored",))], asked=9)
     answer["status"]["stopped"]["preemption"] = preemption_would_help()["preemption"]
     return answer
 
@@ -280,7 +280,7 @@ def test_a_file_that_does_not_say_what(
         (("ds/a",), 2, "a daemonset has a pod for each node"),
         (("svc/a",), 2, "is not a workload"),
         (("pod", "a", "--cluster", "x"), 2, "--cluster goes with -f FILE"),
-        (("pod", "a", "--replicas", "101"), 2, "1<=x<=100"),
+        (("pod", "a", "--replicas", "101"), 2, "'101' is not a whole number from 1 to 100"),
         (("pod", "a", "--endpoint", "http://127.0.0.1:1"), 1, "pod/a is asked of the API server: leave out --endpoint"),
         (("-f", "/nowhere.yaml"), 1, "error: /nowhere.yaml: No such file or directory"),
     ],

@@ -19,8 +19,8 @@ import yaml
 CHART: Final = Path(__file__).parents[2] / "deploy" / "chart" / "herodotus"
 HEAD: Final = """# Values of the chart
 
-Of `deploy/chart/herodotus/values.yaml`. Generated from its comments, and tested to be true. How to give them:
-[installing.md](installing.md).
+For users of the Helm chart: every value of `deploy/chart/herodotus/values.yaml` with its default. This page is
+generated from the comments there. How to set them: [installing.md](installing.md).
 """
 TABLE: Final = "\n| value | default | meaning |\n|---|---|---|\n"
 

@@ -9,11 +9,13 @@ Invariant: the same text with every version of Python: argparse's own help is no
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -22,27 +24,46 @@ from herodotus_agents import __main__ as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
 from herodotus_endpoint import certificate, maintenance, options
-from herodotus_endpoint.schemas import NAME, SCHEMAS
+from herodotus_endpoint.api.schemas import NAME, SCHEMAS
 from herodotus_record import codec
 from herodotus_sim import __main__ as sim
-from scheduler import app
-from scheduler.config.extenders import Extender, ManagedResource, TlsConfig
-from scheduler.config.types import ClientConnection, Configuration, LeaderElection, PluginRef, ProfileConfig
-from scheduler.framework.plugin import Args, NoArgs
-from scheduler.plugins import IN_TREE
+from scheduler.commands import main as app
+from scheduler.config.extenders import ExtenderConfig, ManagedResource, TlsConfig
+from scheduler.config.types import (
+    ClientConnection,
+    Configuration,
+    LeaderElectionConfiguration,
+    PluginRef,
+    ProfileConfig,
+)
+from scheduler.engine.framework.plugin import Args, NoArgs
+from scheduler.engine.plugins import IN_TREE
 from tests.contract.meanings import MEANINGS, VARIABLES
 
 FIELD: Final = ("field", "type", "meaning")
 COMMON: Final = ("apiVersion", "kind", "metadata")
-WORDS: Final = {"integer": "whole number", "string": "text", "array": "list", "boolean": "true or false"}
-AGAIN: Final = "Generated, and tested to be true."
+WORDS: Final = {"integer": "integer", "string": "text", "array": "list", "boolean": "true or false"}
+AGAIN: Final = "This page is generated, and a test compares it with the code."
 GO: Final = {"str": "text", "int": "number", "bool": "true or false", "float": "number"}
+
+DEFAULT_IN_HELP: Final = ((" (default", ")"), ("(default", ")"), ("; default:", "\n"))  # how help texts state it
+METRIC: Final = ("metric", "type", "labels", "meaning")
+METRIC_TYPES: Final = {
+    "Counter": "counter",
+    "CounterMetricFamily": "counter",
+    "Gauge": "gauge",
+    "GaugeMetricFamily": "gauge",
+    "_gauge": "gauge",
+    "_known": "gauge",
+    "Histogram": "histogram",
+}
+ROOT: Final = Path(__file__).parents[2]
 
 PROCESSES: Final = {
     "scheduler": app._parser,
-    "herodotus_endpoint": options.parser,
+    "herodotus_endpoint": options.build_parser,
     "herodotus_endpoint COMMAND": maintenance._parser,
-    f"herodotus_endpoint {certificate.COMMAND}": certificate.parser,
+    f"herodotus_endpoint {certificate.COMMAND}": certificate.build_parser,
     "herodotus_agents": agents._parser,
     "herodotus_sim": sim._parser,
 }
@@ -52,14 +73,16 @@ def flags() -> str:
     """docs/flags.md."""
     parts = [
         "# Flags and environment",
-        f"Of every process but the plugin, whose commands are in [commands.md](commands.md). {AGAIN} `--help` and"
-        " `--version` are left out: everything has them.",
+        "For operators who start or configure the servers: every flag of every program, and every environment"
+        f" variable. The plugin's options are in [commands.md](commands.md). {AGAIN} `--help` and `--version`, which"
+        " every program has, are left out.",
         *_processes(),
         "## Environment",
-        "A flag comes first where there is one.",
+        "A flag takes precedence over the environment variable.",
         *(f"### {who}\n\n{_table(('variable', 'meaning'), _quoted(rows.items()))}" for who, rows in VARIABLES.items()),
         "### settings of the extender service and of each agent",
-        "Environment before file (`serve --config FILE`, a section an agent under `settings`) before default.",
+        "The environment takes precedence over the file (`serve --config FILE`, with a section for each agent under"
+        " `settings`), and the file over the default.",
         *_settings(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -96,28 +119,55 @@ def _flag(action: argparse.Action) -> tuple[str, str, str]:
     many = " …" if action.nargs in ("+", "*") or isinstance(action, argparse._AppendAction) else ""
     said = ", ".join(f"{o} {value}".strip() for o in action.option_strings[-1:]) or value
     short = [f"`{o}`" for o in action.option_strings[:-1]]
-    meaning = (action.help or "") % {**vars(action), "prog": ""}
-    return ", ".join([*short, f"`{said}{many}`"]), _default(action, meaning), meaning + _required(action)
+    default, meaning = _default_and_meaning(action)
+    return ", ".join([*short, f"`{said}{many}`"]), default, meaning
 
 
 def _dest(action: argparse.Action) -> str:
     return "" if isinstance(action, argparse.BooleanOptionalAction) else action.dest.upper()
 
 
-def _required(action: argparse.Action) -> str:
-    return " (required)" if action.required and action.option_strings else ""
+def _default_and_meaning(action: argparse.Action) -> tuple[str, str]:
+    """Return the columns default and meaning; a default that the help text states moves to its column."""
+    meaning = (action.help or "") % {**vars(action), "prog": ""}
+    stated, meaning = _stated_default(meaning)
+    if action.required and action.nargs not in ("?", "*"):
+        return "required", meaning
+    return stated or _parsed_default(action.default), meaning
 
 
-def _default(action: argparse.Action, meaning: str) -> str:
-    """Where the help says it, once is enough."""
-    if "default" in meaning or action.default is False or not isinstance(action.default, (int, float, str)):
-        return ""
-    return f"`{action.default}`" if action.default != "" and action.default is not True else ""
+def _stated_default(meaning: str) -> tuple[str, str]:
+    """Return the default that a help text states, and the rest of the text."""
+    for start, end in DEFAULT_IN_HELP:
+        before, found, after = meaning.partition(start)
+        if found and before.count("(") == before.count(")"):
+            stated, rest = _until(after, end)
+            stated, comma, condition = stated.lstrip(": ").partition(", at ")
+            rest = f" (at {condition}){rest}" if comma else rest
+            plain = " " in stated and not stated.startswith(("(", "/"))
+            return stated if plain else f"`{stated}`", before.rstrip() + rest
+    return "", meaning
+
+
+def _until(text: str, end: str) -> tuple[str, str]:
+    """Split at the first `end` that closes no parenthesis opened within the text."""
+    depth = 0
+    for i, letter in enumerate(text):
+        if letter == end and depth == 0:
+            return text[:i], text[i + 1 :]
+        depth += (letter == "(") - (letter == ")")
+    return text, ""
+
+
+def _parsed_default(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"`{value}`" if value != "" and isinstance(value, (int, float, str)) else "none"
 
 
 def _settings() -> Iterator[str]:
     kinds = {name: _load(where).settings for name, where in AGENTS.items()}
-    for name, kind in {"service": settings.Service, **kinds, "annotators": commands.Annotating}.items():
+    for name, kind in {"service": settings.ServiceSettings, **kinds, "annotators": commands.AnnotatorSettings}.items():
         variables = {field: variable for variable, field in kind.variables.items()}
         rows = [(f"`{key}`", _variable(variables.get(f)), kind_, default) for f, key, kind_, default in _fields(kind)]
         if rows:
@@ -137,25 +187,25 @@ def configuration() -> str:
     """docs/configuration-reference.md."""
     sections: dict[str, type[msgspec.Struct]] = {
         "The file": Configuration,
-        "`leaderElection`": LeaderElection,
+        "`leaderElection`": LeaderElectionConfiguration,
         "`clientConnection`": ClientConnection,
         "`profiles[]`": ProfileConfig,
         "`profiles[].plugins.POINT.enabled[]`, `disabled[]`": PluginRef,
-        "`extenders[]`": Extender,
+        "`extenders[]`": ExtenderConfig,
         "`extenders[].tlsConfig`": TlsConfig,
         "`extenders[].managedResources[]`": ManagedResource,
     }
     parts = [
         "# Configuration reference",
-        "Every field of a `KubeSchedulerConfiguration` that `python -m scheduler` reads, with its default, and every"
-        f" plugin's arguments. {AGAIN} How files are read, and those of older versions:"
-        " [configuration.md](configuration.md); what each plugin does: [parity.md](parity.md). `python -m scheduler"
+        "For authors of a `KubeSchedulerConfiguration`: every field that `python -m scheduler` reads, with its default,"
+        f" and every plugin's arguments. {AGAIN} How files are read, and files of earlier versions:"
+        " [configuration.md](configuration.md). What each plugin does: [parity.md](parity.md). `python -m scheduler"
         " validate FILE` prints a file with every default filled in.",
         *(f"## {title}\n\n{_doc(kind)}\n\n{_struct(kind)}" for title, kind in sections.items()),
         "`POINT` is preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind,"
         " bind, postBind or multiPoint.",
         "## Plugins' arguments",
-        "Under `profiles[].pluginConfig[]`: `name`, and in `args` what follows. Plugins that are not here take none.",
+        "Under `profiles[].pluginConfig[]`: `name`, and in `args` the fields below. Other plugins have no arguments.",
         *_arguments(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -176,7 +226,7 @@ def _below(kind: type[msgspec.Struct]) -> Iterator[str]:
             if (
                 isinstance(part, type)
                 and issubclass(part, msgspec.Struct)
-                and part.__module__.startswith("scheduler.p")
+                and part.__module__.startswith("scheduler.engine.plugins")
             ):
                 yield f"**`{field.encode_name}`**: {_doc(part)}\n\n{_struct(part)}"
                 yield from _below(part)
@@ -244,25 +294,68 @@ def _said(value: Any) -> Any:
     }
 
 
+def metrics() -> str:
+    """Return docs/metrics.md: the metrics that the programs declare, read from the source of their modules."""
+    parts = [
+        "# Metrics",
+        "For operators who write dashboards and alerts: every metric of the scheduler, the observer and the decisions"
+        " service, with its type and labels. Where to read them: [alerts.md](alerts.md#read-the-metrics)."
+        f" {AGAIN} Names, labels and buckets of `scheduler_*` are kube-scheduler's"
+        " ([differences](parity.md#operations)).",
+        *(f"## {title}\n\n{_table(METRIC, sorted(_declared(files)))}" for title, files in _metric_modules().items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _metric_modules() -> dict[str, list[Path]]:
+    """Return the source files that may declare metrics, by program."""
+    scheduler = sorted((ROOT / "scheduler").rglob("*.py"))
+    observer = [file for file in scheduler if file.parent.name == "observe"]
+    return {
+        "Scheduler": [file for file in scheduler if file not in observer],
+        "Observer": observer,
+        "Decisions service": sorted((ROOT / "herodotus_endpoint").rglob("*.py")),
+    }
+
+
+def _declared(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, type, labels and help of each metric that one of the files declares."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and (kind := METRIC_TYPES.get(getattr(node.func, "id", ""))):
+                texts = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant)]
+                if len(texts) == 2 and str(texts[0]).startswith(("herodotus_", "scheduler_", "leader_")):
+                    name = str(texts[0]) + ("_total" if kind == "counter" and not texts[0].endswith("_total") else "")
+                    yield f"`{name}`", kind, ", ".join(f"`{label}`" for label in _labels(node)), str(texts[1])
+
+
+def _labels(call: ast.Call) -> list[str]:
+    arguments = [*call.args[2:], *(keyword.value for keyword in call.keywords if keyword.arg == "labels")]
+    found = [part for argument in arguments if isinstance(argument, (ast.List, ast.Tuple)) for part in argument.elts]
+    if getattr(call.func, "id", "") == "_known":
+        found += call.args[3:]
+    return [str(part.value) for part in found if isinstance(part, ast.Constant)]
+
+
 def record() -> str:
     """docs/record.md."""
     decision, incarnation = (SCHEMAS[f"{NAME}.{kind}"]["properties"] for kind in ("Decision", "Incarnation"))
     parts = [
         "# The record",
-        "What is kept of one attempt to place one pod: what `kubectl herodotus pod NAME -o json --full`, `kubectl get"
-        " decisions -o json` and [exports](export.md) hold. A list leaves out what is told node by node."
-        f" {AGAIN} `kubectl explain decisions` prints the same, where the service is an APIService.",
-        f"Version: documents are `herodotus.dev/v1alpha1`, frames on the wire and in the spool are of version"
-        f" {codec.VERSION}; every field is of the first version. What may change, and when:"
-        " [CHANGELOG.md](../CHANGELOG.md#what-a-version-promises). Readers pass over fields that they do not know.",
+        "For programs that read decisions: every field of the record of one attempt, as in `kubectl herodotus pod NAME"
+        " -o json --full`, `kubectl get decisions -o json` and [exports](export.md). Lists omit the fields with an"
+        f" entry per node. {AGAIN} With an APIService, `kubectl explain decisions` prints the same.",
+        f"Documents have the version `herodotus.dev/v1alpha1`; frames on the wire and in the spool have version"
+        f" {codec.VERSION}. Every field exists since the first version. What may change, and when:"
+        " [versioning.md](versioning.md). Readers ignore fields that they do not know.",
         "Times are UTC, RFC 3339 with microseconds (metadata: seconds). Durations are seconds of the monotonic clock."
-        " Amounts are whole numbers in base units: cpu in thousandths of a core, memory and storage in bytes, all else"
-        " in pieces. Null: the record does not know it (`unknown` says so), or there is none. `[]`: each entry;"
-        " `{…}`: each key, a node's name mostly.",
+        " Amounts are integers in base units: cpu in thousandths of a core, memory and storage in bytes, all else in"
+        " pieces. Null means that there is no value, or that the record does not know it; `unknown` then names the"
+        " field. `[]` stands for each entry, `{…}` for each key, usually a node's name.",
         *(_tree(top, decision[top]) for top in ("metadata", "spec", "status")),
         "## Incarnations",
-        "One life of a scheduler process: `/apis/herodotus.dev/v1alpha1/incarnations`. In `metadata`: its UUID, and"
-        " when its first record came.",
+        "One run of a scheduler process: `/apis/herodotus.dev/v1alpha1/incarnations`. `metadata` has its UUID and the"
+        " time of its first record.",
         _table(FIELD, [r for n, below in incarnation.items() if n not in COMMON for r in _rows(n, below)]),
     ]
     return "\n\n".join(parts) + "\n"

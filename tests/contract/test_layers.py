@@ -1,12 +1,14 @@
-"""Imports point downwards (DESIGN's whole table of rooms), checked on the source text of every module."""
+"""Packages import only what the table allows, and every package is in the table."""
 
 import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = (
+DISTRIBUTED = (
     "herodotus_record",
     "herodotus_serving",
     "scheduler",
@@ -15,71 +17,150 @@ ROOMS = (
     "herodotus_agents",
     "herodotus_sim",
 )
+RECORD = ("herodotus_record.*",)
+ENGINE_BASE = ("scheduler.engine.objects", "scheduler.engine.columns", "scheduler.engine.formulas")
+FRAMEWORK = (*ENGINE_BASE, "scheduler.engine.framework")
+ENGINE = (*FRAMEWORK, "scheduler.engine.plugins.*", "scheduler.engine", "scheduler.engine.records")
+STATE = ("scheduler.backend", "scheduler.backend.queue", "scheduler.kube")
+SERVICE_BASE = (
+    "herodotus_endpoint.errors",
+    "herodotus_endpoint.store.*",
+    "herodotus_endpoint.settings",
+    "herodotus_endpoint.parameters",
+    "herodotus_endpoint.metrics",
+    "herodotus_endpoint.reader_limits",
+)
 
-# What a room (or the deepest listed part of one) may import of the other rooms. The longest matching prefix counts.
+# What each package, or single module, may import of the project's other packages. The longest matching name counts. A
+# name that ends with .* stands for the package with all packages below it, any other for the modules of that package.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "herodotus_record": (),
-    "herodotus_serving": (),
-    "herodotus_cli": ("herodotus_record",),
-    "herodotus_endpoint": ("herodotus_record", "herodotus_serving"),
-    "herodotus_agents": (
-        "herodotus_record.version",
-        "scheduler.formulas",
-        "scheduler.extenders.wire",
-        "scheduler.objects.quantity",
-    ),
-    "herodotus_sim": (),
-    "scheduler": ("herodotus_record", "herodotus_serving"),
-}
-
-# Inside the scheduler: what a part may import of its siblings. Parts that are not listed (app, loop, ...) may use all.
-SCHEDULER_MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "scheduler.formulas": (),
-    "scheduler.objects": (),
-    "scheduler.columns": ("objects",),
-    "scheduler.framework": ("objects", "columns", "formulas", "klog"),
-    "scheduler.plugins": ("objects", "columns", "framework", "formulas", "prometheus", "klog"),
-    "scheduler.prometheus": ("klog",),
-    "scheduler.config": ("objects", "framework", "plugins"),
-    "scheduler.queue": ("objects", "framework"),
-    "scheduler.kube": ("objects", "klog"),
-    "scheduler.extenders": ("objects", "framework", "formulas", "config"),
+    "herodotus_record": ("herodotus_record.codec",),
+    "herodotus_record.codec": ("herodotus_record",),
+    "herodotus_record.escaping": (),
+    "herodotus_serving": ("herodotus_record.escaping",),
+    # the engine: no thread, client or clock
+    "scheduler.klog": ("herodotus_record.escaping",),
+    "scheduler.engine.objects": (),
+    "scheduler.engine.formulas": (),
+    "scheduler.engine.columns": ("scheduler.engine.objects",),
+    "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),
+    "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, "scheduler.klog"),
+    "scheduler.engine": (*RECORD, *FRAMEWORK),
+    "scheduler.engine.records": (*RECORD, *FRAMEWORK, "scheduler.engine"),
+    "scheduler.engine.manifests": (*RECORD, *FRAMEWORK),
+    "scheduler.engine.whatif": (*RECORD, *ENGINE, "scheduler.engine.manifests"),
+    # what live and offline programs both need
+    "scheduler.config": (*FRAMEWORK, "scheduler.engine.plugins.*"),
+    "scheduler.prometheus": ("scheduler.engine.framework", "scheduler.klog"),
+    "scheduler.kube": ("scheduler.engine.objects", "scheduler.klog"),
+    "scheduler.extenders": (*RECORD, *FRAMEWORK, "scheduler.config", "scheduler.extenders.wire"),
     "scheduler.extenders.wire": (),
-    "scheduler.recorder": ("objects", "columns", "framework", "formulas", "cycle", "klog"),
-    "scheduler.serving": ("kube", "klog"),
-    "scheduler.logged": ("recorder", "klog"),
-    "scheduler.cache": ("objects", "columns"),
-    "scheduler.cycle": ("objects", "columns", "framework"),
+    "scheduler.serving": ("herodotus_serving", "scheduler.kube", "scheduler.klog"),
+    "scheduler.backend": (*RECORD, *FRAMEWORK, "scheduler.backend.queue", "scheduler.kube", "scheduler.klog"),
+    "scheduler.backend.queue": (*RECORD, *FRAMEWORK),
+    "scheduler.recorder": (*RECORD, "scheduler.engine.columns", "scheduler.engine.records", "scheduler.klog"),
+    # programs: live and offline never import each other
+    "scheduler.live": (*RECORD, *ENGINE, *STATE, "scheduler.recorder", "scheduler.prometheus", "scheduler.klog"),
+    "scheduler.live.reviews": (
+        *RECORD,
+        *ENGINE,
+        *STATE,
+        "scheduler.engine.manifests",
+        "scheduler.engine.whatif",
+        "scheduler.live",
+        "scheduler.recorder",
+        "scheduler.klog",
+    ),
+    "scheduler.offline": (
+        *RECORD,
+        *ENGINE,
+        "scheduler.engine.manifests",
+        "scheduler.engine.whatif",
+        "scheduler.config",
+        "scheduler.offline.evaluate",
+    ),
+    "scheduler.offline.evaluate": (
+        *RECORD,
+        *ENGINE,
+        "scheduler.engine.manifests",
+        "scheduler.config",
+        "scheduler.offline.snapshots",
+        "scheduler.prometheus",
+    ),
+    "scheduler.offline.snapshots": (*RECORD, *ENGINE, "scheduler.engine.whatif", "scheduler.kube"),
+    "scheduler.offline.observe": (*RECORD, *ENGINE, *STATE, "scheduler.config", "scheduler.recorder", "scheduler.klog"),
+    "scheduler.offline.read_log": (*RECORD, "scheduler.recorder", "scheduler.klog"),
+    "scheduler.commands": ("herodotus_record.*", "herodotus_serving", "scheduler.*"),
+    "scheduler": ("scheduler.commands",),
+    # the decisions service
+    "herodotus_endpoint.store.*": RECORD,
+    "herodotus_endpoint.errors": ("herodotus_record", "herodotus_endpoint.store.*"),
+    "herodotus_endpoint.parameters": ("herodotus_endpoint.errors",),
+    "herodotus_endpoint.metrics": ("herodotus_endpoint.store.*",),
+    "herodotus_endpoint.reader_limits": ("herodotus_endpoint.errors", "herodotus_serving"),
+    "herodotus_endpoint.access": (*RECORD, *SERVICE_BASE, "herodotus_serving"),
+    "herodotus_endpoint.settings": ("herodotus_endpoint.access", "herodotus_endpoint.store.*"),
+    "herodotus_endpoint.api": (*RECORD, *SERVICE_BASE, "herodotus_endpoint.access", "herodotus_serving"),
+    "herodotus_endpoint.kubeapi": (
+        *RECORD,
+        *SERVICE_BASE,
+        "herodotus_endpoint.access",
+        "herodotus_endpoint.api",
+        "herodotus_serving",
+    ),
+    "herodotus_endpoint.pages": ("herodotus_endpoint.api",),
+    "herodotus_endpoint.exchange": (
+        *RECORD,
+        "herodotus_endpoint.store.*",
+        "herodotus_endpoint.api",
+        "herodotus_endpoint.options",
+    ),
+    "herodotus_endpoint.options": ("herodotus_record", "herodotus_serving", "herodotus_endpoint.*"),
+    "herodotus_endpoint": (*RECORD, "herodotus_serving", "herodotus_endpoint.*"),
+    # the plugin works without the servers' packages
+    "herodotus_cli": (*RECORD, "herodotus_cli.*"),
+    "herodotus_cli.render": RECORD,
+    "herodotus_cli.transport": (*RECORD, "herodotus_cli"),
+    "herodotus_cli.commands": (*RECORD, "herodotus_cli", "herodotus_cli.render", "herodotus_cli.transport"),
+    "herodotus_agents.*": (
+        *RECORD,
+        "herodotus_serving",
+        "scheduler.engine.formulas",
+        "scheduler.engine.objects",
+        "scheduler.extenders.wire",
+    ),
+    "herodotus_sim.*": (),
 }
 
-# One door for each outside thing.
+# The only modules that may import an external library.
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "httpx": (
         "scheduler.kube.http",
         "scheduler.recorder.shipper",
         "scheduler.recorder.connection",
-        "scheduler.reviews.desk",
+        "scheduler.live.reviews.review_client",
         "scheduler.extenders.transport",
         "scheduler.prometheus",
         "herodotus_cli.transport.http",
-        "herodotus_endpoint.access.apiserver",
+        "herodotus_endpoint.access.api_client",
         "herodotus_agents.prometheus",
     ),
-    "kubernetes": ("scheduler.kube.credentials", "herodotus_endpoint.access.apiserver", "herodotus_agents.kube"),
+    "kubernetes": ("scheduler.kube.credentials", "herodotus_endpoint.access.api_client", "herodotus_agents.kube"),
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
     "pyarrow": ("herodotus_endpoint.exchange.parquet",),
     "cryptography": ("herodotus_serving.self_signed", "herodotus_endpoint.access"),
     "prometheus_client": (
-        "scheduler.metrics",
-        "scheduler.observe.metrics",
-        "scheduler.vitals",
+        "scheduler.live.metrics",
+        "scheduler.offline.observe.metrics",
+        "scheduler.commands.health_checks",
         "scheduler.serving.routes",
         "herodotus_endpoint",
     ),
     "flask": ("herodotus_endpoint", "herodotus_agents"),
-    "gunicorn": ("herodotus_endpoint", "herodotus_agents.server"),
+    "gunicorn": ("herodotus_serving.workers",),
+    "h11": ("herodotus_serving.connection",),
     "click": ("herodotus_cli",),
     "rich": ("herodotus_cli.render",),
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
@@ -93,64 +174,92 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {module_name(p): p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))}
+MODULES = {module_name(p): p for folder in DISTRIBUTED for p in sorted((ROOT / folder).rglob("*.py"))}
+PACKAGES = sorted(name for name, path in MODULES.items() if path.name == "__init__.py")
 
 
-def imports(module: str) -> set[str]:
-    """Every module that `module` names in an import, absolute, wherever it stands in the file."""
-    path = MODULES[module]
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def imports(module: str, *, at_import_time: bool = False) -> frozenset[str]:
+    """Return every module that an import statement of `module` names, wherever the statement is.
+
+    `at_import_time`: only those that are executed when the module is imported.
+    """
+    tree = ast.parse(MODULES[module].read_text())
+    found: set[str] = set()
+    for node in tree.body if at_import_time else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}:{node.lineno} imports relatively"
             base = node.module or ""
-            if node.level:
-                anchor = package.split(".")[: len(package.split(".")) - (node.level - 1)]
-                base = ".".join([*anchor, base]).rstrip(".")
             found |= {f"{base}.{a.name}" if f"{base}.{a.name}" in MODULES else base for a in node.names}
-    return found
+    return frozenset(found)
 
 
 def inside(module: str, prefix: str) -> bool:
     return module == prefix or module.startswith(prefix + ".")
 
 
-def rule(module: str, table: dict[str, tuple[str, ...]]) -> str | None:
-    matching = [prefix for prefix in table if inside(module, prefix)]
-    return max(matching, key=len, default=None)
+def layer(module: str) -> str | None:
+    """Return the entry of the table that a module belongs to; a package without an entry has none."""
+    package = module if module in PACKAGES else module.rpartition(".")[0]
+    exact = [name for name in (module, package) if name in MAY_IMPORT]
+    covering = [name for name in MAY_IMPORT if name.endswith(".*") and inside(package, name[:-2])]
+    return (exact or sorted(covering, key=len, reverse=True) or [None])[0]
+
+
+def may_import(entry: str, module: str) -> bool:
+    """Return whether modules of a layer may import a module of the project."""
+    target = layer(module)
+    return target == entry or any(
+        inside(module, allowed[:-2]) if allowed.endswith(".*") else target == allowed for allowed in MAY_IMPORT[entry]
+    )
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as e:
+        return list(e.args[1])
+    return []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_is_in_the_table(package: str) -> None:
+    assert layer(package) is not None, f"{package} has no entry in MAY_IMPORT"
+
+
+def test_a_package_without_an_entry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(MAY_IMPORT, "scheduler.live.reviews")
+    assert layer("scheduler.live.reviews.reviewer") is None
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_rooms_import_downwards(module: str) -> None:
-    room = module.split(".")[0]
-    allowed = MAY_IMPORT[rule(module, MAY_IMPORT) or room]
-    wrong = {
-        i
-        for i in imports(module)
-        if i.split(".")[0] in ROOMS and i.split(".")[0] != room and not any(inside(i, a) for a in allowed)
-    }
-    assert not wrong, f"{module} imports {sorted(wrong)}; {room} may import {allowed}"
+def test_imports_are_those_that_the_table_allows(module: str) -> None:
+    entry = layer(module)
+    assert entry is not None
+    wrong = {i for i in imports(module) if i.split(".")[0] in DISTRIBUTED and not may_import(entry, i)}
+    assert not wrong, f"{module} imports {sorted(wrong)}; {entry} may import {MAY_IMPORT[entry]}"
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if rule(m, SCHEDULER_MAY_IMPORT)])
-def test_scheduler_parts_import_downwards(module: str) -> None:
-    own = rule(module, SCHEDULER_MAY_IMPORT)
-    assert own is not None
-    allowed = (own, *(f"scheduler.{part}" for part in SCHEDULER_MAY_IMPORT[own]))
-    wrong = {i for i in imports(module) if inside(i, "scheduler") and not any(inside(i, a) for a in allowed)}
-    assert not wrong, f"{module} imports {sorted(wrong)}; {own} may import {allowed}"
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    graph = {m: {i for i in imports(m, at_import_time=True) if i in MODULES and i != m} for m in MODULES}
+    assert circle(graph) == []
+
+
+def test_the_scheduler_s_folder_is_small() -> None:
+    entries = [p.name for p in (ROOT / "scheduler").iterdir() if p.name != "__pycache__"]
+    assert len(entries) <= 16, sorted(entries)
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
-def test_one_door_for_each_outside_thing(library: str) -> None:
-    doors = ONLY_IN[library]
+def test_an_external_library_is_imported_where_the_table_says(library: str) -> None:
+    allowed = ONLY_IN[library]
     wrong = {
-        m for m in MODULES if any(inside(i, library) for i in imports(m)) and not any(inside(m, door) for door in doors)
+        m for m in MODULES if any(inside(i, library) for i in imports(m)) and not any(inside(m, a) for a in allowed)
     }
-    assert not wrong, f"{library} is imported in {sorted(wrong)}; its doors are {doors}"
+    assert not wrong, f"{library} is imported in {sorted(wrong)}; it may be imported in {allowed}"
 
 
-def test_no_test_folder_shadows_a_room() -> None:
+def test_no_folder_of_tests_shadows_a_package() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))

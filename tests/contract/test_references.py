@@ -33,6 +33,7 @@ ELSEWHERE = {"kubectl herodotus": {*paging._ORDER}}
         ("flags.md", references.flags),
         ("configuration-reference.md", references.configuration),
         ("record.md", references.record),
+        ("metrics.md", references.metrics),
         ("chart-values.md", chart_values.text),
     ],
     ids=lambda v: v if isinstance(v, str) else "",

@@ -11,7 +11,7 @@ import helm_python
 import pytest
 import yaml
 
-from scripts.manifests import CHART, RELEASE, VALUES, combination
+from scripts.manifests import CHART, RELEASE, VALUES, load_values
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ def merged(*values: Mapping[str, Any]) -> Json:
 
 
 def combined(*names: str) -> Json:
-    return merged(*(ASKED_FOR[name] if name in ASKED_FOR else combination(name) for name in names))
+    return merged(*(ASKED_FOR[name] if name in ASKED_FOR else load_values(name) for name in names))
 
 
 def templates(values: Json, name: str = RELEASE, namespace: str = "herodotus") -> dict[str, str]:

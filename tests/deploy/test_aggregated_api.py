@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_endpoint import options, shapes
-from herodotus_endpoint.kubeapi.resources import GROUP, KINDS, VERSION
-from scheduler import app
+from herodotus_endpoint import deployment_modes, options
+from herodotus_endpoint.api.resources import GROUP, RESOURCES, VERSION
+from scheduler.commands import main as app
 from scheduler.recorder import endpoint
 from tests.processes import ROOT
 
@@ -43,9 +43,9 @@ def pod(built: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def test_the_service_s_flags_are_its_own_and_make_a_shape(built: list[dict[str, Any]]) -> None:
     spec = pod(built, "herodotus-endpoint")
     (container,) = spec["containers"]
-    arguments = options.parser().parse_args(container["args"])
-    where = options.listening(arguments)
-    shapes.check(options.shape(arguments, where, "postgresql://host/database"))
+    arguments = options.build_parser().parse_args(container["args"])
+    where = options.build_listening(arguments)
+    deployment_modes.check_mode(options.build_mode(arguments, where, "postgresql://host/database"))
     ports = {p["name"]: p["containerPort"] for p in container["ports"]}
     served = {"queries": where.queries, "ingest": where.ingest, "probes": where.probes}
     assert {name: [a.port for a in addresses] for name, addresses in served.items()} == {
@@ -72,8 +72,8 @@ def test_the_database_s_authority_is_read_beside_its_url(built: list[dict[str, A
 def test_the_scheduler_shows_the_token_that_the_service_asks_for(built: list[dict[str, Any]]) -> None:
     spec = pod(built, "herodotus-scheduler")
     (container,) = spec["containers"]
-    delivery = endpoint.of(app._parser().parse_args(container["args"]))
-    service = options.parser().parse_args(pod(built, "herodotus-endpoint")["containers"][0]["args"])
+    delivery = endpoint.endpoint_from_arguments(app._parser().parse_args(container["args"]))
+    service = options.build_parser().parse_args(pod(built, "herodotus-endpoint")["containers"][0]["args"])
     assert delivery is not None
     assert delivery.url == f"https://{named(built, 'Certificate', 'herodotus-endpoint')['spec']['dnsNames'][0]}:8001"
     (sources,) = (v["projected"]["sources"] for v in spec["volumes"] if v["name"] == "endpoint")
@@ -100,9 +100,9 @@ def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: lis
 
     view, whatif = map(granted, ("herodotus-view", "herodotus-whatif"))
     nodes, version = map(granted, ("herodotus-nodes", "herodotus-version"))
-    assert view | whatif == {(k.plural, v) for k in KINDS if k.namespaced for v in k.verbs}
+    assert view | whatif == {(k.plural, v) for k in RESOURCES if k.namespaced for v in k.verbs}
     pages = {("pages", "get"), ("pages", "list")}
-    assert nodes | version == {(k.plural, v) for k in KINDS if not k.namespaced for v in k.verbs} | pages
+    assert nodes | version == {(k.plural, v) for k in RESOURCES if not k.namespaced for v in k.verbs} | pages
     assert version == {("serviceversions", "list")} | pages, "for everybody: they tell nothing of the cluster"
     (everybody,) = named(built, "ClusterRoleBinding", "herodotus-version")["subjects"]
     assert everybody["name"] == "system:authenticated"

@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from herodotus_agents import __main__ as agents
-from herodotus_agents.registry import load as load_agents
-from herodotus_endpoint import certificate, options, shapes
+from herodotus_agents.registry import load_agents
+from herodotus_endpoint import certificate, deployment_modes, options
 from herodotus_record.version import __version__
-from scheduler import app
+from scheduler.commands import main as app
 from scheduler.config import load
 from scheduler.recorder import endpoint
-from scripts.manifests import CHART, DEPLOY, Manifest, manifests, rendered
+from scripts.manifests import CHART, DEPLOY, ManifestFile, manifests, render
 from tests.deploy import operators
 from tests.deploy.charts import (
     Json,
@@ -126,7 +126,7 @@ def records(container: Json, _: dict[str, str], made: list[Json], name: str, fol
     (folder / "config.yaml").write_text(named(made, "ConfigMap", name)["data"]["config.yaml"])
     config = load(folder / "config.yaml")
     assert config.profiles
-    delivery = endpoint.of(arguments)
+    delivery = endpoint.endpoint_from_arguments(arguments)
     assert delivery is not None
     mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
     files = [f for f in (delivery.token_file, delivery.ca_file, delivery.cert_file, delivery.key_file) if f]
@@ -145,10 +145,10 @@ def serves(container: Json, environment: dict[str, str], made: list[Json], name:
     if container["name"] == "certificate":
         makes_a_certificate(container, made, name)
         return
-    arguments = options.parser().parse_args(container["args"])
-    where = options.listening(arguments)
+    arguments = options.build_parser().parse_args(container["args"])
+    where = options.build_listening(arguments)
     url = environment.get("HERODOTUS_DATABASE_URL") or f"sqlite:///{arguments.data}/herodotus.db"
-    shapes.check(options.shape(arguments, where, url))
+    deployment_modes.check_mode(options.build_mode(arguments, where, url))
     ports = {p["name"]: p["containerPort"] for p in container["ports"]}
     served = {"queries": where.queries, "ingest": where.ingest, "probes": where.probes}
     assert {name: [a.port for a in at] for name, at in served.items()} == {n: [p] for n, p in ports.items()}
@@ -161,9 +161,9 @@ def serves(container: Json, environment: dict[str, str], made: list[Json], name:
 def makes_a_certificate(container: Json, made: list[Json], name: str) -> None:
     """Where the service is told to find it, for the name that senders ask for, in the Secret that they mount."""
     assert container["args"][0] == certificate.COMMAND
-    arguments = certificate.parser().parse_args(container["args"][1:])
+    arguments = certificate.build_parser().parse_args(container["args"][1:])
     (service,) = pods(made)[name]["containers"]
-    where = options.listening(options.parser().parse_args(service["args"]))
+    where = options.build_listening(options.build_parser().parse_args(service["args"]))
     assert where.tls is not None
     assert {where.tls.certificate, where.tls.key} == {arguments.directory / f"tls.{end}" for end in ("crt", "key")}
     (mount,) = container["volumeMounts"]
@@ -312,8 +312,8 @@ def test_subjects_get_the_right_that_they_stand_under(
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda m: m.path)
-def test_plain_manifests_are_what_the_chart_renders(manifest: Manifest) -> None:
-    assert (DEPLOY / manifest.path).read_text() == rendered(manifest), "run `make manifests`"
+def test_plain_manifests_are_what_the_chart_renders(manifest: ManifestFile) -> None:
+    assert (DEPLOY / manifest.path).read_text() == render(manifest), "run `make manifests`"
 
 
 def test_the_chart_has_this_version_and_the_api_servers_that_are_supported() -> None:

@@ -142,6 +142,26 @@ def test_the_commands_to_try_next_work(demo: Demo) -> None:
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main"), "it waits for it"
 
 
+def test_the_test_manifests_apply_and_workloads_roll_out(demo: Demo) -> None:
+    demo.kubectl("apply", "-f", str(ROOT / "deploy/test/deploy-default-pod.yml"))
+    demo.kubectl("apply", "-f", str(ROOT / "deploy/test/deploy-big-deployment.yml"))
+    done = 'deployment "large-deploy" successfully rolled out\n'
+    status = ("rollout", "status", "deployment/large-deploy", "--timeout=90s")
+    assert demo.kubectl(*status).endswith(done)
+    demo.kubectl("scale", "deployment/large-deploy", "--replicas=4")
+    demo.kubectl("set", "image", "deployment/large-deploy", "pause=registry.k8s.io/pause:3.9")
+    assert demo.kubectl(*status).endswith(done)
+    pods = [p for p in demo.pods() if p["metadata"]["name"].startswith("large-deploy-")]
+    assert [p["spec"]["containers"][0]["image"] for p in pods] == ["registry.k8s.io/pause:3.9"] * 4
+    name = pods[0]["metadata"]["name"]
+    assert demo.kubectl("herodotus", "pod", name).startswith(name)
+    demo.kubectl("create", "job", "hello", "--image=registry.k8s.io/pause:3.10")
+    assert demo.kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
+    demo.kubectl("delete", "deployment/large-deploy", "job/hello")
+    gone = ("large-deploy-", "hello-")
+    eventually(lambda: not any(p["metadata"]["name"].startswith(gone) for p in demo.pods()), "the pods to go")
+
+
 def test_the_readme_s_questions_are_answered_as_they_stand(demo: Demo) -> None:
     block = README.read_text().partition("## Ask")[2].split("```")[1]
     asked = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("kubectl herodotus ")]

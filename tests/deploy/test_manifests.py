@@ -4,6 +4,9 @@ import argparse
 import ast
 import json
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,13 @@ import yaml
 
 from herodotus_endpoint import options as endpoint
 from herodotus_record.version import __version__
-from scheduler import app
+from scheduler.commands import main as app
 from scheduler.config import load
-from scheduler.kube.kinds import KINDS
+from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.options import PORT
+from tests.deploy import charts
 from tests.deploy.test_chart import valid
 from tests.processes import ROOT
 
@@ -91,8 +95,8 @@ LEASE = {"group": "coordination.k8s.io", "role": "Role"}
 # Every place in the scheduler that asks the API server for something, and what it needs for that.
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
-    ("scheduler/debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
-    ("scheduler/reviews/reviewer.py", "_pods", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
+    ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
+    ("scheduler/live/reviews/reviewer.py", "_pods", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
     ("scheduler/serving/access.py", "_review", "post"): [
         Right("create", "tokenreviews", "authentication.k8s.io"),
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
@@ -105,14 +109,17 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         right for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)) for right in watched(path)
     ],
     ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same
-    ("scheduler/snapshots/taking.py", "_listed", "get"): None,  # a command of an operator, with their own rights
-    ("scheduler/kube/writes.py", "bind", "post"): [Right("create", "pods/binding")],
-    ("scheduler/kube/writes.py", "_read_back", "get"): [Right("get", "pods")],
+    (
+        "scheduler/offline/snapshots/taking.py",
+        "_listed",
+        "get",
+    ): None,  # a command of an operator, with their own rights
+    ("scheduler/kube/writes.py", "send_binding", "send"): [Right("create", "pods/binding")],
+    ("scheduler/kube/writes.py", "read_binding", "get"): [Right("get", "pods")],
     ("scheduler/kube/writes.py", "evict", "delete"): [Right("delete", "pods")],
     ("scheduler/kube/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
     ("scheduler/kube/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
     ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
-    ("scheduler/kube/writes.py", "send_binding", "send"): [],  # as `bind`
     ("scheduler/kube/events.py", "_send", "send"): [
         Right("create", "events", "events.k8s.io"),
         Right("patch", "events", "events.k8s.io"),
@@ -195,8 +202,7 @@ def test_probes_and_policy_are_for_the_port_that_is_served() -> None:
         asked = spec[probe]["httpGet"]
         assert (asked["port"], asked["scheme"]) == (port["name"], "HTTPS")
         assert asked["path"] in ALWAYS_ALLOWED_PATHS
-    (rule,) = named("NetworkPolicy", "herodotus-scheduler")["spec"]["ingress"]
-    assert rule == {"ports": [{"port": port["name"]}]}
+    assert named("NetworkPolicy", "herodotus-scheduler")["spec"]["ingress"] == [], "the kubelet needs no rule"
 
 
 def test_the_scheduler_s_arguments_are_its_own() -> None:
@@ -206,7 +212,7 @@ def test_the_scheduler_s_arguments_are_its_own() -> None:
 
 
 def test_the_endpoint_s_arguments_are_its_own() -> None:
-    arguments = endpoint.parser().parse_args(container("herodotus-endpoint")["args"])
+    arguments = endpoint.build_parser().parse_args(container("herodotus-endpoint")["args"])
     ports = {p["name"]: p["containerPort"] for p in container("herodotus-endpoint")["ports"]}
     assert [a.port for a in arguments.bind] == [ports["queries"]]
     assert [a.port for a in arguments.ingest_bind] == [ports["ingest"]]
@@ -244,7 +250,7 @@ def test_an_argument_that_is_not_there_is_noticed() -> None:
     """That the two tests above can fail."""
     with pytest.raises(SystemExit):
         app._parser().parse_args(["run", "--no-such-flag"])
-    assert isinstance(endpoint.parser(), argparse.ArgumentParser)
+    assert isinstance(endpoint.build_parser(), argparse.ArgumentParser)
 
 
 def test_the_spool_s_volume_holds_what_the_scheduler_may_write_to_it() -> None:
@@ -302,7 +308,7 @@ def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
     by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
     scheduler = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "herodotus-scheduler"}}}
     assert by_port == {"queries": None, "ingest": [scheduler]}
-    assert [p["port"] for p in policy["ingress"][0]["ports"]] == ["queries", "probes"]
+    assert [p["port"] for p in policy["ingress"][0]["ports"]] == ["queries"], "the kubelet needs no rule"
 
 
 def test_the_maintenance_pod_is_as_the_service_s_and_only_waits() -> None:
@@ -338,3 +344,29 @@ def test_the_first_herodotus_test_manifests_are_all_there() -> None:
         "micro-label-pod": "test-pod-micro",
         "deploy-big-deployment": "large-deploy",
     }
+
+
+def test_a_fork_s_images_are_set_by_one_value_or_one_block(tmp_path: Path) -> None:
+    said = (ROOT / "docs/packages.md").read_text()
+    assert "--set image.registry=ghcr.io/OWNER --set image.tag=main" in said
+    fork = {"image": {"registry": "ghcr.io/OWNER", "tag": "main"}}
+    made = charts.objects(charts.merged(charts.combined("agents"), fork))
+    images = {c["image"] for pod in charts.pods(made).values() for c in charts.containers(pod)}
+    names = ("scheduler", "endpoint", "agents")
+    assert images == {f"ghcr.io/OWNER/herodotus-{name}:main" for name in names}
+
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    file = tmp_path / "deploy/kustomization.yaml"
+    block = [line.removeprefix("#   ") for line in file.read_text().splitlines() if line.startswith("#   ")]
+    text = "\n".join(block).replace("registry.example.com/", "ghcr.io/OWNER/").replace("newTag: 0.1.0", "newTag: main")
+    file.write_text(f"{file.read_text()}\n{text}\n")
+    program = str(Path(sys.executable).with_name("kubectl"))
+    done = subprocess.run([program, "kustomize", file.parent], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {c["image"] for o in yaml.safe_load_all(done.stdout) for c in containers_of(o)}
+    assert found == {f"ghcr.io/OWNER/herodotus-{name}:main" for name in ("scheduler", "endpoint")}
+
+
+def containers_of(obj: Any) -> list[Any]:
+    spec = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return [*spec.get("containers", []), *spec.get("initContainers", [])]

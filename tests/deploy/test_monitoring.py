@@ -17,10 +17,10 @@ import yaml
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
-from herodotus_endpoint.metrics import Metrics as ServiceMetrics
-from scheduler.metrics import Metrics
-from scheduler.observe.metrics import ObserverMetrics
-from scheduler.vitals import Vitals
+from herodotus_endpoint.metrics import EndpointMetrics as ServiceMetrics
+from scheduler.commands.health_checks import Vitals
+from scheduler.live.metrics import SchedulerMetrics
+from scheduler.offline.observe.metrics import ObserverMetrics
 from tests.deploy.charts import combined, named, objects
 
 SERIES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
@@ -30,9 +30,9 @@ KUBELET = {"kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacit
 
 def families(folder: Path) -> Iterator[tuple[Metric, set[str] | None]]:
     """Every metric of ours, and its labels where they are fixed."""
-    recorder: Any = SimpleNamespace(incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0)
+    recorder: Any = SimpleNamespace(incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0, spool_repairs=0)
     supervisor: Any = SimpleNamespace(running=True, restarts=0)
-    metrics = Metrics()
+    metrics = SchedulerMetrics()
     metrics.registry.register(Vitals(threading.Event(), metrics, folder, 1, 15.0, None, None, recorder, supervisor))
     for registry in (metrics.registry, ObserverMetrics().registry, ServiceMetrics().registry):
         yield from of(registry)
@@ -114,6 +114,7 @@ FIRES: dict[str, dict[str, str]] = {
     },
     "HerodotusRecordsRefused": {'herodotus_shipper_refused_frames_total{instance="a"}': "0+1x60"},
     "HerodotusDatabaseRefuses": {'herodotus_ingest_refused_total{instance="a",cause="database"}': "0+1x60"},
+    "HerodotusDatabaseGone": {'herodotus_database_up{instance="a"}': "0x60"},
     "HerodotusDatabaseTooLarge": {
         'herodotus_database_bytes{instance="a",kind="files"}': "121x60",
         'herodotus_database_limit_bytes{instance="a"}': "100x60",
@@ -141,6 +142,7 @@ def test_each_alert_fires_when_it_should_and_no_other(tmp_path: Path) -> None:
         'herodotus_shipper_caught_up_timestamp_seconds{instance="a"}': "0+60x60",
         'herodotus_spool_limit_bytes{instance="a"}': "1000x60",
         'herodotus_database_limit_bytes{instance="a"}': "100x60",
+        'herodotus_database_up{instance="a"}': "1x60",
         'kubelet_volume_stats_available_bytes{instance="a",namespace="herodotus"}': "50x60",
         'kubelet_volume_stats_capacity_bytes{instance="a",namespace="herodotus"}': "100x60",
     }

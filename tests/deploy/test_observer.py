@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scheduler import app
+from scheduler.commands import main as app
 from scheduler.config import load
 from tests.deploy import test_manifests as base
 from tests.deploy.test_manifests import DEPLOY, REQUESTS, Right, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
 WRITES_OR_LEADS = ("scheduler/kube/writes.py", "scheduler/kube/events.py", "scheduler/kube/lease.py")
-NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/debugger.py", "scheduler/reviews/reviewer.py")
+NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/live/cache_debugger.py", "scheduler/live/reviews/reviewer.py")
 
 
 def the(kind: str, name: str = "herodotus-observer") -> dict[str, Any]:

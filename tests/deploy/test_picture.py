@@ -15,7 +15,7 @@ def test_the_picture_is_drawn_from_the_recorded_answers() -> None:
 
 def test_its_source_names_no_machine() -> None:
     answers = json.loads(picture.ANSWERS.read_text())["answers"].values()
-    assert [answer for answer in answers if answer != picture.of_no_machine(answer)] == []
+    assert [answer for answer in answers if answer != picture.anonymize(answer)] == []
 
 
 def test_it_fetches_nothing() -> None:

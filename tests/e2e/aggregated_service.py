@@ -6,11 +6,12 @@ import argparse
 import logging
 from pathlib import Path
 
-from herodotus_endpoint.access.delegation import Delegation, resolved
-from herodotus_endpoint.server import Address, Listening, serve
-from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.delegation import DelegationOptions, resolve_delegation
+from herodotus_endpoint.server import ListenOptions, serve
+from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import prepare, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
+from herodotus_serving.sockets import Address
 
 
 def main() -> None:
@@ -31,16 +32,18 @@ def main() -> None:
     url = sqlite_url(given.data / "herodotus.db")
     prepare(url)
     serve(
-        Settings(max_watches=given.max_watches),
+        ServiceSettings(max_watches=given.max_watches),
         url,
-        Listening(
+        ListenOptions(
             [Address(given.host, given.port)],
             probes=[Address("127.0.0.1", 0)],
             threads=4,
             workers=given.workers,
             tls=TlsFiles(given.cert, given.key, given.client_ca),
         ),
-        resolved(Delegation(given.kubeconfig, True, senders, bool(given.client_ca), "herodotus-endpoint")),
+        resolve_delegation(
+            DelegationOptions(given.kubeconfig, True, senders, bool(given.client_ca), "herodotus-endpoint")
+        ),
     )
 
 

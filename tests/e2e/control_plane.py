@@ -80,6 +80,10 @@ class ControlPlane:
             directory / "apiserver.log",
         )
 
+    @property
+    def etcd_pid(self) -> int:
+        return self._etcd.pid
+
     def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
         """AssertionError when it ends, or takes longer."""
 

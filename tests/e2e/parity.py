@@ -1,7 +1,7 @@
 """Each pod decided by the real kube-scheduler and by our engine, and everything compared that kube-scheduler says.
 
 Owns: the comparison. Does not own: the cluster (`parity_cluster`), how kube-scheduler is read (`real_scheduler`), our
-decision (`scheduler.evaluate`).
+decision (`scheduler.offline.evaluate`).
 Invariant: our engine sees the objects as they were read back before the pod was created, and nothing else.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scheduler.evaluate import CaseError, evaluate
+from scheduler.offline.evaluate import CaseError, evaluate
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity_cluster import ParityCluster, path_of, pods_of
 from tests.e2e.random_cluster import RandomCluster
@@ -25,6 +26,7 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 NOTE_LIMIT = 1024  # bytes of an event's note
+_INVALID_SCORE = re.compile(r"(returns an invalid score) -?\d+")  # of any node: kube-scheduler checks them at once
 
 
 @dataclass
@@ -82,12 +84,12 @@ class Parity:
         pod = self._api.create(pods_of(wanted), wanted)
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         attempt = self._attempt(pod, name, 1)
-        ours = self._compare(pod, name, attempt)
+        self._compare(pod, name, attempt)
         if attempt.ended == "bound":
             self._start(pod, name)
         else:
             self._failures.append((name, attempt.message))
-            if not self._after_failure(pod, name, attempt, ours):
+            if not self._after_failure(pod, name, attempt):
                 self._api.delete(path_of("Pod", pod))
                 self._scheduler.wait_for(lambda: name in self._scheduler.gone, f"{name} to be gone")
         if _has_claims(pod):  # they may be bound now
@@ -112,8 +114,8 @@ class Parity:
 
     # --- comparing --------------------------------------------------------------------------------------------------
 
-    def _compare(self, pod: Json, name: str, attempt: Attempt) -> Json:
-        """Compare one attempt; what our engine says about it."""
+    def _compare(self, pod: Json, name: str, attempt: Attempt) -> None:
+        """Compare one attempt with what our engine says about it."""
         case = {
             "id": name,
             "config": self._configurations[pod["spec"]["schedulerName"]],
@@ -138,13 +140,13 @@ class Parity:
                 figures.counts["scores"] += sum(map(len, attempt.scores.values()))
             figures.same("chosen nodes", name, attempt.node, attempt.node if attempt.node in best else best)
         else:
-            figures.same("messages", name, attempt.message, ours.get("fitError", ""))
+            said = ours.get("fitError") or ours.get("cycleError", "")
+            figures.same("messages", name, *(_INVALID_SCORE.sub(r"\1 N", m) for m in (attempt.message, said)))
             wanted = ours.get("preemption") or {}
             if attempt.target or wanted.get("nominatedNode"):
                 self._compare_preemption(name, attempt, wanted)
         if self._keep and len(figures.disagreements) > before:
             (self._keep / f"{self._seed}-{name.replace('/', '-')}.json").write_text(json.dumps(case))
-        return ours
 
     def _compare_preemption(self, name: str, attempt: Attempt, wanted: Json) -> None:
         expected = sorted(wanted.get("victims") or [])
@@ -153,24 +155,30 @@ class Parity:
         self.figures.same("preemption nodes", name, attempt.target, wanted.get("nominatedNode", ""))
         self.figures.same("victim sets", name, sorted(attempt.victims), expected)
 
-    def _after_failure(self, pod: Json, name: str, attempt: Attempt, ours: Json) -> bool:
-        """Whether the pod came onto its nominated node after all."""
-        if not attempt.target:
-            condition = eventually(lambda: self._api.condition(*name.split("/")) or None, f"the condition of {name}")
-            self.figures.same("conditions", name, attempt.message, condition.get("message"))
-            return False
-        for victim in attempt.victims:
-            self._cluster.reread_pod(victim)
-        if any(self._cluster.has(victim) for victim in attempt.victims):
-            return False  # they take their time to end
-        nominated = copy.deepcopy(pod)
-        nominated["status"]["nominatedNodeName"] = attempt.target
-        second = self._attempt(pod, name, 2)
-        self._compare(nominated, name, second)
-        self.figures.counts["nominated pods"] += 1
-        if second.ended == "bound":
-            self._start(pod, name)
-        return second.ended == "bound"
+    def _after_failure(self, pod: Json, name: str, attempt: Attempt) -> bool:
+        """Follow the pod's further attempts, each of which may preempt again. Return whether it is bound in the end."""
+        number = 1
+        while attempt.ended != "bound":
+            if not attempt.target:
+                if number == 1:
+                    self._compare_condition(name, attempt)
+                return False
+            for victim in attempt.victims:
+                self._cluster.reread_pod(victim)
+            if any(self._cluster.has(victim) for victim in attempt.victims):
+                return False  # they take their time to end
+            nominated = copy.deepcopy(pod)
+            nominated["status"]["nominatedNodeName"] = attempt.target
+            number += 1
+            attempt = self._attempt(pod, name, number)
+            self._compare(nominated, name, attempt)
+            self.figures.counts["nominated pods"] += 1
+        self._start(pod, name)
+        return True
+
+    def _compare_condition(self, name: str, attempt: Attempt) -> None:
+        condition = eventually(lambda: self._api.condition(*name.split("/")) or None, f"the condition of {name}")
+        self.figures.same("conditions", name, attempt.message, condition.get("message"))
 
     def compare_events(self) -> None:
         """Every failed pod has a FailedScheduling event with its message, as far as a note goes."""

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from scheduler.kube.kinds import KINDS
+from scheduler.engine.objects.watched_kinds import KINDS
 from tests.e2e.cluster import Cluster
 from tests.e2e.random_cluster import RandomCluster
 from tests.e2e.random_pods import NAMESPACES, ZONE

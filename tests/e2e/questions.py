@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Surroundings
+from herodotus_cli.context import Environment
 from tests.e2e import questions_cluster
 from tests.e2e.cluster import Cluster, Herodotus
 from tests.e2e.questions_changes import Changes, NotAboutThisClusterError, fresh
@@ -102,7 +102,7 @@ class Questions:
     def ask(self, *words: str) -> Json:
         """The plugin's answer as a document."""
         out = StringIO()
-        around = Surroundings({}, out, lambda: datetime.now().astimezone(), lambda: 80)
+        around = Environment({}, out, lambda: datetime.now().astimezone(), lambda: 80)
         assert run([*words, "--endpoint", self.herodotus.endpoint_url, "-o", "json"], around) == 0, words
         self.counts["questions"] += 1
         answer: Json = json.loads(out.getvalue())

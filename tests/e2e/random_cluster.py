@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from tests.e2e import random_pods as pods
+from tests.e2e import random_rare as rare
 from tests.e2e import random_volumes as volumes
 
 Json = dict[str, Any]
@@ -29,6 +30,7 @@ class RandomCluster:
         self._often = self._rng.uniform(0.4, 1.0)
         self._crowded = self._rng.random() < 0.5  # much runs already, and what comes is more important
         self._claims = volumes.claim_names()
+        self._rare = random.Random(f"rare {seed}")  # drawn apart: the rest of a seed's cluster stays what it was
 
     def first(self) -> list[tuple[str, Json]]:
         """(collection path, object), in the order of creation; nodes and pods apart."""
@@ -42,11 +44,19 @@ class RandomCluster:
             if overhead:
                 body |= {"overhead": {"podFixed": overhead}, "scheduling": {"nodeSelector": {"gpu": "true"}}}
             made.append(("/apis/node.k8s.io/v1/runtimeclasses", body))
-        return made + volumes.storage(self._rng, self.node_names) + self._workloads()
+        storage = volumes.storage(self._rng, self.node_names)
+        for _, body in storage:
+            terms = body.get("spec", {}).get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms")
+            if terms and self._rare.random() < 0.3:
+                rare.name_nodes(self._rare, terms, self.node_names)
+        return made + storage + self._workloads()
 
     def nodes(self) -> list[Json]:
-        """The nodes."""
-        return [self._node(name) for name in self.node_names]
+        """The nodes. In one of four clusters one has amounts that fit no int64."""
+        made = [self._node(name) for name in self.node_names]
+        if self._rare.random() < 0.25:
+            rare.claim_absurd_amounts(self._rare, self._rare.choice(made)["status"])
+        return made
 
     def running(self) -> list[Json]:
         """The pods that are on nodes from the start."""
@@ -68,6 +78,10 @@ class RandomCluster:
         if self._crowded and self._rng.random() < 0.6:
             pod["spec"]["priorityClassName"] = self._rng.choice(("parity-high", "parity-high", "parity-mid"))
         pod["spec"]["schedulerName"] = self._rng.choice((SCHEDULERS[0], *SCHEDULERS))
+        if self._rare.random() < 0.06:
+            rare.prefer_what_is_no_label(self._rare, pod["spec"])
+        if self._rare.random() < 0.06:
+            rare.request_absurd_amounts(self._rare, pod["spec"])
         return pod
 
     def _node(self, name: str) -> Json:

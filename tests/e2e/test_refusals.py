@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scheduler import refusals
 from scheduler.kube import credentials
 from scheduler.kube.http import ApiServer
+from scheduler.live import kubelet_rejections as refusals
 from tests.e2e.cluster import SCHEDULER, Cluster, node, pod
 from tests.processes import eventually
 

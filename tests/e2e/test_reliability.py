@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.reliability.disturbances import DISTURBANCES
-from bench.reliability.driver import Settings, run
-from bench.reliability.system import ApiProcess, Election, Real, Simulated, System
+from bench.reliability.disturbances import DISTURBANCES, STALLS
+from bench.reliability.driver import RunSettings, run
+from bench.reliability.system import ApiProcess, Election, RealApi, SimulatedApi, System
 from tests.e2e import control_plane
 from tests.e2e.conftest import NO_BINARIES
 
@@ -21,11 +21,31 @@ OPERATIONS = {"simulated": 900, "real": 500}
 
 def api_server(kind: str, directory: Path) -> ApiProcess:
     if kind == "simulated":
-        return Simulated(directory)
+        return SimulatedApi(directory)
     binaries = control_plane.assets()
     if binaries is None:
         pytest.skip(NO_BINARIES)
-    return Real(binaries, directory)
+    return RealApi(binaries, directory)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["simulated", pytest.param("real", marks=pytest.mark.e2e)])
+def test_records_stay_true_through_stalls(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds of pods: the storage stalls, the Lease is taken, the leader is frozen or killed, once each.
+
+    The longer run: `make reliability-stalls`.
+    """
+    monkeypatch.setattr("bench.reliability.disturbances.STALL_S", (1.0, 6.0))
+    api = api_server(kind, tmp_path)
+    system = System(api, tmp_path, 2, Election())
+    try:
+        result = run(system, RunSettings(SEED, 0, rounds=len(STALLS)))
+    finally:
+        system.stop()
+        api.stop()
+    assert result.violations == [], f"seed {SEED}\n" + "\n".join(result.violations)
+    assert set(result.operations_done) == {stall.name for stall in STALLS}
+    assert result.bindings == result.pods >= 20 * len(STALLS)
 
 
 @pytest.mark.timeout(400)
@@ -35,11 +55,11 @@ def test_what_must_hold_holds(kind: str, tmp_path: Path) -> None:
     api = api_server(kind, tmp_path)
     system = System(api, tmp_path, 2, Election())
     try:
-        result = run(system, Settings(SEED, OPERATIONS[kind]))
+        result = run(system, RunSettings(SEED, OPERATIONS[kind]))
     finally:
         system.stop()
         api.stop()
     assert result.violations == [], f"seed {SEED}\n" + "\n".join(result.violations)
     assert result.bindings > OPERATIONS[kind] / 4
     assert result.explained == 0  # nothing was lost, so that no gap had to explain it
-    assert {d.name for d in DISTURBANCES if kind == "simulated" or not d.simulated} <= set(result.did)
+    assert {d.name for d in DISTURBANCES if kind == "simulated" or not d.simulated} <= set(result.operations_done)

@@ -1,4 +1,4 @@
-"""Instead of the default scheduler, and back: docs/runbooks.md, with a real kube-scheduler."""
+"""Instead of the default scheduler, and back: docs/replace-default-scheduler.md, with a real kube-scheduler."""
 
 from __future__ import annotations
 

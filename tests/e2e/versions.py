@@ -19,8 +19,6 @@ from typing import Final
 from herodotus_record.version import __version__
 from tests.processes import ROOT
 
-SAYING: Final = ("scheduler/version.py", "herodotus_endpoint/__init__.py")  # in those commits: the version's number
-
 
 @dataclass(frozen=True)
 class Version:
@@ -38,12 +36,25 @@ class Earlier:
     commit: str
     why: str
     schema: str
+    version_files: tuple[str, ...]  # in that commit: those that state its version number
 
 
-# N-1: until versions are released, the first commit whose services can be put back on a database of a later one.
-BEFORE: Final = Earlier("0.0.9", "b11c7425ec489d272746c5887f6c8528a91f1e33", "the first that can be put back", "0010")
-# Older, with two revisions of the schema between: it cannot be put back, and says so.
-LONG_BEFORE: Final = Earlier("0.0.8", "ac558ec7941289fab7464480f23bde1af1c8d0d8", "another schema", "0008")
+# N-1: until versions are released, the last commit before the records of bindings with an unknown result.
+BEFORE: Final = Earlier(
+    "0.0.9",
+    "d2223ff46f28a50424724ac368325c71b61767e8",
+    "the version before",
+    "0012",
+    ("herodotus_record/version.py",),
+)
+# Older, with a database schema that it cannot return to: it must refuse with a clear message.
+LONG_BEFORE: Final = Earlier(
+    "0.0.8",
+    "ac558ec7941289fab7464480f23bde1af1c8d0d8",
+    "another schema",
+    "0008",
+    ("scheduler/version.py", "herodotus_endpoint/__init__.py"),
+)
 
 THIS: Final = Version(__version__, ROOT)
 
@@ -66,7 +77,7 @@ def unpacked(earlier: Earlier, folder: Path) -> Version:
     archive = subprocess.run(["git", "-C", str(ROOT), "archive", earlier.commit], check=True, capture_output=True)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
         tar.extractall(folder, filter="data")
-    for name in SAYING:
+    for name in earlier.version_files:
         file = folder / name
         text, found = re.subn(r'(__version__ = )"[^"]+"', rf'\1"{earlier.number}"', file.read_text())
         assert found == 1, f"{name} of {earlier.commit} does not say its version"

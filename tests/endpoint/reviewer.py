@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx
 
-from herodotus_endpoint.access.apiserver import ApiServer
-from herodotus_endpoint.access.frontproxy import FrontProxy
-from herodotus_endpoint.access.guard import Access
-from herodotus_endpoint.access.identity import Identity
-from herodotus_endpoint.access.rights import Rights
-from herodotus_endpoint.access.senders import Senders
+from herodotus_endpoint.access.api_client import ApiServerClient
+from herodotus_endpoint.access.authorization import ReviewCache
+from herodotus_endpoint.access.front_proxy import FrontProxy
+from herodotus_endpoint.access.guard import AccessControl
+from herodotus_endpoint.access.identity import Authenticator
+from herodotus_endpoint.access.senders import SenderAuthenticator
 
 Json = dict[str, Any]
 SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
@@ -53,16 +53,16 @@ class Reviewer:
         rights = {(spec["user"], verb, resource, n) for n in {namespace, "*"}}
         return {"allowed": bool(rights & self.allowed)}
 
-    def api(self) -> ApiServer:
-        return ApiServer(transport=httpx.MockTransport(self))
+    def api(self) -> ApiServerClient:
+        return ApiServerClient(transport=httpx.MockTransport(self))
 
-    def access(self, front_proxy: FrontProxy | None = None, clock: Any = lambda: 0.0) -> Access:
-        rights = Rights(self.api(), clock)
-        return Access(Identity(rights, lambda: front_proxy or FrontProxy()), rights)
+    def access(self, front_proxy: FrontProxy | None = None, clock: Any = lambda: 0.0) -> AccessControl:
+        rights = ReviewCache(self.api(), clock)
+        return AccessControl(Authenticator(rights, lambda: front_proxy or FrontProxy()), rights)
 
-    def senders(self, clusters: dict[str, str], authority: str = "") -> Senders:
-        rights = None if authority else Rights(self.api(), lambda: 0.0)
-        return Senders(clusters, rights, "herodotus-endpoint", lambda: authority)
+    def senders(self, clusters: dict[str, str], authority: str = "") -> SenderAuthenticator:
+        rights = None if authority else ReviewCache(self.api(), lambda: 0.0)
+        return SenderAuthenticator(clusters, rights, "herodotus-endpoint", lambda: authority)
 
 
 def bearer(token: str) -> dict[str, str]:

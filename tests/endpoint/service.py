@@ -12,8 +12,8 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from herodotus_endpoint.app import create_app
-from herodotus_endpoint.metrics import Metrics
-from herodotus_endpoint.settings import Settings
+from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, NodeTable
@@ -37,7 +37,7 @@ class Service:
     store: Store
     client: FlaskClient
     clock: Clock
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: EndpointMetrics = field(default_factory=EndpointMetrics)
 
     def send(self, *frames: Frame, **options: Any) -> TestResponse:
         return self.post(b"".join(map(codec.encode, frames)), **options)
@@ -76,10 +76,12 @@ class Service:
 
 
 def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
-    """`url`: of another database than a SQLite file in the folder."""
-    clock, metrics = Clock(), Metrics()
-    store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock)
-    app = create_app(store, Settings(clock=clock, **settings), metrics)
+    """`url`: of another database than a SQLite file in the folder. With `access`, the API server is of CLUSTER."""
+    if settings.get("access"):
+        settings.setdefault("cluster", CLUSTER)
+    clock, metrics = Clock(), EndpointMetrics()
+    store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock, clock)
+    app = create_app(store, ServiceSettings(clock=clock, **settings), metrics)
     return Service(store, app.test_client(), clock, metrics)
 
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from herodotus_endpoint import __main__ as program
-from herodotus_endpoint.access.apiserver import ApiServer, NoAnswerError
-from herodotus_endpoint.certificate import RENEW_BEFORE, VALID_FOR, kept, write
+from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerUnavailableError
+from herodotus_endpoint.certificate import RENEW_BEFORE, VALID_FOR, ensure_certificate, write_certificate
 from herodotus_serving.self_signed import ends, self_signed
 
 NAME = ("herodotus", "herodotus-endpoint-own")
@@ -46,7 +46,7 @@ class Secret:
         return httpx.Response(200, json={"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **data})
 
     def kept(self, now: datetime = NOW) -> dict[str, bytes]:
-        return kept(ApiServer(transport=httpx.MockTransport(self)), NAME, HOST, now)
+        return ensure_certificate(ApiServerClient(transport=httpx.MockTransport(self)), NAME, HOST, now)
 
 
 def encoded(pair: dict[str, bytes]) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_one_that_the_user_has_put_there_is_taken() -> None:
 
 def test_of_two_that_make_one_at_the_same_time_one_fails_and_then_finds_it() -> None:
     secret = Secret(version=2, read=1)
-    with pytest.raises(NoAnswerError, match="409: it was changed"):
+    with pytest.raises(ApiServerUnavailableError, match="409: it was changed"):
         secret.kept()
     secret.read = None
     assert secret.kept() == secret.kept()
@@ -107,7 +107,7 @@ def test_of_two_that_make_one_at_the_same_time_one_fails_and_then_finds_it() -> 
 def test_who_has_its_authority_believes_it_for_its_name_alone(tmp_path: Path, host: str, believed: bool) -> None:
     """Also where a verifier is strict, as Python's own is from 3.13."""
     pair = Secret().kept()
-    write(tmp_path, pair)
+    write_certificate(tmp_path, pair)
     assert (tmp_path / "tls.key").stat().st_mode & 0o777 == 0o600
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -117,7 +117,7 @@ def test_who_has_its_authority_believes_it_for_its_name_alone(tmp_path: Path, ho
 
 
 def test_who_has_another_authority_does_not_believe_it(tmp_path: Path) -> None:
-    write(tmp_path, Secret().kept())
+    write_certificate(tmp_path, Secret().kept())
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     assert not shaken(server, ssl.create_default_context(cadata=Secret().kept()["ca.crt"].decode()), HOST)

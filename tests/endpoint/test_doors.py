@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
+from herodotus_endpoint.delegation import KUBE_SYSTEM
 from herodotus_record import codec
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
@@ -41,6 +42,9 @@ class Answers(BaseHTTPRequestHandler):
     authority = ""
 
     def do_GET(self) -> None:
+        if self.path == KUBE_SYSTEM:
+            self._send({"metadata": {"uid": CLUSTER}})
+            return
         assert self.path == FRONT_PROXY
         names = json.dumps(["front-proxy"])
         data = {"requestheader-client-ca-file": self.authority, "requestheader-allowed-names": names}
@@ -210,10 +214,10 @@ def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: 
     spool.rotate(codec.encode(a_table(["worker-1"]).rows(CLUSTER, "shipped")))
     spool.append(codec.encode(a_decision(nodes=["worker-1"], incarnation="shipped")))
     url = f"https://127.0.0.1:{doors.port}"
-    stranger = Shipper(tmp_path / "spool", Endpoint(url, token, Authority(tmp_path, "strangers").file))
+    stranger = Shipper(tmp_path / "spool", ServiceEndpoint(url, token, Authority(tmp_path, "strangers").file))
     with closing(stranger), pytest.raises(NotDeliveredError, match="certificate verify failed"):
         stranger.pass_over()
-    shipper = Shipper(tmp_path / "spool", Endpoint(url, token, doors.servers.file))
+    shipper = Shipper(tmp_path / "spool", ServiceEndpoint(url, token, doors.servers.file))
     with closing(shipper):
         assert (shipper.pass_over(), shipper.pass_over(), shipper.progress.refused) == (True, False, 0)
     spool.close()

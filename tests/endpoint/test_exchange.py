@@ -29,7 +29,7 @@ from herodotus_endpoint.store.exchange import Selection, exported
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
-from scheduler.snapshots.command import _order
+from scheduler.commands.snapshot import _order
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Clock, Service, an_empty_file
@@ -41,20 +41,21 @@ POINTS = {node: {"NodeResourcesFit": i} for i, node in enumerate(NODES)}
 HOUR_US = 3_600_000_000
 AGAIN = "00000000-0000-4000-8000-0000000000bb"
 
-Open = Callable[[str], Store]
+Open = Callable[..., Store]
 
 
 @pytest.fixture
 def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
-    """Opens empty databases, `sqlite` or `postgresql`."""
+    """Opens empty databases, `sqlite` or `postgresql`; `clock`: one that the test moves."""
     stores: list[Store] = []
 
-    def open_one(kind: str) -> Store:
+    def open_one(kind: str, clock: Clock | None = None) -> Store:
         if kind == "postgresql" and server is None:
             warnings.warn(f"export and import are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
             pytest.skip(postgresql.MISSING)
         url = server.database() if server and kind == "postgresql" else an_empty_file(tmp_path / f"{len(stores)}.db")
-        stores.append(Store(url, Clock()))
+        clock = clock or Clock()
+        stores.append(Store(url, clock, clock))
         return stores[-1]
 
     yield open_one
@@ -140,7 +141,9 @@ def answers(store: Store, what: Selection = Selection()) -> list[Any]:  # noqa: 
     """All that a reader can be told of the decisions that are selected, but when they were ingested."""
     told = []
     kept = [
-        c for c in DECISIONS.c if c.name not in ("id", "incarnation_id", "ingested_us", "frame", "base", "frame_bytes")
+        c
+        for c in DECISIONS.c
+        if c.name not in ("id", "incarnation_id", "ingested_us", "frame", "base", "frame_bytes", "checksum")
     ]
     with store.snapshot() as connection:
         rows = connection.execute(sa.select(*kept).where(what.where).order_by(DECISIONS.c.id)).all()
@@ -202,11 +205,11 @@ def test_parts_in_any_order_make_the_whole(
 
 def test_summaries_are_imported_as_summaries(opened: Open) -> None:
     """With the nodes that they kept, and their outcomes; they count in no history."""
-    one, other = opened("sqlite"), opened("postgresql")
-    put(one, *a_past(7, 30))
     clock = Clock()
+    one, other = opened("sqlite", clock), opened("postgresql")
+    put(one, *a_past(7, 30))
     clock.now_s += 8 * 86_400
-    assert Pruner(one, Limits(), clock).prune().summarised > 5
+    assert Pruner(one, Limits()).prune().summarised > 5
     assert take(other, lines(one)) == len(answers(one))
     assert answers(other) == answers(one)
     assert other.reader.sizes().tiers["full"].decisions == 0
@@ -280,7 +283,7 @@ def test_fields_that_this_version_does_not_know_pass_through(opened: Open) -> No
     payload = msgspec.msgpack.encode(
         msgspec.msgpack.decode(codec.encode(d)[codec.HEADER_BYTES :]) | {"invented_later": "kept"}
     )
-    store.writer.store([(ROWS, codec.encode(ROWS)), (d, codec.framed(1, payload))])
+    store.writer.store([(ROWS, codec.encode(ROWS)), (d, codec.build_frame(1, payload))])
     frame = base64.b64decode(json.loads(lines(store)[0])["import"]["frames"][-1])
     assert msgspec.msgpack.decode(frame[codec.HEADER_BYTES :])["invented_later"] == "kept"
 
@@ -508,7 +511,14 @@ def test_memory_does_not_grow_with_what_is_exported(opened: Open) -> None:
     one = opened("sqlite")
     nodes = [f"worker-{i}" for i in range(100)]
     put(one, a_table(nodes).rows(CLUSTER, INCARNATION))
-    put(one, *(a_decision(pod=f"p-{i}", nodes=nodes, sequence=i) for i in range(1, 161)))
+    namespaces = ["few" if i <= 32 else "many" for i in range(1, 161)]
+    put(
+        one,
+        *(
+            a_decision(pod=f"p-{i}", namespace=namespace, nodes=nodes, sequence=i)
+            for i, namespace in enumerate(namespaces, 1)
+        ),
+    )
 
     def peak(what: Selection) -> int:
         tracemalloc.reset_peak()
@@ -517,8 +527,6 @@ def test_memory_does_not_grow_with_what_is_exported(opened: Open) -> None:
         assert sum(1 for _ in written) in (160, 32)
         return tracemalloc.get_traced_memory()[1]
 
-    with one.writer.transaction() as connection:
-        connection.execute(DECISIONS.update().where(DECISIONS.c.id <= 32).values(namespace="few"))
     tracemalloc.start()
     try:
         peak(Selection(namespace="few"))  # what is kept between decisions is there now

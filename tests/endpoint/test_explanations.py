@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.answers import pod_explanation
-from herodotus_record.document import decision_document
+from herodotus_record.answers import build_pod_explanation
+from herodotus_record.document import build_decision_document
 from herodotus_record.model import API_VERSION, Reason
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
@@ -51,7 +51,7 @@ def test_an_explanation_is_the_records_answer_and_the_stores_facts(
     placed: Service, query: dict[str, Any], decision: Any, failed: int
 ) -> None:
     outcomes = (bound(SECOND, TABLE, sequence=3),) if decision is SECOND else ()
-    expected = pod_explanation(decision, outcomes, TABLE)
+    expected = build_pod_explanation(decision, outcomes, TABLE)
     expected["attempt"] |= facts(failed + 1, 2, failed)
     assert placed.explain(**query) == expected
 
@@ -73,7 +73,7 @@ def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service
     documents = [service.get(f"{API}/namespaces/shop/decisions/{FIRST.pod.name}", attempt=1), service.explain()]
     assert documents[1]["perNode"][0]["rejectedBy"][0]["reasons"][0]["free"] == 8000
     by_id = service.get(f"{API}/namespaces/shop/decisions/{FIRST.id}")
-    assert by_id == decision_document(FIRST, (), TABLE) | {"metadata": by_id["metadata"]}
+    assert by_id == build_decision_document(FIRST, (), TABLE) | {"metadata": by_id["metadata"]}
     assert by_id["metadata"]["name"] == FIRST.id
 
 

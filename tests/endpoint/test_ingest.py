@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_endpoint import ingest
-from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_endpoint.api import ingest
 from herodotus_record import codec
 from herodotus_record.model import Code, Gap, HighWater, NodeRows
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
@@ -54,6 +53,11 @@ def test_an_empty_batch_is_acknowledged(service: Service) -> None:
     assert service.stored() == RECEIPT
 
 
+def nested(kind: int, name: bytes = b"") -> bytes:
+    """A frame whose payload is MessagePack maps nested deeper than a decoder follows."""
+    return codec.build_frame(kind, name + b"\x81\xa1x" * 100_000 + b"\xc0", 2)
+
+
 def flipped(frame: bytes) -> bytes:
     return frame[:-1] + bytes([frame[-1] ^ 1])
 
@@ -68,6 +72,12 @@ TWICE = replace(DECISION, sequence=2, filters=DECISION.filters * 2)
     [
         pytest.param(GOOD + SECOND[:-3], "frame 3 of the batch: at byte", id="cut off"),
         pytest.param(GOOD + flipped(SECOND), "frame 3 of the batch: the payload's checksum", id="damaged"),
+        pytest.param(GOOD + nested(1), "frame 3 of the batch: Decision: maximum recursion depth", id="nested maps"),
+        pytest.param(
+            GOOD + nested(codec.DELTA, codec.encode(DECISION)[4:12]),
+            "frame 3 of the batch: a delta does not fit its base: maximum recursion depth",
+            id="a delta of nested maps",
+        ),
         pytest.param(GOOD + b"no frame at all", "no frame starts here", id="not a frame"),
         pytest.param(GOOD + codec.encode(TWICE), "filters names a plugin twice", id="a plugin twice"),
         pytest.param(GOOD + codec.encode(replace(DECISION, sequence=1 << 60)), "sequence is", id="sequence"),
@@ -308,18 +318,3 @@ def test_a_database_without_room_is_a_507_and_keeps_nothing(service: Service, mo
     with service.store.writer.transaction() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
     assert service.stored(*big)["accepted"] == 399
-
-
-def test_more_batches_at_once_than_places_are_told_to_come_again(tmp_path: Path) -> None:
-    service = a_service(tmp_path, max_concurrent_ingests=1)
-    inner = []
-
-    def storing(_frames: object, _of: str) -> None:
-        inner.append(service.send())
-        raise StoreUnavailableError("test over")
-
-    service.store.writer.store = storing  # type: ignore[method-assign, assignment]
-    assert service.send().status_code == 503
-    assert envelope(inner[0])["code"] == 429
-    assert inner[0].headers["Retry-After"] == "1"
-    service.store.close()

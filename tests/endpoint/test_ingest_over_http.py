@@ -24,7 +24,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_endpoint import ingest
+from herodotus_endpoint.api import ingest
 from herodotus_record import codec
 from tests.builders import a_decision, a_table, bound
 from tests.endpoint.service import rows
@@ -37,8 +37,10 @@ PLACES = 4  # batches that are taken in at the same time
 # What so many batches may hold, as sent and unpacked, and some room.
 MOST_BYTES = PLACES * (ingest.MAX_BODY_BYTES + ingest.MAX_UNPACKED_BYTES) + (64 << 20)
 IMPATIENT = (
-    "import sys, herodotus_endpoint.server as server; from herodotus_endpoint.__main__ import main;"
-    f"server.ARRIVAL_S = {ARRIVAL_S}; sys.exit(main(sys.argv[1:]))"
+    "import sys, functools; from herodotus_endpoint import options; from herodotus_endpoint.__main__ import main;"
+    "from herodotus_serving.limits import Limits;"
+    f"options.ListenOptions = functools.partial(options.ListenOptions, limits=Limits(request_s={ARRIVAL_S}));"
+    "sys.exit(main(sys.argv[1:]))"
 )
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 DECISION = a_decision()
@@ -290,8 +292,8 @@ def test_a_body_that_drips_is_not_waited_for(target: Target) -> None:
 @pytest.mark.parametrize(
     ("sent", "code", "reason"),
     [
-        (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\n\r\n", 414, "RequestURITooLong"),
-        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", 431, "Unknown"),
+        (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414, "RequestURITooLong"),
+        (b"GET / HTTP/1.1\r\n" + b"Host: x\r\n" + b"x: y\r\n" * 200 + b"\r\n", 431, "Unknown"),
         (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "BadRequest"),
         (b"\x16\x03\x01 hello\r\n\r\n", 400, "BadRequest"),
     ],

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from herodotus_endpoint.kubeapi.forms import age
-from herodotus_endpoint.kubeapi.selectors import field_conditions
-from herodotus_endpoint.kubeapi.watching import TOLD_AGAIN_S, Watch, events
+from herodotus_endpoint.api.selectors import parse_field_selector
+from herodotus_endpoint.kubeapi.representations import format_age
+from herodotus_endpoint.kubeapi.watches import RESEND_WITHIN_S, Watch, iterate_events
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, envelope, rows
 
@@ -29,7 +29,7 @@ THIRD = a_decision(pod="job-1", namespace="ci", sequence=4)
 @pytest.fixture
 def stored(service: Service) -> Service:
     service.stored(rows(TABLE), FIRST, bound(FIRST, TABLE, sequence=2), SECOND, THIRD)
-    service.clock.now_s += 2 * TOLD_AGAIN_S
+    service.clock.now_s += 2 * RESEND_WITHIN_S
     return service
 
 
@@ -169,7 +169,7 @@ def seen(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 def test_a_watch_tells_what_comes_and_what_becomes_of_it(stored: Service) -> None:
     followed = Watch(stored.store.listing, [], 3)
-    assert told(followed.begin(now_us(stored))) == []
+    assert told(followed.begin()) == []
     stored.stored(a_decision(pod="late", sequence=5))
     assert told(followed.poll()) == [("ADDED", "late")]
     stored.stored(bound(THIRD, TABLE, sequence=6))
@@ -179,10 +179,6 @@ def test_a_watch_tells_what_comes_and_what_becomes_of_it(stored: Service) -> Non
 
 def told(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(kind, row.pod) for kind, row in found]
-
-
-def now_us(service: Service) -> int:
-    return int(service.clock.now_s * 1e6)
 
 
 def test_a_watch_goes_on_from_a_list(stored: Service) -> None:
@@ -210,8 +206,8 @@ def test_a_result_that_came_between_list_and_watch_is_told(stored: Service) -> N
 
 
 def test_a_selector_begins_and_ceases_to_select_by_the_result(stored: Service) -> None:
-    watches = [Watch(stored.store.listing, field_conditions(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
-    assert [told(w.begin(now_us(stored))) for w in watches] == [[], []]
+    watches = [Watch(stored.store.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
+    assert [told(w.begin()) for w in watches] == [[], []]
     stored.stored(bound(THIRD, TABLE, sequence=6))
     assert [told(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
 
@@ -267,13 +263,13 @@ def test_a_watch_says_now_and_then_how_far_it_is(stored: Service) -> None:
         return False
 
     followed = Watch(stored.store.listing, [], 3)
-    assert list(events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
+    assert list(iterate_events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
 
 
 def test_every_watch_ends_with_the_process(stored: Service) -> None:
     stopping = threading.Event()
     stopping.set()
-    assert list(events(Watch(stored.store.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
+    assert list(iterate_events(Watch(stored.store.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
 
 
 def test_each_decision_is_added_once_under_load(stored: Service) -> None:
@@ -304,4 +300,4 @@ def test_each_decision_is_added_once_under_load(stored: Service) -> None:
     ],
 )
 def test_ages_are_in_kubectls_words(seconds: int, words: str) -> None:
-    assert age("2026-03-01T12:00:00Z", 1_772_366_400 + seconds) == words
+    assert format_age("2026-03-01T12:00:00Z", 1_772_366_400 + seconds) == words

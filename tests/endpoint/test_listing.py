@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_endpoint.kubeapi.watching import Watch
+from herodotus_endpoint.kubeapi.watches import Watch
 from herodotus_endpoint.store.labels import LabelCondition
 from tests import postgresql
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
@@ -109,7 +109,7 @@ def test_a_watch_selects_by_labels_as_a_list_does(service: Service) -> None:
 
 def test_a_watch_follows_ingest(service: Service) -> None:
     followed = Watch(service.store.listing, [], service.store.listing.bounds()[1])
-    assert list(followed.begin(int(service.clock.now_s * 1e6))) == []
+    assert list(followed.begin()) == []
     service.stored(a_decision(pod="late", sequence=5), bound(THIRD, TABLE, sequence=6))
     assert [(kind, row.pod) for kind, row in followed.poll()] == [("MODIFIED", "job-1"), ("ADDED", "late")]
     assert list(followed.poll()) == []

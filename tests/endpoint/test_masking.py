@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import ast
+from array import array
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus_endpoint import documents, history
-from herodotus_endpoint.masking import HIDDEN, Sight, masked, namespaces_in
+import herodotus_endpoint
+from herodotus_endpoint.access.masking import VisibleNamespaces, list_namespaces, mask
+from herodotus_endpoint.api import documents, node_history
 from herodotus_endpoint.store import Involved, NodeFacts, Stored
-from herodotus_record.merged import merged
+from herodotus_record import notes
+from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
+from herodotus_record.merging import merge_records
 from herodotus_record.model import (
     Candidate,
     Code,
     Decision,
+    InputColumn,
     Inputs,
     Outcome,
     PluginVerdict,
@@ -27,13 +31,14 @@ from herodotus_record.model import (
     Reason,
     Verdict,
 )
-from herodotus_record.placements import TIE, Tally
+from herodotus_record.notes import format_outcome_message
+from herodotus_record.placements import TIE, PlacementCount
 from tests import observed
 from tests.builders import a_decision, a_table, bound
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
-SHOP = Sight(frozenset({"shop"}))
-ALL = Sight(everything=True)
+SHOP = VisibleNamespaces(frozenset({"shop"}))
+ALL = VisibleNamespaces(everything=True)
 
 
 def in_the_way(pod: str) -> Verdict:
@@ -53,56 +58,81 @@ def a_record(*pods: str, namespace: str = "shop") -> Decision:
     )
 
 
-def stored(decision: Decision, message: str = "") -> Stored:
-    outcome: Outcome = replace(bound(decision, TABLE), message=message)
+def stored(decision: Decision, message: str = "", reason: Reason | None = None) -> Stored:
+    outcome: Outcome = replace(bound(decision, TABLE), message=message, reason=reason)
     return Stored(decision, (outcome,), TABLE, 1, 1, 0, False)
 
 
 def written(value: Stored) -> str:
     """Every document that is made of a decision."""
-    made = [documents.record(value), documents.explanation(value, every_node=True)]
+    made = [documents.build_record(value), documents.build_explanation(value, every_node=True)]
     return msgspec.json.encode(made).decode()
 
 
+def evicted(pod: str, error: str = "") -> Reason:
+    return Reason("eviction-failed", {"victim": pod, "error": error}) if error else Reason("evicted", {"victim": pod})
+
+
 def test_pods_of_other_namespaces_are_hidden_and_counted() -> None:
-    seen = masked(stored(a_record("ci/job-1", "shop/web-0"), "ci/job-1 evicted"), SHOP)
+    seen = mask(stored(a_record("ci/job-1", "shop/web-0"), reason=evicted("ci/job-1")), SHOP)
     assert seen.decision.preemption == Preemption("worker-3", (Candidate("worker-3", (HIDDEN, "shop/web-0"), 0),), True)
-    assert seen.outcomes[0].message == f"{HIDDEN} evicted"
-    assert seen.decision.message == f"0/3 nodes are available: {HIDDEN} is in the way."
+    assert format_outcome_message(seen.outcomes[0]) == f"{HIDDEN} evicted"
+    assert seen.decision.message == f"0/3 nodes are available: {HIDDEN_TEXT}."
     assert "ci/job-1" not in written(seen)
     assert "a pod in the same zone must not be near this pod" in written(seen)
+
+
+def test_pods_of_namespaces_that_are_seen_are_named() -> None:
+    nominated = Reason("nominated-pods", {"node": "worker-3", "nominated": "ci/job-1, shop/web-0"})
+    value = stored(replace(a_record("ci/job-1"), notes=(nominated,)), reason=evicted("shop/web-0"))
+    assert notes.format_decision_notes(mask(value, SHOP).decision) == [
+        f"counted as running, because nominated: worker-3 ({HIDDEN}, shop/web-0)"
+    ]
+    assert notes.format_decision_notes(
+        mask(value, VisibleNamespaces(frozenset({"shop", "ci"}))).decision
+    ) == notes.format_decision_notes(value.decision)
+    assert format_outcome_message(mask(value, SHOP).outcomes[0]) == "shop/web-0 evicted"
+
+
+def test_texts_of_others_are_shown_to_who_sees_every_namespace_alone() -> None:
+    """However they are worded: what the API server says of a victim is not NAMESPACE/NAME."""
+    forbidden = 'pods "job-1" is forbidden: it is of ci'
+    value = stored(a_record("shop/web-0"), "the webhook knows job-1", reason=evicted("ci/job-1", forbidden))
+    value = replace(value, decision=replace(value.decision, marks=("nominated: ci/job-1", "sampled")))
+    assert mask(value, ALL) is value
+    for sight in (SHOP, VisibleNamespaces(frozenset({"shop", "ci"}))):
+        seen = mask(value, sight)
+        assert "job-1" not in written(seen).replace("ci/job-1 not evicted", "")
+        assert seen.outcomes[0].message == HIDDEN_TEXT
+        assert seen.decision.marks == (HIDDEN_TEXT,)
 
 
 def test_what_a_reconstruction_named_by_itself_is_hidden_too() -> None:
     """The log's word stands in the decision; the reconstruction's own sentence is still told."""
     turned_away = {n: {"NodeAffinity": in_the_way("ci/job-1")} for n in TABLE.names}
     ours = observed.seen(rejected=turned_away)
-    both = merged(ours, observed.turned_away("0/3 nodes are available: ci/job-1 is in the way."))
+    both = merge_records(ours, observed.turned_away("0/3 nodes are available: ci/job-1 is in the way."))
     value = Stored(both.decision, both.outcomes, both.table, 1, 1, 0, False, both.origins)
-    assert namespaces_in(value) == {"shop", "ci"}
+    assert list_namespaces(value) == {"shop", "ci"}
     assert "ci/job-1" in written(value)
-    assert "ci/job-1" not in written(masked(value, SHOP))
+    assert "ci/job-1" not in written(mask(value, SHOP))
     emptied = replace(value, decision=replace(both.decision, filters=()))  # as where the log overrules every cell
-    assert "ci/job-1" not in written(masked(emptied, SHOP))
+    assert "ci/job-1" not in written(mask(emptied, SHOP))
 
 
-def test_a_name_that_begins_as_a_hidden_one_does_is_another_name() -> None:
-    record = stored(a_record("ci/job-1", "shop/web-0"), "ci/job-10 and ci/job-1.x stay, ci/job-1 goes")
-    assert masked(record, SHOP).outcomes[0].message == f"ci/job-10 and ci/job-1.x stay, {HIDDEN} goes"
-
-
-@pytest.mark.parametrize("sight", [ALL, Sight(frozenset({"shop", "ci"}))], ids=["everything", "all that is named"])
-def test_who_may_see_it_is_shown_the_value_itself(sight: Sight) -> None:
+def test_who_sees_every_namespace_is_shown_the_value_itself() -> None:
     value = stored(a_record("ci/job-1"), "ci/job-1 evicted")
-    assert masked(value, sight) is value
+    assert mask(value, ALL) is value
 
 
 def test_a_nodes_history_counts_what_it_hides() -> None:
-    decided = {w: {TIE: Tally(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))}
+    decided = {
+        w: {TIE: PlacementCount(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))
+    }
     facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, {})
-    assert namespaces_in(facts) == {"shop", "ci", "dev"}
-    assert masked(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
-    assert {w: by[TIE] for w, by in masked(facts, SHOP).decided.items()} == {
+    assert list_namespaces(facts) == {"shop", "ci", "dev"}
+    assert mask(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
+    assert {w: by[TIE] for w, by in mask(facts, SHOP).decided.items()} == {
         "shop/Job/a": (2, 2),
         HIDDEN: (7, 7),
         "other": (5, 5),
@@ -111,8 +141,8 @@ def test_a_nodes_history_counts_what_it_hides() -> None:
 
 def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
     decision = a_record("shop/web-0", namespace="ci")
-    involved = masked(Involved(decision, (), 2), SHOP)
-    document = msgspec.json.encode(history._recent(involved)).decode()
+    involved = mask(Involved(decision, (), 2), SHOP)
+    document = msgspec.json.encode(node_history._recent(involved)).decode()
     assert decision.pod.name not in document
     assert decision.id not in document
     assert (involved.decision.pod.labels, involved.decision.message) == ({}, "")
@@ -123,36 +153,41 @@ def test_what_a_hidden_pods_plugins_went_by_is_hidden_with_it() -> None:
     """A source may say the pod's type."""
     told = (Inputs("Reward", "annotation herodotus.dev/rewards, pod type payroll", ()),)
     decision = replace(a_record("shop/web-0", namespace="ci"), inputs=told)
-    assert masked(Involved(decision, (), 2), SHOP).decision.inputs == ()
-    assert masked(Involved(decision, (), 2), ALL).decision.inputs == told
+    assert mask(Involved(decision, (), 2), SHOP).decision.inputs == (Inputs("Reward", "", ()),)
+    assert mask(Involved(decision, (), 2), ALL).decision.inputs == told
+
+
+def test_what_a_pods_own_plugins_went_by_is_shown_without_texts() -> None:
+    known = InputColumn("objective", "", 0, array("q", [1, 2, 3]))
+    other = InputColumn("load of ci/job-1", "", 0, array("q", [1, 2, 3]))
+    decision = replace(a_record("shop/web-0"), inputs=(Inputs("Pigeon", "annotation of ci/job-1", (known, other)),))
+    assert mask(stored(decision), SHOP).decision.inputs == (Inputs("Pigeon", HIDDEN_TEXT, (known,)),)
 
 
 names = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
-pods = st.lists(st.tuples(names, names).map("/".join), min_size=1, max_size=4).map(tuple)
+pods = st.lists(st.tuples(names, names).map("/canary-".join), min_size=1, max_size=4).map(tuple)
 
 
 @given(pods=pods, seen=st.sets(names, max_size=3), message=st.text(max_size=20))
 def test_no_hidden_name_is_in_any_document(pods: tuple[str, ...], seen: set[str], message: str) -> None:
-    sight = Sight(frozenset({"shop", *seen}))
-    shown = masked(stored(a_record(*pods), f"{message} {pods[0]} evicted"), sight)
+    sight = VisibleNamespaces(frozenset({"shop", *seen}))
+    value = stored(a_record(*pods), f"{message} {pods[0]} evicted", evicted(pods[0], f"{pods[-1]} {message}"))
+    shown = mask(value, sight)
     hidden = {pod for pod in pods if not sight.sees(pod.partition("/")[0])}
     victims = shown.decision.preemption.candidates[0].victims if shown.decision.preemption else ()
     assert [v for v in victims if v != HIDDEN] == [pod for pod in pods if pod not in hidden]
     assert len(victims) == len(pods)
-    text = written(shown).replace(
-        f"{pods[-1]}2", ""
-    )  # what a plugin of one's own wrote of a pod that nothing else names
-    assert not [pod for pod in hidden if f"{pod} " in text or f'{pod}"' in text]
+    assert not [pod for pod in hidden if f"{pod} " in written(shown) or f'{pod}"' in written(shown)]
 
 
-def test_no_route_asks_the_store_s_reader_itself() -> None:
-    """Only what masks (`questions`), and what tells of no pod: sizes and checks, in `app`."""
-    room = Path(history.__file__).parent
-    asking = {
-        str(file.relative_to(room))
-        for file in room.rglob("*.py")
-        if "store" not in file.relative_to(room).parts
+def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
+    """`masked_reader` masks every answer; `app` and `readiness` read only sizes and checks, which name no pod."""
+    package = Path(herodotus_endpoint.__file__).parent
+    users = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if not {"store", "exchange"} & set(file.relative_to(package).parts)
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr == "reader" and ast.unparse(node) != "trusted.reader"
+        if isinstance(node, ast.Attribute) and (node.attr == "reader" or ast.unparse(node).endswith("store.listing"))
     }
-    assert asking == {"app.py", "questions.py"}
+    assert users == {"app.py", "api/masked_reader.py", "readiness.py"}

@@ -21,9 +21,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from herodotus_endpoint import openapi
-from herodotus_endpoint.ingest import PATH as INGEST
-from herodotus_endpoint.kubeapi.resources import KINDS
-from herodotus_endpoint.schemas import NAME, SCHEMAS
+from herodotus_endpoint.api.ingest import PATH as INGEST
+from herodotus_endpoint.api.resources import RESOURCES
+from herodotus_endpoint.api.schemas import NAME, SCHEMAS
 from herodotus_record import codec
 from herodotus_record.model import Gap, Owner
 from tests.builders import INCARNATION, INSUFFICIENT_CPU, a_decision, a_table, bound
@@ -49,18 +49,20 @@ def shared() -> Iterator[Service]:
 
 def test_every_route_is_in_the_document_and_nothing_else_is(shared: Service) -> None:
     rules = (re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in shared.client.application.url_map.iter_rules())
-    assert set(rules) == openapi.document()["paths"].keys()
+    assert set(rules) == openapi.build_document()["paths"].keys()
 
 
 def test_the_group_s_document_holds_its_routes_and_every_kind(shared: Service) -> None:
     document = shared.get(f"/openapi/v3{API}")
-    assert document["paths"].keys() == {path for path in openapi.document()["paths"] if path.startswith(f"{API}/")}
+    assert document["paths"].keys() == {
+        path for path in openapi.build_document()["paths"] if path.startswith(f"{API}/")
+    }
     kinds = {
         kind["kind"]
         for s in document["components"]["schemas"].values()
         for kind in s.get("x-kubernetes-group-version-kind", ())
     }
-    assert {kind.kind for kind in KINDS} == kinds
+    assert {kind.kind for kind in RESOURCES} == kinds
     index = shared.get("/openapi/v3")["paths"]
     assert index == {API.lstrip("/"): {"serverRelativeURL": f"/openapi/v3{API}"}}
 

@@ -122,6 +122,8 @@ def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) 
         ["--threads", "0"],
         ["--max-age", "7"],
         ["--max-bytes", "10"],
+        ["--max-bytes", "1025Ti"],
+        ["--max-age", "999999999d"],
         ["--database-url", "sqlite:///x"],
         ["--no-such-flag"],
     ],

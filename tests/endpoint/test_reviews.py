@@ -13,12 +13,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from herodotus_endpoint import reviews
-from herodotus_endpoint.store.reviews import ABANDONED_S, Answer, Question, Reviewer
+from herodotus_endpoint.api import reviews
+from herodotus_endpoint.store.reviews import (
+    ABANDONED_S,
+    MAX_REVIEWERS,
+    REVIEWER_KEPT_S,
+    Answer,
+    Question,
+    Reviewer,
+)
+from herodotus_endpoint.store.schema import REVIEWERS
 from herodotus_endpoint.store.schema import REVIEWS as REVIEWS_TABLE
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Code, Frame, Preemption
-from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.builders import CLUSTER, INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
@@ -72,13 +80,13 @@ class Scheduler:
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def poll(self, **query: Any) -> Any:
-        query = {"cluster": "c1", "scheduler": [OURS, "other"]} | query
+        query = {"cluster": CLUSTER, "scheduler": [OURS, "other"]} | query
         return self.service.client.application.test_client().get(DESK, query_string=query)
 
     def lay_down(self, id: str, body: bytes, type: str = codec.CONTENT_TYPE) -> Any:
         headers = {"Content-Type": type} | ({"Content-Encoding": "zstd"} if type == codec.CONTENT_TYPE else {})
         client = self.service.client.application.test_client()
-        return client.post(f"{DESK}/{id}", query_string={"cluster": "c1"}, data=body, headers=headers)
+        return client.post(f"{DESK}/{id}", query_string={"cluster": CLUSTER}, data=body, headers=headers)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -252,12 +260,36 @@ def test_without_a_scheduler_it_is_said_so_at_once(service: Service) -> None:
     assert ask(service).status_code == 503, "one that has not asked for a minute is gone"
 
 
+def test_schedulers_that_are_silent_are_forgotten(service: Service) -> None:
+    for n in range(20):
+        service.client.get(DESK, query_string={"cluster": "c1", "scheduler": [f"s-{n}-{i}" for i in range(10)]})
+        service.clock.now_s += REVIEWER_KEPT_S / 2
+    assert reviewers_stored(service) == 30  # of the last request, and of the two within the time
+
+
+def test_a_cluster_announces_only_so_many_schedulers(service: Service) -> None:
+    answers = [
+        service.client.get(DESK, query_string={"cluster": "c1", "scheduler": [f"s-{n}-{i}" for i in range(64)]})
+        for n in range(6)
+    ]
+    assert [answer.status_code for answer in answers] == [204] * 4 + [429] * 2
+    assert reviewers_stored(service) == MAX_REVIEWERS
+    again = service.client.get(DESK, query_string={"cluster": "c1", "scheduler": ["s-0-0", "s-0-1"]})
+    assert again.status_code == 204  # those that are known go on
+    assert service.client.get(DESK, query_string={"cluster": "c2", "scheduler": ["other"]}).status_code == 204
+
+
+def reviewers_stored(service: Service) -> int:
+    with service.store.snapshot() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(REVIEWERS)).scalar_one()
+
+
 def test_of_two_clusters_one_must_be_named(service: Service) -> None:
     scheduler = answering(service, *placed())
     scheduler.poll(cluster="c2")
     with scheduler.working():
-        assert "in several clusters: c1, c2" in envelope(ask(service))["message"]
-        assert ask(service, review(cluster="c1")).status_code == 201
+        assert f"in several clusters: {CLUSTER}, c2" in envelope(ask(service))["message"]
+        assert ask(service, review(cluster=CLUSTER)).status_code == 201
 
 
 def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
@@ -282,10 +314,10 @@ def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
 def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviews, "TAKEN_S", 0.1)
+    monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     scheduler = answering(service)
     scheduler.poll()
-    first = Question("0-another", Reviewer("c1", OURS), b"{}")
+    first = Question("0-another", Reviewer(CLUSTER, OURS), b"{}")
     assert service.store.reviews.ask(first, most=1)
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
@@ -297,7 +329,7 @@ def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
 def test_a_scheduler_that_is_gone_is_told_from_one_that_is_busy(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviews, "TAKEN_S", 0.1)
+    monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     answering(service).poll()
     status = envelope(ask(service))
     assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_endpoint.metrics import Metrics
+from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.store import StoreUnavailableError
 from tests.builders import a_decision, a_table
 from tests.endpoint.service import API, Service, envelope, rows
@@ -71,13 +71,15 @@ def test_an_unexpected_error_is_an_envelope_without_a_traceback(
     def broken(_: object) -> Any:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(Metrics, "exposition", broken)
+    monkeypatch.setattr(EndpointMetrics, "exposition", broken)
     status = envelope(service.client.get("/metrics"))
     assert (status["code"], "secret" in status["message"]) == (500, False)
     assert "secret detail" in caplog.text
 
 
-def test_probes_tell_alive_from_ready(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_tell_alive_from_ready(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     assert [service.client.get(p).text for p in ("/livez", "/readyz")] == ["ok", "ok"]
 
     def gone() -> None:
@@ -85,7 +87,9 @@ def test_probes_tell_alive_from_ready(service: Service, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(service.store.reader, "check", gone)
     assert service.client.get("/livez").status_code == 200
-    assert envelope(service.client.get("/readyz"))["message"].endswith("unable to open database file")
+    status = envelope(service.client.get("/readyz"))
+    assert (status["code"], status["message"]) == (503, "not ready: database-read failed: reason withheld")
+    assert "unable to open database file" in caplog.text, "the log has the reason, and not everybody"
 
 
 def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) -> None:
@@ -95,8 +99,7 @@ def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) 
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
     status = envelope(service.client.get("/readyz"))
-    assert (status["code"], status["reason"]) == (507, "InsufficientStorage")
-    assert status["message"] == "the database cannot do this now: database or disk is full"
+    assert (status["code"], status["message"]) == (503, "not ready: database-write failed: reason withheld")
     assert service.client.get("/livez").status_code == 200
     with service.store.writer.transaction() as connection:
         assert service.client.get("/readyz").text == "ok", "while another write is under way"
@@ -108,7 +111,7 @@ def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) 
 def test_a_service_whose_database_is_read_only_is_not_ready(service: Service) -> None:
     with service.store.writer.transaction() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
-    assert "readonly database" in envelope(service.client.get("/readyz"))["message"]
+    assert envelope(service.client.get("/readyz"))["message"] == "not ready: database-write failed: reason withheld"
 
 
 def test_head_answers_like_get(service: Service) -> None:

@@ -11,10 +11,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from herodotus_endpoint import ingest
-from herodotus_endpoint.access.identity import CERTIFICATE
+from herodotus_endpoint.api import ingest
 from herodotus_record import codec
 from herodotus_record.model import Frame, Gap, HighWater
+from herodotus_serving.wsgi import CERTIFICATE
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.reviewer import SENDER, Reviewer, bearer
 from tests.endpoint.service import a_service, envelope, rows
@@ -91,7 +91,7 @@ def test_a_bound_sender_s_batch_is_read_frame_by_frame(tmp_path: Path, monkeypat
         most = max(most, sum(ref() is not None for ref in alive))
         return frame
 
-    monkeypatch.setattr(ingest, "checked", counted)
+    monkeypatch.setattr(ingest, "check_frame", counted)
     service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
     batch = [a_decision(sequence=n, pod=f"web-{n}") for n in range(1, 60)]
     body = b"".join(map(codec.encode, (rows(TABLE), *batch)))

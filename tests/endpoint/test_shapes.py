@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from herodotus_endpoint import __main__ as command
-from herodotus_endpoint.shapes import Shape, ShapeError, check
+from herodotus_endpoint.deployment_modes import DeploymentMode, DeploymentModeError, check_mode
 
 ANYWHERE = ("0.0.0.0",)
-SQLITE = Shape(
+SQLITE = DeploymentMode(
     sqlite=True,
     aggregated_api=False,
     workers=1,
@@ -40,8 +40,8 @@ POSTGRESQL = replace(
     ],
     ids=["SQLite", "PostgreSQL", "insecure", "SQLite with TLS", "tokens on loopback", "certificates", "a developer's"],
 )
-def test_what_works_is_let_be(shape: Shape) -> None:
-    check(shape)
+def test_what_works_is_let_be(shape: DeploymentMode) -> None:
+    check_mode(shape)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_what_works_is_let_be(shape: Shape) -> None:
     ],
     ids=lambda v: str(v) if isinstance(v, dict) else "",
 )
-def test_anything_else_is_refused_with_the_reason(shape: Shape, changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ShapeError) as refused:
-        check(replace(shape, **changes))
+def test_anything_else_is_refused_with_the_reason(shape: DeploymentMode, changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DeploymentModeError) as refused:
+        check_mode(replace(shape, **changes))
     assert str(refused.value).startswith(reason)
 
 

@@ -76,7 +76,7 @@ def test_an_unusable_database_is_refused_with_the_reason(tmp_path: Path, url: An
 
 
 def pruned(service: Service, **limits: Any) -> int:
-    return Pruner(service.store, Limits(**({"summary_max_age_s": 0.0} | limits)), service.clock).prune().deleted
+    return Pruner(service.store, Limits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
 
 
 def pods(service: Service) -> list[str]:

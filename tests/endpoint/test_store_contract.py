@@ -61,7 +61,7 @@ def replicas(url: str, clock: Clock) -> Iterator[Callable[[], Store]]:
     opened: list[Store] = []
 
     def another() -> Store:
-        opened.append(Store(url, clock))
+        opened.append(Store(url, clock, clock))
         return opened[-1]
 
     yield another
@@ -88,7 +88,7 @@ def sequences(store: Store) -> list[int]:
 
 
 def pruned(store: Store, clock: Clock, **limits: Any) -> int:
-    return Pruner(store, Limits(**({"summary_max_age_s": 0.0} | limits)), clock).prune().deleted
+    return Pruner(store, Limits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
 
 
 def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> None:

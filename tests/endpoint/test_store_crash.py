@@ -19,7 +19,7 @@ from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Decision
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.shipper import Shipper
 from scheduler.recorder.spool import Spool
 from tests import postgresql
@@ -74,7 +74,7 @@ class Scheduler:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.shipper = Shipper(self.folder, Endpoint(self.endpoint), self.network)
+        self.shipper = Shipper(self.folder, ServiceEndpoint(self.endpoint), self.network)
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._write),

@@ -20,9 +20,9 @@ from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_endpoint.store.schema import NODES as NAMES
 from herodotus_endpoint.store.summaries import NEAREST, RUNNERS_UP, Whole, pack, summarised, unpack
 from herodotus_record import codec
-from herodotus_record.answers import pod_explanation
-from herodotus_record.explain import counted_rejections, evaluations, next_steps, verdict_counts
-from herodotus_record.headlines import headline
+from herodotus_record.answers import build_pod_explanation
+from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, suggest_changes
+from herodotus_record.headlines import format_headline
 from herodotus_record.model import NOT_RUN, Decision, Frame
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
@@ -57,7 +57,7 @@ def store(
             warnings.warn(f"tiers are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
             pytest.skip(postgresql.MISSING)
         url = server.database()
-    opened = Store(url, clock)
+    opened = Store(url, clock, clock)
     yield opened
     opened.close()
 
@@ -78,7 +78,7 @@ def with_outcomes(sent: list[Decision]) -> list[Frame]:
 
 
 def prune(store: Store, clock: Clock, **limits: Any) -> Pruned:
-    return Pruner(store, Limits(**limits), clock).prune()
+    return Pruner(store, Limits(**limits)).prune()
 
 
 def tiers(store: Store) -> dict[str, int]:
@@ -113,20 +113,20 @@ def test_a_summary_counts_what_the_record_said(decision: Decision) -> None:
     assert kept.decision.slots <= max(RUNNERS_UP + 1, NEAREST + 1)
     assert len(pack(kept)) < 4096
     now, then = kept.decision, whole.decision
-    present = {label: n for label, n in evaluations(then).items() if label != "absent"}
-    assert evaluations(now) == present
-    assert sorted(counted_rejections(now), key=str) == sorted(counted_rejections(then), key=str)
+    present = {label: n for label, n in count_evaluations(then).items() if label != "absent"}
+    assert count_evaluations(now) == present
+    assert sorted(count_first_rejections(now), key=str) == sorted(count_first_rejections(then), key=str)
     against = [
-        [n for n, v in zip(counts, f.verdicts, strict=True) if v.against or v == NOT_RUN]
-        for counts, f in zip(verdict_counts(now), now.filters, strict=True)
+        [n for n, v in zip(counts, f.verdicts, strict=True) if v.rejects_node or v == NOT_RUN]
+        for counts, f in zip(count_verdicts(now), now.filters, strict=True)
     ]
     assert against == [
-        [n for n, v in zip(counts, f.verdicts, strict=True) if v.against or v == NOT_RUN]
-        for counts, f in zip(verdict_counts(then), then.filters, strict=True)
+        [n for n, v in zip(counts, f.verdicts, strict=True) if v.rejects_node or v == NOT_RUN]
+        for counts, f in zip(count_verdicts(then), then.filters, strict=True)
     ]
-    assert headline(now, kept.table) == headline(then, whole.table)
-    assert next_steps(now, kept.table) == next_steps(then, whole.table)
-    short, long = (pod_explanation(w.decision, (), w.table) for w in (kept, whole))
+    assert format_headline(now, kept.table) == format_headline(then, whole.table)
+    assert suggest_changes(now, kept.table) == suggest_changes(then, whole.table)
+    short, long = (build_pod_explanation(w.decision, (), w.table) for w in (kept, whole))
     same = ("outcome", "nodes", "filters", "margin", "preFilters", "message", "scorePlugins", "preemption", "pod")
     assert {k: short[k] for k in same} == {k: long[k] for k in same}
     assert len(short["ranking"]) + short["rankingOmitted"] == len(long["ranking"]) + long["rankingOmitted"]
@@ -193,7 +193,7 @@ def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(stor
     put(store, ROWS, sent)
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6))
+        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
         prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
     put(store, bound(sent, TABLE))
     with store.writer.transaction() as connection:
@@ -338,7 +338,7 @@ def test_what_becomes_a_summary_late_goes_in_time(store: Store, clock: Clock) ->
         "summary_max_age_of": {"shop": 25 * DAY_S},
     }
     put(store, ROWS, *decisions(1, 3), *decisions(5, 7, namespace="bank"))
-    pruner = Pruner(store, Limits(**limits), clock)
+    pruner = Pruner(store, Limits(**limits))
     found = []
     for day in (8, 17, 22, 28):
         clock.now_s = Clock().now_s + day * DAY_S
@@ -391,7 +391,7 @@ def test_what_another_process_purged_meanwhile_does_not_come_back(store: Store, 
     put(store, ROWS, *decisions(1, 39))
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6))
+        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
         prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
     assert purge(store.writer, Purge(pod_uid="uid-shop-p-1")) == 1
     with store.writer.transaction() as connection:
@@ -413,7 +413,7 @@ def summarised_service(service: Service) -> Service:
     ]
     service.stored(ROWS, placed, bound(placed, TABLE), *nowhere)
     service.clock.now_s += 8 * DAY_S
-    assert Pruner(service.store, Limits(), service.clock).prune().summarised == 3
+    assert Pruner(service.store, Limits()).prune().summarised == 3
     return service
 
 

@@ -14,7 +14,7 @@ from herodotus_record.model import Candidate, Evaluation, Owner, Preemption
 from tests.builders import INSUFFICIENT_CPU, SCORES
 from tests.endpoint.service import API, Service, a_service
 from tests.observed import NOON_US, POD, Record, logged, read, seen, turned_away
-from tests.scheduler.logged import klogs
+from tests.scheduler.offline.read_log import klogs
 
 NODES = ("worker-1", "worker-2", "worker-3")
 POINTS = {
@@ -137,6 +137,7 @@ def test_an_attempt_of_long_ago_is_counted_once(tmp_path: Path, monkeypatch: pyt
     """However many others of the pod have come since."""
     monkeypatch.setattr("herodotus_endpoint.store.attempts.MOST", 3)
     service = a_service(tmp_path)
+    service.clock.now_s = NOON_US / 1e6 + 7_260
     since = (seen(7_200_000 + n, rejected=FULL, attempt=n, sequence=n) for n in (11, 12, 13))
     for record in (PLACED, *since, LOG_PLACED):
         service.stored(*record.frames)
@@ -200,10 +201,10 @@ def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) 
 def test_a_pruned_reconstruction_keeps_the_log_s_word_on_the_whole(tmp_path: Path) -> None:
     """Of a summary not every cell is there, so its cells stand as they are."""
     from herodotus_endpoint.store.summaries import Whole, summarised
-    from herodotus_record.merged import merged
+    from herodotus_record.merging import merge_records
 
     whole = summarised(Whole(PLACED.decision, PLACED.outcomes, PLACED.table), NOON_US)
-    found = merged(whole, LOG_PLACED)
+    found = merge_records(whole, LOG_PLACED)
     assert found.decision.scores == whole.decision.scores
     assert found.outcomes == LOG_PLACED.outcomes
     assert found.decision.reconstruction == PLACED.decision.reconstruction

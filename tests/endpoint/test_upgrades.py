@@ -13,11 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from herodotus_endpoint import ingest
+from herodotus_endpoint.api import ingest
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Decision, Frame, Gap, HighWater
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
@@ -63,9 +63,9 @@ def spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     """A spool that a scheduler of a version wrote. From then on this process is of `shipper`'s version."""
 
     def write(*frames: Frame, by: int, shipper: int) -> Path:
-        monkeypatch.setitem(codec._BEFORE, TOMORROW, in_todays_words)
+        monkeypatch.setitem(codec._DOWNGRADES, TOMORROW, in_todays_words)
         monkeypatch.setattr(codec, "VERSION", by)
-        monkeypatch.setattr(codec, "_needs", lambda _: by)
+        monkeypatch.setattr(codec, "_oldest_version_for", lambda _: by)
         spool = Spool(tmp_path / "spool", INCARNATION)
         spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
         for frame in frames:
@@ -83,7 +83,7 @@ def test_a_newer_scheduler_speaks_to_an_older_service_in_its_version(
     """It costs one refused batch, once; nothing is set aside, and nothing is waited for."""
     spool = spooled(DECISION, bound(DECISION, TABLE, sequence=2), GAP, by=TOMORROW, shipper=TOMORROW)
     wire = Wire(service, TODAY)
-    shipper = Shipper(spool, Endpoint("http://service"), wire)
+    shipper = Shipper(spool, ServiceEndpoint("http://service"), wire)
     assert (shipper.pass_over(), wire.codes, shipper.progress.refused) == (True, [415, 200], 0)
     (stored,) = service.get("/apis/herodotus.dev/v1alpha1/namespaces/shop/decisions")["items"]
     assert stored["status"]["state"] == "Bound"
@@ -94,7 +94,7 @@ def test_a_newer_scheduler_speaks_to_an_older_service_in_its_version(
 def test_once_the_service_is_upgraded_it_gets_the_newer_version(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TOMORROW, shipper=TOMORROW)
     wire = Wire(service, TODAY)
-    shipper = Shipper(spool, Endpoint("http://service"), wire)
+    shipper = Shipper(spool, ServiceEndpoint("http://service"), wire)
     shipper.pass_over()
     wire.version = TOMORROW
     spooled(GAP, by=TOMORROW, shipper=TOMORROW)
@@ -106,7 +106,7 @@ def test_once_the_service_is_upgraded_it_gets_the_newer_version(service: Service
 
 def test_only_what_cannot_be_said_is_set_aside(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, MARK, GAP, by=TOMORROW, shipper=TOMORROW)
-    shipper = Shipper(spool, Endpoint("http://service"), Wire(service, TODAY))
+    shipper = Shipper(spool, ServiceEndpoint("http://service"), Wire(service, TODAY))
     shipper.pass_over()
     assert (spool / "refused.frames").read_bytes() == codec.encode(MARK)
     assert shipper.progress.refused == 1
@@ -119,8 +119,8 @@ def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
     service: Service, spooled: Callable[..., Path], version: int
 ) -> None:
     """Its predecessor's records: to a service that reads them; before one that does not they are set aside."""
-    spool = spooled(DECISION, MARK, by=TOMORROW, shipper=TODAY)
-    shipper = Shipper(spool, Endpoint("http://service"), Wire(service, version))
+    spool = spooled(DECISION, replace(MARK, sequence=2), by=TOMORROW, shipper=TODAY)
+    shipper = Shipper(spool, ServiceEndpoint("http://service"), Wire(service, version))
     shipper.pass_over()
     assert shipper.progress.refused == (0 if version == TOMORROW else 3)
     assert len(service.store.reader.incarnations()) == (2 if version == TOMORROW else 0)
@@ -129,14 +129,14 @@ def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
 def test_an_older_scheduler_speaks_to_a_newer_service(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TODAY, shipper=TODAY)
     wire = Wire(service, TOMORROW)
-    Shipper(spool, Endpoint("http://service"), wire).pass_over()
+    Shipper(spool, ServiceEndpoint("http://service"), wire).pass_over()
     assert wire.codes == [200]
 
 
 def test_somebody_else_s_415_refuses_nothing_for_good(spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TODAY, shipper=TODAY)
     elsewhere = httpx.MockTransport(lambda _: httpx.Response(415, text="a proxy"))
-    shipper = Shipper(spool, Endpoint("http://service"), elsewhere)
+    shipper = Shipper(spool, ServiceEndpoint("http://service"), elsewhere)
     with pytest.raises(NotDeliveredError, match="not from the decisions service: a proxy"):
         shipper.pass_over()
     assert shipper.progress.refused == 0
@@ -148,8 +148,8 @@ class TestDeltas:
     @pytest.fixture
     def herd(self, tmp_path: Path) -> Path:
         """A spool with three decisions of one template; the position is behind the first one."""
-        spool, writer = Spool(tmp_path / "spool", INCARNATION), deltas.Writer()
-        first = replace(DECISION, rank=codec.FOLLOWS)
+        spool, writer = Spool(tmp_path / "spool", INCARNATION), deltas.DeltaWriter()
+        first = replace(DECISION, rank=codec.DERIVED)
         frames = [writer.encode(replace(first, sequence=i, id=f"{DECISION.id[:-1]}{i}")) for i in (1, 2, 3)]
         assert [(frame[2], frame[3]) for frame in frames] == [(2, 1), (2, codec.DELTA), (2, codec.DELTA)]
         spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
@@ -161,7 +161,7 @@ class TestDeltas:
 
     @staticmethod
     def ship(spool: Path, way: httpx.BaseTransport) -> Shipper:
-        shipper = Shipper(spool, Endpoint("http://service"), way)
+        shipper = Shipper(spool, ServiceEndpoint("http://service"), way)
         shipper.pass_over()
         return shipper
 
@@ -179,14 +179,14 @@ class TestDeltas:
     def test_around_a_refused_frame_each_part_of_a_batch_brings_its_base(
         self, service: Service, herd: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        taken = ingest.checked
+        taken = ingest.check_frame
 
         def refuses_the_second(frame: Frame) -> Frame:
             if isinstance(frame, Decision) and frame.sequence == 2:
                 raise codec.CodecError("not this one")
             return taken(frame)
 
-        monkeypatch.setattr(ingest, "checked", refuses_the_second)
+        monkeypatch.setattr(ingest, "check_frame", refuses_the_second)
         shipper = self.ship(herd, Wire(service, 2))
         assert shipper.progress.refused == 1
         (known,) = service.store.reader.incarnations()

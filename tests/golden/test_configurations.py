@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.config import ConfigError, build_profile, read
-from scheduler.config.defaulted import defaulted
-from scheduler.evaluate import NoCluster
-from scheduler.plugins import IN_TREE
+from scheduler.config import ConfigError, build_profile, parse_config
+from scheduler.config.defaulted import fill_defaults
+from scheduler.offline.evaluate import NoCluster
+from scheduler.engine.plugins import IN_TREE
 
 Json = dict[str, Any]
 
@@ -22,10 +22,10 @@ DIFFERENT_ON_PURPOSE = ("leaderElection",)  # the Lease is Herodotus' own: docs/
 
 
 def validated(text: str) -> Json:
-    config = read(text, default_name="default-scheduler")
+    config = parse_config(text, default_name="default-scheduler")
     for i in range(len(config.profiles)):
         build_profile(config, i, IN_TREE, NoCluster())
-    return defaulted(config, IN_TREE)
+    return fill_defaults(config, IN_TREE)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["accepted"]], ids=lambda c: c["name"])

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.answers import node_answer
-from herodotus_record.one_node import rejections
+from herodotus_record.answers import explain_node
+from herodotus_record.node_results import list_rejections
 from scheduler.config import Configuration
 from tests.golden.test_golden import cases_of
 from tests.golden.test_weights import Recorded, decided
@@ -64,7 +64,7 @@ def followed(case: Json, name: str, step: str) -> bool:
 
 
 def slot_of(of: Recorded, name: str) -> int:
-    slot = of.table.slot_of(name)
+    slot = of.table.find_slot(name)
     assert slot is not None
     return slot
 
@@ -76,14 +76,14 @@ def test_a_node_fits_once_the_proposed_changes_are_made(family: str, least: int)
         question = {k: v for k, v in case.items() if k not in ("expect", "config")}
         before = decided(question, Configuration())
         for slot, name in enumerate(before.table.names):
-            if not name or not rejections(before.decision, slot):
+            if not name or not list_rejections(before.decision, slot):
                 continue
-            steps = node_answer(before.decision, before.table, slot)["toMakeItFeasible"]
+            steps = explain_node(before.decision, before.table, slot)["toMakeItFeasible"]
             changed = copy.deepcopy(question)
             if not all(followed(changed, name, step) for step in steps):
                 continue
             after = decided(changed, Configuration())
-            left = rejections(after.decision, slot_of(after, name))
+            left = list_rejections(after.decision, slot_of(after, name))
             if any(step.startswith("label ") for step in steps):  # the node counts as a domain to spread over only now
                 left = [(plugin, verdict) for plugin, verdict in left if plugin != "PodTopologySpread"]
             assert not left, f"{case['id']} {name}: {steps}, and then {left}"

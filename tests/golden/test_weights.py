@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.balance import balance
+from herodotus_record.balance import build_balance
 from herodotus_record.model import Decision, NodeTable
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.evaluate import cases
+from scheduler.offline.evaluate import cases
 from tests.golden.test_golden import cases_of
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def weighing(weights: dict[str, int]) -> Configuration:
 
 def decided(case: Json, config: Configuration) -> Recorded:
     with pytest.MonkeyPatch.context() as patch:  # the record itself, and not its document
-        patch.setattr("scheduler.evaluate.engine.decision_document", lambda record, _, table: (record, table))
+        patch.setattr("scheduler.offline.evaluate.engine.build_decision_document", lambda record, _, table: (record, table))
         record, table = cases.evaluate(case, config).decision()  # type: ignore[misc]
     return Recorded(record, table)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def test_a_winner_weighed_again_is_the_schedulers(family: str) -> None:
         weights = {name: weight for name, weight in WEIGHTS.items() if name in names}
         if len(before.decision.totals) == 0 or not weights:
             continue
-        document = balance([before], weights, since_us=0, until_us=1, complete=True)
+        document = build_balance([before], weights, since_us=0, until_us=1, complete=True)
         would_win = {n["node"] for n in document["nodes"] if n["wouldWin"]}
         assert would_win <= best(after)
         assert document["moved"] == (before.table.names[before.decision.chosen or 0] not in best(after))

@@ -10,13 +10,13 @@ import re
 import pytest
 
 from scripts.check_images import IMAGES
-from scripts.dockerfile import Stage, stages
+from scripts.dockerfile import Stage, parse_stages
 from tests.packages.test_wheels import PROGRAMS
 from tests.processes import ROOT
 
 TEXT = (ROOT / "Dockerfile").read_text()
 GIVEN = {"VERSION": "1.2.3", "REVISION": "abc"}
-FOUND = stages(TEXT, GIVEN)
+FOUND = parse_stages(TEXT, GIVEN)
 LABELS = {"title", "description", "licenses", "source", "version", "revision", "base.name"}
 
 
@@ -36,7 +36,7 @@ def test_there_is_a_target_for_each_image_and_one_base_for_all() -> None:
 
 @pytest.mark.parametrize("base", ["python:3.13-slim", f"r.example.com:5000/python:3.11-slim@sha256:{'0' * 64}"])
 def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
-    other = stages(TEXT, {**GIVEN, "BASE": base})
+    other = parse_stages(TEXT, {**GIVEN, "BASE": base})
     assert {other[name].base for name in ("build", "runtime")} == {base}
     assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
@@ -90,4 +90,4 @@ def test_what_is_copied_is_there_and_the_context_holds_nothing_else() -> None:
 @pytest.mark.parametrize("line", ["VOLUME /data", "HEALTHCHECK NONE", "ADD x y"])
 def test_an_instruction_that_the_check_does_not_carry_out_is_an_error(line: str) -> None:
     with pytest.raises(ValueError, match=f"not understood: {line}"):
-        stages(f"FROM x AS y\n{line}\n", {})
+        parse_stages(f"FROM x AS y\n{line}\n", {})

@@ -100,3 +100,18 @@ def test_without_a_digest_nothing_is_signed(tmp_path: Path) -> None:
     done = sign(tmp_path, "{}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"error: no digest in {tmp_path}/herodotus-scheduler.json\n"
+
+
+def test_the_plugin_of_a_clone_without_its_packages_says_what_to_install() -> None:
+    run = subprocess.run(
+        [sys.executable, "-S", "-E", str(ROOT / "kubectl-herodotus"), "pod", "x"],  # -S: no installed packages
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": ""},
+    )
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == (
+        f"error: {sys.executable} has no package click, which kubectl herodotus needs;"
+        " run ./install.sh, or: python3 -m pip install .\n"
+    )

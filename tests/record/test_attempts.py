@@ -1,4 +1,4 @@
-"""Which records tell of the same attempt: by outcome and time, whichever of them came first."""
+"""Records of one attempt are matched by outcome and time, in whichever order they arrived."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from herodotus_record.attempts import APART_US, SKEW_US, attempts
+from herodotus_record.attempts import APART_US, SKEW_US, group_by_attempt
 
 FULL, OTHER = "0/3 nodes are available: 3 Insufficient cpu.", "0/3 nodes are available: 3 node(s) were unschedulable."
 
@@ -45,9 +45,9 @@ def logged(at_s: float, node: str | None = None, message: str = "", pod: str = "
     return Row("logged", at_s, node, message, "", pod)
 
 
-def told(*rows: Row) -> list[tuple[str, float, float | None]]:
-    """(uid, when the record began, when the log's beside it did)."""
-    return [(a.uid, a.record.at_s, a.logged.at_s if a.logged else None) for a in attempts(rows)]
+def match_rows(*rows: Row) -> list[tuple[str, float, float | None]]:
+    """Return for each attempt its UID, the start of its record, and that of the matched log record."""
+    return [(a.uid, a.record.at_s, a.logged.at_s if a.logged else None) for a in group_by_attempt(rows)]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def told(*rows: Row) -> list[tuple[str, float, float | None]]:
         ),
     ],
 )
-def test_records_of_one_attempt_are_told_together_in_any_order(
+def test_records_of_one_attempt_are_matched_in_any_order(
     rows: list[Row], expected: list[tuple[str, float, float | None]]
 ) -> None:
-    assert [told(*order) for order in permutations(rows)] == [expected] * len(list(permutations(rows)))
+    assert [match_rows(*order) for order in permutations(rows)] == [expected] * len(list(permutations(rows)))

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, and what is damaged or contradicts itself is refused with its reason."""
+"""Frames decode to what was encoded; damaged or contradicting frames are refused with the reason."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from herodotus_record.model import (
     Frame,
     Gap,
     HighWater,
+    InputColumn,
     Inputs,
     NodeRows,
-    Number,
     Outcome,
     Owner,
     PluginVerdict,
@@ -46,11 +46,11 @@ names = st.lists(st.sampled_from(["", *(f"worker-{i}" for i in range(8))]), max_
 
 
 def inputs(slots: int) -> st.SearchStrategy[Inputs]:
-    """One source's numbers; masks and moments are there or not."""
+    """Generate the measurements of one source, with and without masks and times."""
     mask = st.just(array("B")) | st.just(array("B", [1] * slots))
-    number = st.builds(Number, words, words, st.integers(0, 9), columns(slots), mask)
+    number = st.builds(InputColumn, words, words, st.integers(0, 9), columns(slots), mask)
     seconds = st.lists(st.integers(0, codec.END_OF_TIME_S - 1), min_size=slots, max_size=slots)
-    moments = st.just(array("B")) | seconds.map(lambda v: codec.column(np.array(v, np.int64)))
+    moments = st.just(array("B")) | seconds.map(lambda v: codec.column_from_numpy(np.array(v, np.int64)))
     return st.builds(Inputs, words, words, st.lists(number, max_size=3).map(tuple), moments, mask)
 
 
@@ -81,7 +81,9 @@ def decisions(draw: st.DrawFn) -> Decision:
 
 
 def columns(length: int) -> st.SearchStrategy[Any]:
-    return st.lists(numbers, min_size=length, max_size=length).map(lambda v: codec.column(np.array(v, np.int64)))
+    return st.lists(numbers, min_size=length, max_size=length).map(
+        lambda v: codec.column_from_numpy(np.array(v, np.int64))
+    )
 
 
 @st.composite
@@ -95,7 +97,7 @@ def node_rows(draw: st.DrawFn) -> NodeRows:
         base=draw(numbers),
         generation=draw(numbers),
         resources=resources,
-        slot=codec.column(np.array(slots, np.int64)),
+        slot=codec.column_from_numpy(np.array(slots, np.int64)),
         since=draw(columns(n)),
         name=draw(texts),
         uid=draw(texts),
@@ -132,18 +134,18 @@ frames = st.one_of(decisions(), outcomes, gaps, node_rows(), marks)
 
 
 @given(frames)
-def test_what_goes_in_comes_out(frame: Frame) -> None:
+def test_a_decoded_frame_equals_the_encoded_one(frame: Frame) -> None:
     assert codec.decode(codec.encode(frame)) == frame
 
 
 @given(st.lists(frames, max_size=5))
-def test_frames_follow_each_other(several: list[Frame]) -> None:
+def test_frames_can_be_concatenated(several: list[Frame]) -> None:
     assert list(deltas.decode_all(b"".join(map(codec.encode, several)))) == several
 
 
 @given(st.lists(numbers, max_size=20))
-def test_a_column_takes_the_narrowest_type_that_holds_it(values: list[int]) -> None:
-    made = codec.column(np.array(values, np.int64))
+def test_a_column_gets_the_narrowest_type_that_holds_its_values(values: list[int]) -> None:
+    made = codec.column_from_numpy(np.array(values, np.int64))
     assert made.tolist() == values
     assert codec.as_numpy(made).tolist() == values
     low, high = min(values, default=0), max(values, default=0)
@@ -158,11 +160,11 @@ def test_a_column_takes_the_narrowest_type_that_holds_it(values: list[int]) -> N
 A = a_decision(rejected={"worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU}})
 FIT = A.filters[-1]
 ROWS = a_table(["a", "b"]).rows(CLUSTER, INCARNATION)
-PRICE = Number("price", "", 6, array("i", [1, 2, 3]))
+PRICE = InputColumn("price", "", 6, array("i", [1, 2, 3]))
 ONE = array("B", [0])
 
 
-def told(number: Number = PRICE, **more: array[int]) -> Decision:
+def inputs_with(number: InputColumn = PRICE, **more: array[int]) -> Decision:
     return replace(A, inputs=(Inputs("BestPrice", "an annotation", (number,), **more),))
 
 
@@ -195,12 +197,12 @@ def filters(changed: FilterColumn) -> Decision:
             replace(A, scores=(ScoreColumn("S", 1, False, array("B", [1]), array("B", [1])),)),
             "scores[S].raw has 1 entries for 3 slots",
         ),
-        (told(replace(PRICE, values=ONE)), "inputs[BestPrice].values has 1 entries for 3 slots"),
-        (told(replace(PRICE, lacking=ONE)), "inputs[BestPrice].lacking has 1 entries for 3 slots"),
-        (told(replace(PRICE, digits=10)), "inputs[BestPrice]: price has 10 digits, not 0 to 9"),
-        (told(stale=ONE), "inputs[BestPrice].stale has 1 entries for 3 slots"),
-        (told(measured=array("q", [codec.END_OF_TIME_S])), "inputs[BestPrice].measured holds what is no moment"),
-        (told(measured=array("B", [0, 0])), "inputs[BestPrice].measured has 2 entries for 3 slots"),
+        (inputs_with(replace(PRICE, values=ONE)), "inputs[BestPrice].values has 1 entries for 3 slots"),
+        (inputs_with(replace(PRICE, lacking=ONE)), "inputs[BestPrice].lacking has 1 entries for 3 slots"),
+        (inputs_with(replace(PRICE, digits=10)), "inputs[BestPrice]: price has 10 digits, not 0 to 9"),
+        (inputs_with(stale=ONE), "inputs[BestPrice].stale has 1 entries for 3 slots"),
+        (inputs_with(measured=array("q", [codec.END_OF_TIME_S])), "inputs[BestPrice].measured holds an invalid time"),
+        (inputs_with(measured=array("B", [0, 0])), "inputs[BestPrice].measured has 2 entries for 3 slots"),
         (replace(A, totals=array("q", [1])), "totals has 1 entries for 3 slots"),
         (replace(A, rank=array("B")), "rank has 0 entries for 3 slots"),
         (replace(A, chosen=3), "chosen names a slot that is not there"),
@@ -210,12 +212,12 @@ def filters(changed: FilterColumn) -> Decision:
         (replace(A, nodes_total=4), "node counts are not in order"),
         (Gap(INCARNATION, 9, 5, 4, "", 0), "gap.first is after gap.last"),
         (replace(ROWS, name=("a",)), "node rows' columns have different lengths"),
-        (replace(ROWS, requested=ROWS.requested[1:]), "node rows: one column a resource is expected"),
+        (replace(ROWS, requested=ROWS.requested[1:]), "node rows: expected one column for each resource"),
         (replace(ROWS, slot=array("q", [0, 1 << 24])), "node rows: slot out of range"),
         (replace(ROWS, slot=array("q", [0, -1])), "node rows: slot out of range"),
     ],
 )
-def test_what_contradicts_itself_is_refused_on_both_ends(frame: Frame, message: str) -> None:
+def test_contradicting_frames_are_refused_by_encoder_and_decoder(frame: Frame, message: str) -> None:
     with pytest.raises(CodecError) as raised:
         codec.encode(frame)
     assert str(raised.value) == message
@@ -225,7 +227,7 @@ def test_what_contradicts_itself_is_refused_on_both_ends(frame: Frame, message: 
 
 
 def framed(payload: bytes, kind: int = 3, version: int = codec.VERSION, magic: bytes = b"HF") -> bytes:
-    """A frame of any payload with a correct checksum."""
+    """Return a frame of any payload with a correct checksum."""
     return struct.pack("<2sBBII", magic, version, kind, len(payload), zlib.crc32(payload)) + payload
 
 
@@ -240,7 +242,7 @@ PAYLOAD = FRAME[12:]
         (b"XX" + FRAME[2:], "at byte 0: no frame starts here"),
         (framed(PAYLOAD, version=3), "frame version 3 is not known to version 2"),
         (framed(PAYLOAD, kind=9), "frame version 2 has no kind 9"),
-        (framed(PAYLOAD, kind=codec.DELTA), "a decision that says only what differs from another"),
+        (framed(PAYLOAD, kind=codec.DELTA), "a delta cannot be decoded without its base"),
         (
             FRAME[:4] + b"\xff\xff\xff\xff" + FRAME[8:],
             f"at byte 0: a payload of 4294967295 bytes is over the limit of {64 << 20}",
@@ -253,7 +255,7 @@ PAYLOAD = FRAME[12:]
         (framed(msgspec.msgpack.encode({})), "Gap: Object missing required field `incarnation`"),
     ],
 )
-def test_bytes_that_are_no_frame(data: bytes, message: str) -> None:
+def test_bytes_that_are_not_a_frame_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(CodecError) as raised:
         codec.decode(data)
     assert str(raised.value) == message
@@ -265,22 +267,22 @@ def with_evaluation(column: object) -> bytes:
 
 
 @pytest.mark.parametrize("column", [b"", b"z\0\0\0", b"q\0\0\0", b"\xff\0\0\0", "text", 3, None, [0, 0, 0]], ids=repr)
-def test_columns_that_are_none(column: object) -> None:
+def test_invalid_columns_are_refused(column: object) -> None:
     with pytest.raises(CodecError, match=r"^Decision: "):
         codec.decode(with_evaluation(column))
 
 
-def test_fields_of_newer_writers_are_passed_over() -> None:
+def test_unknown_fields_of_newer_writers_are_ignored() -> None:
     newer = msgspec.msgpack.decode(PAYLOAD) | {"colour": "blue"}
     assert codec.decode(framed(msgspec.msgpack.encode(newer))) == GAP
 
 
-def test_cut_off_anywhere_the_whole_frames_still_come() -> None:
+def test_complete_frames_are_read_from_truncated_bytes() -> None:
     data = FRAME + codec.encode(A)
     for end in range(len(data)):
         got = []
         try:
-            for _, frame in codec.split(data[:end]):
+            for _, frame in codec.split_frames(data[:end]):
                 got.append(codec.decode(frame))
             assert end in (0, len(FRAME))
         except TruncatedError:
@@ -289,7 +291,7 @@ def test_cut_off_anywhere_the_whole_frames_still_come() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-def test_any_damaged_byte_is_found(at: int, by: int) -> None:
+def test_any_damaged_byte_is_detected(at: int, by: int) -> None:
     data = bytearray(codec.encode(A))
     data[at % len(data)] ^= by
     with pytest.raises(CodecError):
@@ -297,12 +299,12 @@ def test_any_damaged_byte_is_found(at: int, by: int) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from([1, 2, 3, 4]))
-def test_any_payload_is_a_frame_or_refused(payload: bytes, kind: int) -> None:
-    assert is_refused_or_whole(framed(payload, kind=kind))
+def test_any_payload_is_decoded_or_refused(payload: bytes, kind: int) -> None:
+    assert is_refused_or_valid(framed(payload, kind=kind))
 
 
-def is_refused_or_whole(data: bytes) -> bool:
-    """Nothing but CodecError is raised; what is taken can be written and read again."""
+def is_refused_or_valid(data: bytes) -> bool:
+    """Assert that only CodecError is raised, and that accepted bytes can be encoded and decoded again."""
     try:
         taken = codec.decode(data)
     except CodecError:
@@ -319,41 +321,41 @@ json_like = st.recursive(
 
 
 @given(st.sampled_from([codec.encode(A), codec.encode(ROWS), FRAME]), st.data())
-def test_any_value_in_any_field_is_a_frame_or_refused(frame: bytes, data: st.DataObject) -> None:
+def test_any_value_in_any_field_is_decoded_or_refused(frame: bytes, data: st.DataObject) -> None:
     raw = msgspec.msgpack.decode(frame[12:])
     raw[data.draw(st.sampled_from(sorted(raw)))] = data.draw(json_like)
-    assert is_refused_or_whole(framed(msgspec.msgpack.encode(raw), kind=frame[3]))
+    assert is_refused_or_valid(framed(msgspec.msgpack.encode(raw), kind=frame[3]))
 
 
 class TestCompression:
     DATA = FRAME * 1000
 
-    def test_there_and_back(self) -> None:
+    def test_decompress_reverses_compress(self) -> None:
         packed = codec.compress(self.DATA)
         assert len(packed) < len(self.DATA) / 20
         assert codec.decompress(packed, len(self.DATA)) == self.DATA
 
-    def test_several_in_a_row_are_one(self) -> None:
+    def test_concatenated_zstd_frames_are_decompressed_together(self) -> None:
         assert codec.decompress(codec.compress(b"a" * 99) + codec.compress(b"b"), 1000) == b"a" * 99 + b"b"
 
     @pytest.mark.parametrize("limit", [0, 1, len(DATA) - 1])
-    def test_a_bomb_is_refused_before_it_goes_off(self, limit: int) -> None:
+    def test_a_decompression_bomb_is_refused_at_the_limit(self, limit: int) -> None:
         with pytest.raises(CodecError, match=f"unpacks to more than {limit} bytes"):
             codec.decompress(codec.compress(self.DATA), limit)
 
     @pytest.mark.parametrize("data", [b"", b"no zstd at all", b"\x28\xb5\x2f\xfd\xff"])
-    def test_garbage(self, data: bytes) -> None:
+    def test_bytes_that_are_not_zstd_are_refused(self, data: bytes) -> None:
         with pytest.raises(CodecError, match="not zstd"):
             codec.decompress(data, 1000)
 
-    def test_what_is_cut_off_is_refused_even_between_frames(self) -> None:
+    def test_truncated_data_is_refused_even_between_frames(self) -> None:
         packed = codec.compress(self.DATA)
         for end in range(len(packed)):
             with pytest.raises(CodecError):
                 codec.decompress(packed[:end], 1 << 20)
 
 
-def test_a_frame_over_the_limit_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "MAX_FRAME_BYTES", 10)
     with pytest.raises(CodecError, match="bytes is over the limit of 10"):
         codec.encode(GAP)
@@ -368,12 +370,12 @@ def test_a_decision_over_5000_nodes_is_small() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda d: bound(d, a_table(["worker-1", "worker-2", "worker-3"])), lambda d: d])
-def test_frames_know_their_kind(change: Callable[[Decision], Frame]) -> None:
+def test_every_kind_of_frame_is_decoded_as_its_kind(change: Callable[[Decision], Frame]) -> None:
     made = change(a_decision())
     assert type(codec.decode(codec.encode(made))) is type(made)
 
 
-def test_a_verdict_with_any_reason_survives() -> None:
+def test_a_verdict_with_an_unknown_reason_is_kept() -> None:
     odd = Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "ünï\ncode\0"}), Reason("no-such-code-yet", {})))
     frame = filters(replace(FIT, verdicts=(FIT.verdicts[0], odd)))
     assert codec.decode(codec.encode(frame)) == frame

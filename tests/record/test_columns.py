@@ -1,10 +1,10 @@
-"""A decision's columns: every one in the order of the nodes, nothing said that the record does not know."""
+"""The columns of a decision follow the order of the nodes and hold null for unknown values."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from herodotus_record.columns import node_columns
+from herodotus_record.columns import build_node_columns
 from tests.builders import CORDONED, FILTERS, a_decision, a_table
 
 NODES = ("worker-10", "", "worker-2", "worker-1")
@@ -17,8 +17,8 @@ PASSED = {"code": "Success", "against": False, "reasons": []}
 CORDON = {"code": "UnschedulableAndUnresolvable", "against": True, "reasons": ["node(s) were unschedulable"]}
 
 
-def test_columns_have_an_entry_a_node_in_the_order_of_names() -> None:
-    columns = node_columns(DECISION, a_table(NODES))
+def test_columns_have_one_entry_for_each_node_in_order_of_names() -> None:
+    columns = build_node_columns(DECISION, a_table(NODES))
     assert columns == {
         "nodes": ["worker-1", "worker-2", "worker-10"],
         "evaluations": columns["evaluations"],
@@ -38,8 +38,8 @@ def test_columns_have_an_entry_a_node_in_the_order_of_names() -> None:
     assert columns["evaluations"][0] == "evaluated"
 
 
-def test_what_the_record_does_not_know_is_null() -> None:
-    columns = node_columns(replace(DECISION, unknown=("scores.raw", "totals", "seed")), a_table(NODES))
+def test_unknown_values_are_null() -> None:
+    columns = build_node_columns(replace(DECISION, unknown=("scores.raw", "totals", "seed")), a_table(NODES))
     assert [score["raw"] for score in columns["scores"]] == [None, None, None]
     assert columns["totals"] is None
     assert columns["rank"] == [1, 0, 2]

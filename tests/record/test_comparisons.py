@@ -1,4 +1,4 @@
-"""Attempts, siblings and nodes side by side: what is different is told, and nothing else."""
+"""Comparisons of attempts, siblings and nodes name exactly what differs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.changes import changes
-from herodotus_record.comparisons import node_comparison, pod_comparison
-from herodotus_record.histories import pod_history
-from herodotus_record.model import Decision, NodeTable, Outcome, Path
+from herodotus_record.changes import compare_decisions
+from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
+from herodotus_record.histories import build_pod_history
+from herodotus_record.model import Decision, DecisionPath, NodeTable, Outcome
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table, bound
 
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -28,14 +28,14 @@ class Recorded:
 
 
 def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: Any) -> Recorded:
-    """A decision `late_s` seconds after the builders' Monday noon; bound where it found a node."""
+    """Return a decision `late_s` seconds after the builders' Monday noon; bound if it found a node."""
     nodes = given.get("nodes", NODES)
     decision, table = a_decision(started_us=MONDAY_US + late_s * SECOND_US, **given), a_table(nodes, used=used)
     return Recorded(decision, table, (bound(decision, table),) if decision.chosen is not None else ())
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "expected"),
     [
         (recorded(), recorded(), []),
         (recorded(requests={"cpu": 500}), recorded(requests={"cpu": 700}), ["requests cpu 500m → 700m"]),
@@ -63,13 +63,13 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
     ],
     ids=["nothing", "requests", "added", "removed", "fits", "fits-no-more", "other-filter", "restarted"],
 )  # fmt: skip
-def test_what_changed(before: Recorded, after: Recorded, said: list[str]) -> None:
-    assert [change["text"] for change in changes(before, after)] == said
+def test_changes_between_two_attempts(before: Recorded, after: Recorded, expected: list[str]) -> None:
+    assert [change["text"] for change in compare_decisions(before, after)] == expected
 
 
-def test_many_nodes_are_counted_and_two_named() -> None:
+def test_many_changed_nodes_are_counted_and_two_are_named() -> None:
     nodes = tuple(f"worker-{i}" for i in range(1, 13))
-    (change,) = changes(recorded(nodes=nodes[:1]), recorded(nodes=nodes))
+    (change,) = compare_decisions(recorded(nodes=nodes[:1]), recorded(nodes=nodes))
     assert change == {
         "what": "nodes-added",
         "nodes": ["worker-2", "worker-3", "worker-4", "worker-5", "worker-6"],
@@ -78,15 +78,15 @@ def test_many_nodes_are_counted_and_two_named() -> None:
     }
 
 
-def test_nodes_are_known_by_name_and_not_by_slot() -> None:
+def test_nodes_are_compared_by_name_not_by_slot() -> None:
     before = recorded(nodes=("worker-1", "worker-2"), rejected={"worker-1": FULL["worker-1"]})
     after = recorded(nodes=("worker-2", "worker-1"), rejected={"worker-1": FULL["worker-1"]})
-    assert changes(before, after) == []
+    assert compare_decisions(before, after) == []
 
 
-def test_a_history_counts_what_it_leaves_out() -> None:
+def test_a_history_counts_omitted_attempts() -> None:
     attempts = [recorded(rejected=FULL, attempt=3), recorded(late_s=60, attempt=4)]
-    document = pod_history(attempts, first=3, total=4)
+    document = build_pod_history(attempts, first=3, total=4)
     assert document["attemptsOmitted"] == 2
     assert [(a["ordinal"], a["state"], a["node"], len(a["changes"])) for a in document["attempts"]] == [
         (3, "Unschedulable", None, 0),
@@ -96,8 +96,8 @@ def test_a_history_counts_what_it_leaves_out() -> None:
     assert document["attempts"][1]["changes"][0]["what"] == "fits"
 
 
-def test_two_nodes_that_fit_differ_by_their_points() -> None:
-    document = node_comparison(recorded(points=POINTS), ["worker-1", "worker-2"])
+def test_two_feasible_nodes_are_compared_by_points() -> None:
+    document = build_node_comparison(recorded(points=POINTS), ["worker-1", "worker-2"])
     assert document["headline"] == (
         "worker-2 (rank 1) is 11 points ahead of worker-1 (rank 2): NodeResourcesFit +20, ImageLocality -9."
     )
@@ -106,9 +106,9 @@ def test_two_nodes_that_fit_differ_by_their_points() -> None:
     assert {f["plugin"]: f["verdicts"] for f in document["filters"]}["NodeResourcesFit"] == ["pass", "pass"]
 
 
-def test_a_node_that_does_not_fit_has_no_points_to_compare() -> None:
+def test_an_infeasible_node_has_no_points_to_compare() -> None:
     of = recorded(rejected={"worker-3": {"NodeUnschedulable": CORDONED}}, points=POINTS)
-    document = node_comparison(of, ["worker-1", "worker-3"])
+    document = build_node_comparison(of, ["worker-1", "worker-3"])
     assert (document["scores"], document["totals"]) == ([], None)
     assert document["headline"] == (
         "worker-1 fits, and ranks 2 of 2, 11 points behind worker-2 (NodeResourcesFit -20, ImageLocality +9)."
@@ -118,7 +118,7 @@ def test_a_node_that_does_not_fit_has_no_points_to_compare() -> None:
 
 def test_an_unknown_node_is_named() -> None:
     with pytest.raises(KeyError, match="worker-9"):
-        node_comparison(recorded(), ["worker-1", "worker-9"])
+        build_node_comparison(recorded(), ["worker-1", "worker-9"])
 
 
 A = {"pod": "a", "points": {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit": 80}}}
@@ -127,7 +127,7 @@ B = {"pod": "b", "sequence": 5}
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "expected"),
     [
         (
             recorded(late_s=9, points=LESS, **B),
@@ -151,31 +151,31 @@ B = {"pod": "b", "sequence": 5}
     ],
     ids=["outscored", "rejected", "pending", "gone"],
 )  # fmt: skip
-def test_why_a_sibling_is_elsewhere(other: Recorded, said: str) -> None:
-    document = pod_comparison([recorded(**A), other])
-    assert document["headline"] == said
-    assert pod_comparison([other, recorded(**A)])["headline"] == said
+def test_why_a_sibling_is_on_another_node(other: Recorded, expected: str) -> None:
+    document = build_pod_comparison([recorded(**A), other])
+    assert document["headline"] == expected
+    assert build_pod_comparison([other, recorded(**A)])["headline"] == expected
     assert document["secondsApart"] == 9
     assert next(n["node"] for n in document["nodes"]) == "worker-1"
 
 
-def test_siblings_on_one_node() -> None:
+def test_siblings_on_the_same_node() -> None:
     same = recorded(late_s=9, **A | B)
-    assert pod_comparison([recorded(**A), same])["headline"].startswith(
+    assert build_pod_comparison([recorded(**A), same])["headline"].startswith(
         "Both are on worker-1. For b: On worker-1: best"
     )
 
 
-def test_the_same_question_is_told_by_the_digest() -> None:
+def test_pods_with_equal_digests_are_the_same_question() -> None:
     one = recorded(**A)
     other = replace(one, decision=replace(one.decision, pod=replace(one.decision.pod, digest="d2")))
-    assert [pod_comparison([one, x])["sameQuestion"] for x in (one, other)] == [True, False]
+    assert [build_pod_comparison([one, x])["sameQuestion"] for x in (one, other)] == [True, False]
 
 
-def test_an_attempt_that_ended_before_it_ranked_is_told_beside_a_placed_pod() -> None:
+def test_an_attempt_that_ended_before_ranking_is_compared_with_a_placed_pod() -> None:
     placed, ended = recorded(points=POINTS), recorded(late_s=60, pod="another")
-    unranked = replace(ended.decision, path=Path.ERROR, chosen=None, rank=array("B", bytes(len(NODES))))
-    document = pod_comparison([placed, Recorded(unranked, ended.table)])
+    unranked = replace(ended.decision, path=DecisionPath.ERROR, chosen=None, rank=array("B", bytes(len(NODES))))
+    document = build_pod_comparison([placed, Recorded(unranked, ended.table)])
     assert document["headline"].endswith(
         "worker-2 passed every filter that ran; the attempt ended before it was ranked."
     )

@@ -1,4 +1,4 @@
-"""Questions to a record: each on a small decision, whole answers."""
+"""Questions about a record: each on a small decision, with the whole answer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from herodotus_record import explain, headlines, one_node, reasons
-from herodotus_record.answers import NAMED, RANKED, node_answer, pod_explanation
-from herodotus_record.document import decision_document
+from herodotus_record import explain, headlines, node_results, reasons
+from herodotus_record.answers import MAX_NAMED, MAX_RANKED, build_pod_explanation, explain_node
+from herodotus_record.document import build_decision_document
 from herodotus_record.model import (
     Candidate,
     Code,
     Decision,
+    DecisionPath,
     Evaluation,
-    Path,
     PluginVerdict,
     Preemption,
     Reason,
@@ -43,25 +43,25 @@ PENDING = a_decision(
 NO = PluginVerdict("DynamicResources", Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "no claims"}),)))
 
 
-def test_states() -> None:
+def test_the_state_of_a_decision() -> None:
     waiting = bound(PLACED, TABLE)
-    assert explain.state(PLACED, []) == "Binding"
-    assert explain.state(PLACED, [replace(waiting, final=False)]) == "Binding"
-    assert explain.state(PLACED, [waiting]) == "Bound"
-    assert explain.state(PLACED, [bound(PLACED, TABLE, status=Code.ERROR)]) == "Failed"
-    assert explain.state(PENDING, []) == "Unschedulable"
-    assert explain.state(replace(PENDING, path=Path.ERROR), []) == "Error"
+    assert explain.derive_state(PLACED, []) == "Binding"
+    assert explain.derive_state(PLACED, [replace(waiting, final=False)]) == "Binding"
+    assert explain.derive_state(PLACED, [waiting]) == "Bound"
+    assert explain.derive_state(PLACED, [bound(PLACED, TABLE, status=Code.ERROR)]) == "Failed"
+    assert explain.derive_state(PENDING, []) == "Unschedulable"
+    assert explain.derive_state(replace(PENDING, path=DecisionPath.ERROR), []) == "Error"
 
 
 def test_ranking_margin_and_shares() -> None:
-    assert explain.ranking(PLACED) == [2, 0, 1]
-    assert explain.weighted(PLACED, 2) == {"TaintToleration": 300, "NodeResourcesFit": 90, "ImageLocality": 0}
-    assert explain.margin(PLACED) == explain.Margin(0, 50, (("NodeResourcesFit", 50),))
+    assert explain.rank_slots(PLACED) == [2, 0, 1]
+    assert explain.weigh_scores(PLACED, 2) == {"TaintToleration": 300, "NodeResourcesFit": 90, "ImageLocality": 0}
+    assert explain.compute_margin(PLACED) == explain.Margin(0, 50, (("NodeResourcesFit", 50),))
 
 
-def test_a_margin_has_losses_too() -> None:
+def test_a_margin_includes_negative_shares() -> None:
     points = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"TaintToleration": 50, "ImageLocality": 10}}
-    assert explain.margin(a_decision(points=points)) == explain.Margin(
+    assert explain.compute_margin(a_decision(points=points)) == explain.Margin(
         0, 70, (("TaintToleration", 150), ("ImageLocality", 10), ("NodeResourcesFit", -90))
     )
 
@@ -73,22 +73,25 @@ def test_a_margin_has_losses_too() -> None:
         pytest.param(a_decision(nodes=["only"]), id="one fits"),
     ],
 )
-def test_no_margin(decision) -> None:  # type: ignore[no-untyped-def]
-    assert explain.margin(decision) is None
+def test_there_is_no_margin_with_fewer_than_two_scored_nodes(decision) -> None:  # type: ignore[no-untyped-def]
+    assert explain.compute_margin(decision) is None
 
 
-def test_rejections_in_order_all_of_them() -> None:
-    assert one_node.rejections(PENDING, 1) == [("TaintToleration", TAINTED), ("NodeResourcesFit", INSUFFICIENT_CPU)]
-    assert [plugin for plugin, v in one_node.verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
+def test_all_rejections_of_a_node_are_listed_in_order() -> None:
+    assert node_results.list_rejections(PENDING, 1) == [
+        ("TaintToleration", TAINTED),
+        ("NodeResourcesFit", INSUFFICIENT_CPU),
+    ]
+    assert [plugin for plugin, v in node_results.list_verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
         *("NodeUnschedulable", "NodeName", "NodeAffinity", "NodePorts"),
     ]
     narrowed = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, Evaluation.NARROWED, 0]))
-    assert one_node.verdicts(narrowed, 1) == []
+    assert node_results.list_verdicts(narrowed, 1) == []
 
 
-def test_a_reason_with_its_numbers() -> None:
+def test_a_reason_has_the_numbers_of_its_node() -> None:
     (reason,) = INSUFFICIENT_CPU.reasons
-    assert one_node.detail(PENDING, TABLE, 0, reason) == {
+    assert node_results.build_reason_detail(PENDING, TABLE, 0, reason) == {
         "code": "insufficient",
         "sentence": "Insufficient cpu",
         "params": {"resource": "cpu"},
@@ -98,9 +101,13 @@ def test_a_reason_with_its_numbers() -> None:
         "allocatable": 8000,
         "text": "cpu: requests 500m; free 400m of 8000m",
     }
-    assert one_node.detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"] == "pods: requests 1; free 107 of 110"
     assert (
-        one_node.detail(PENDING, TABLE, 0, TAINTED.reasons[0])["text"] == "taint dedicated=gpu:NoSchedule not tolerated"
+        node_results.build_reason_detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"]
+        == "pods: requests 1; free 107 of 110"
+    )
+    assert (
+        node_results.build_reason_detail(PENDING, TABLE, 0, TAINTED.reasons[0])["text"]
+        == "taint dedicated=gpu:NoSchedule not tolerated"
     )
 
 
@@ -127,20 +134,20 @@ def test_a_reason_with_its_numbers() -> None:
     ],
     ids=lambda v: v.code if isinstance(v, Reason) else "",
 )
-def test_what_would_change(reason: Reason, words: str) -> None:
+def test_the_remedy_of_each_reason(reason: Reason, words: str) -> None:
     decision = a_decision(
         rejected={"worker-1": {"NodeName": Verdict(Code.UNSCHEDULABLE, (reason,))}},
         requests={"cpu": 500, "memory": 64 << 30, "example.com/gpu": 1},
     )
-    assert one_node.what_would_change(decision, TABLE, 0) == [words]
-    assert one_node.what_would_change(decision, TABLE, 1) == []
+    assert node_results.suggest_node_changes(decision, TABLE, 0) == [words]
+    assert node_results.suggest_node_changes(decision, TABLE, 1) == []
 
 
-def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
-    assert explain.next_steps(PENDING, TABLE) == ["uncordon worker-3"]
+def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
+    assert explain.suggest_changes(PENDING, TABLE) == ["uncordon worker-3"]
     full = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[:2]}
-    assert explain.next_steps(a_decision(rejected=full, nodes=NODES[:2]), TABLE) == ["free 100m cpu on worker-1"]
-    assert explain.next_steps(PLACED, TABLE) == []
+    assert explain.suggest_changes(a_decision(rejected=full, nodes=NODES[:2]), TABLE) == ["free 100m cpu on worker-1"]
+    assert explain.suggest_changes(PLACED, TABLE) == []
 
 
 @pytest.mark.parametrize(
@@ -162,18 +169,20 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
             id="only one",
         ),
         pytest.param(
-            replace(PLACED, path=Path.NOMINATED),
+            replace(PLACED, path=DecisionPath.NOMINATED),
             "On worker-3: nominated by an earlier attempt's preemption, and it fits.",
             id="nominated",
         ),
         pytest.param(a_decision(nodes=[]), "No node fits: the cluster has no nodes.", id="no nodes"),
         pytest.param(
             a_decision(pre_filters=(NO,)),
-            "No node fits: DynamicResources turned the pod away before looking at nodes: no claims.",
+            "No node fits: DynamicResources rejected the pod before any node was evaluated: no claims.",
             id="PreFilter",
         ),
         pytest.param(
-            replace(PENDING, path=Path.ERROR, message="it broke"), "The attempt ended in an error: it broke", id="error"
+            replace(PENDING, path=DecisionPath.ERROR, message="it broke"),
+            "The attempt ended in an error: it broke",
+            id="error",
         ),
         pytest.param(
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
@@ -189,24 +198,24 @@ def test_the_next_step_is_the_fewest_changes_on_the_nearest_node() -> None:
         ),
     ],
 )
-def test_headlines(decision, words: str) -> None:  # type: ignore[no-untyped-def]
-    assert headlines.headline(decision, TABLE) == words
+def test_the_headline_of_a_decision(decision, words: str) -> None:  # type: ignore[no-untyped-def]
+    assert headlines.format_headline(decision, TABLE) == words
 
 
 def test_the_summary_of_a_pending_pod_is_its_events_message() -> None:
     assert (
-        headlines.summary(PENDING, TABLE)
+        headlines.format_summary(PENDING, TABLE)
         == PENDING.message
         == (
             "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s)"
             " were unschedulable."
         )
     )
-    assert headlines.summary(PLACED, TABLE) == headlines.headline(PLACED, TABLE)
+    assert headlines.format_summary(PLACED, TABLE) == headlines.format_headline(PLACED, TABLE)
 
 
-def test_groups_of_rejections() -> None:
-    groups = explain.rejection_groups(PENDING, TABLE, named=1)
+def test_rejections_are_grouped_by_filter_and_reason() -> None:
+    groups = explain.group_rejections(PENDING, TABLE, named=1)
     assert [(g["plugin"], g["count"], [n["node"] for n in g["nodes"]], g["nodesOmitted"]) for g in groups] == [
         ("NodeUnschedulable", 1, ["worker-3"], 0),
         ("TaintToleration", 1, ["worker-2"], 0),
@@ -215,17 +224,17 @@ def test_groups_of_rejections() -> None:
     assert groups[1]["nodes"][0]["alsoRejectedBy"] == ["NodeResourcesFit"]
 
 
-def test_the_nearest_node_comes_first_in_its_group_and_the_rest_is_counted() -> None:
+def test_the_nearest_node_is_first_in_its_group_and_others_are_counted() -> None:
     names = [f"n{i}" for i in range(20)]
     table = a_table(names, used={n: 8000 - i for i, n in enumerate(names)})
     decision = a_decision(nodes=names, rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in names})
-    (group,) = explain.rejection_groups(decision, table, named=3)
+    (group,) = explain.group_rejections(decision, table, named=3)
     assert ([n["node"] for n in group["nodes"]], group["nodesOmitted"], group["count"]) == (
         ["n19", "n18", "n17"],
         17,
         20,
     )
-    (group,) = explain.rejection_groups(decision, table)
+    (group,) = explain.group_rejections(decision, table)
     assert (len(group["nodes"]), group["nodesOmitted"]) == (20, 0)
 
 
@@ -235,31 +244,31 @@ def table_of(decision):  # type: ignore[no-untyped-def]
 
 @settings(max_examples=60, deadline=None)
 @given(decisions())
-def test_what_always_holds(decision) -> None:  # type: ignore[no-untyped-def]
+def test_invariants_of_every_answer(decision) -> None:  # type: ignore[no-untyped-def]
     table = table_of(decision)
-    order = explain.ranking(decision)
+    order = explain.rank_slots(decision)
     assert len(order) == decision.nodes_feasible
-    rejected = [s for s in range(decision.slots) if one_node.rejections(decision, s)]
+    rejected = [s for s in range(decision.slots) if node_results.list_rejections(decision, s)]
     assert not set(order) & set(rejected)
     assert len(order) + len(rejected) == decision.nodes_evaluated
-    assert sum(g["count"] for g in explain.rejection_groups(decision, table)) == len(rejected)
-    lead = explain.margin(decision)
+    assert sum(g["count"] for g in explain.group_rejections(decision, table)) == len(rejected)
+    lead = explain.compute_margin(decision)
     if lead is not None:
         assert sum(points for _, points in lead.shares) == lead.points >= 0
         assert (lead.points == 0) is bool(decision.ties)
     if len(decision.totals):
-        assert all(sum(explain.weighted(decision, s).values()) == decision.totals[s] for s in order)
+        assert all(sum(explain.weigh_scores(decision, s).values()) == decision.totals[s] for s in order)
     if decision.chosen is not None:
         assert order[0] == decision.chosen
         assert decision.chosen in (decision.ties or (decision.chosen,))
 
-    answer = pod_explanation(decision, [], table)
+    answer = build_pod_explanation(decision, [], table)
     json.dumps(answer)
     assert len(answer["ranking"]) + answer["rankingOmitted"] == len(order)
     assert all(
         f["passed"] + f["rejected"] == (0 if f["skipped"] else decision.nodes_evaluated) for f in answer["filters"]
     )
-    document = decision_document(decision, [], table)
+    document = build_decision_document(decision, [], table)
     json.dumps(document)
 
 
@@ -268,19 +277,19 @@ def test_the_answer_for_5000_nodes_is_small() -> None:
     rejected = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in names[:4000]}
     points = {n: {"NodeResourcesFit": i % 101} for i, n in enumerate(names)}
     decision, table = a_decision(nodes=names, rejected=rejected, points=points), a_table(names)
-    answer = pod_explanation(decision, [], table)
+    answer = build_pod_explanation(decision, [], table)
     assert len(json.dumps(answer)) < 20_000
-    assert (len(answer["ranking"]), answer["rankingOmitted"]) == (RANKED, 990)
+    assert (len(answer["ranking"]), answer["rankingOmitted"]) == (MAX_RANKED, 990)
     (group,) = answer["rejections"]
-    assert (group["count"], len(group["nodes"]), group["nodesOmitted"]) == (4000, NAMED, 4000 - NAMED)
+    assert (group["count"], len(group["nodes"]), group["nodesOmitted"]) == (4000, MAX_NAMED, 4000 - MAX_NAMED)
     assert "perNode" not in answer
 
-    whole = pod_explanation(decision, [], table, every_node=True)
+    whole = build_pod_explanation(decision, [], table, every_node=True)
     assert (len(whole["ranking"]), whole["rankingOmitted"], len(whole["perNode"])) == (1000, 0, 5000)
 
 
-def test_one_node_of_the_answer() -> None:
-    answer = pod_explanation(PENDING, [], TABLE, node="worker-2")
+def test_the_answer_for_one_node() -> None:
+    answer = build_pod_explanation(PENDING, [], TABLE, node="worker-2")
     (row,) = answer["perNode"]
     assert (row["node"], row["feasible"], row["evaluation"]) == ("worker-2", False, "evaluated")
     assert [(r["plugin"], r["code"]) for r in row["rejectedBy"]] == [
@@ -289,11 +298,11 @@ def test_one_node_of_the_answer() -> None:
     ]
     assert row["toMakeItFeasible"] == ["tolerate dedicated=gpu:NoSchedule (worker-2)", "free 400m cpu on worker-2"]
     with pytest.raises(KeyError, match="worker-9"):
-        pod_explanation(PENDING, [], TABLE, node="worker-9")
+        build_pod_explanation(PENDING, [], TABLE, node="worker-9")
 
 
 def test_the_answer_of_a_bound_pod() -> None:
-    answer = pod_explanation(PLACED, [bound(PLACED, TABLE)], TABLE)
+    answer = build_pod_explanation(PLACED, [bound(PLACED, TABLE)], TABLE)
     assert answer["outcome"] == {
         "state": "Bound",
         "path": "scored",
@@ -325,17 +334,17 @@ def test_the_answer_of_a_bound_pod() -> None:
     assert answer["pod"]["requests"] == {"cpu": "500m"}
 
 
-def test_nodes_that_nobody_looked_at_are_counted_by_why() -> None:
+def test_nodes_that_were_not_evaluated_are_counted_by_reason() -> None:
     decision = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, 2, 3]), nodes_evaluated=1)
-    assert pod_explanation(decision, [], TABLE)["nodes"]["notEvaluated"] == {"narrowed": 1, "not-sampled": 1}
+    assert build_pod_explanation(decision, [], TABLE)["nodes"]["notEvaluated"] == {"narrowed": 1, "not-sampled": 1}
 
 
 def test_the_document_is_complete() -> None:
-    text = json.dumps(decision_document(PENDING, [bound(PLACED, TABLE)], TABLE))
+    text = json.dumps(build_decision_document(PENDING, [bound(PLACED, TABLE)], TABLE))
     for name in NODES:
         assert name in text
     for verdict in (INSUFFICIENT_CPU, CORDONED, TAINTED):
-        assert all(reasons.sentence(r) in text or r.code in text for r in verdict.reasons)
+        assert all(reasons.format_reason(r) in text or r.code in text for r in verdict.reasons)
     assert PENDING.id in text
     assert PENDING.key.incarnation in text
     assert PENDING.message in text
@@ -344,31 +353,31 @@ def test_the_document_is_complete() -> None:
 @pytest.mark.parametrize(
     ("decision", "slot", "words"),
     [
-        (PLACED, 2, headlines.headline(PLACED, TABLE)),
+        (PLACED, 2, headlines.format_headline(PLACED, TABLE)),
         (PLACED, 0, "worker-1 fits, and ranks 2 of 3, 50 points behind worker-3 (NodeResourcesFit -50)."),
         (PENDING, 1, "worker-2 does not fit: rejected by TaintToleration and NodeResourcesFit, 2 of 6 filters."),
         (
             replace(PENDING, evaluation=array("B", [2, 2, 2]), narrowed_by=("NodeAffinity",)),
             0,
-            "worker-1 was not looked at: NodeAffinity had narrowed the pod to other nodes.",
+            "worker-1 was not evaluated: NodeAffinity restricted the pod to other nodes.",
         ),
         (
             replace(PLACED, evaluation=array("B", [3, 0, 0])),
             0,
-            "worker-1 was not looked at: enough feasible nodes had been found before (percentageOfNodesToScore: 100"
-            " looks at every node).",
+            "worker-1 was not evaluated: enough feasible nodes were found first (percentageOfNodesToScore: 100"
+            " evaluates every node).",
         ),
     ],
     ids=["chosen", "outscored", "rejected", "narrowed", "not-sampled"],
 )
-def test_one_node_in_a_sentence(decision: Decision, slot: int, words: str) -> None:
-    assert headlines.headline_of_node(decision, TABLE, slot) == words
+def test_the_headline_of_one_node(decision: Decision, slot: int, words: str) -> None:
+    assert headlines.format_node_headline(decision, TABLE, slot) == words
 
 
-def test_what_preemption_would_evict_stands_beside_the_node() -> None:
+def test_the_victims_on_a_node_are_listed_with_the_node() -> None:
     found = Preemption("worker-2", (Candidate("worker-2", ("shop/batch-3",), 0),), evicted=False)
     decision = replace(PENDING, preemption=found)
-    evictions = [node_answer(decision, TABLE, slot)["eviction"] for slot in range(3)]
+    evictions = [explain_node(decision, TABLE, slot)["eviction"] for slot in range(3)]
     assert evictions == [
         None,
         {"node": "worker-2", "victims": ["shop/batch-3"], "pdbViolations": 0, "refusedBy": None},
@@ -376,20 +385,23 @@ def test_what_preemption_would_evict_stands_beside_the_node() -> None:
     ]
 
 
-def test_a_cordoned_node_with_other_taints_asks_for_those_alone() -> None:
+def test_the_remedy_of_a_cordoned_node_names_only_its_other_taints() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule", "others": "a=b:NoExecute"}
     tainted = Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (Reason("untolerated-taint", taint),))
     decision = a_decision(rejected={"worker-1": {"NodeUnschedulable": CORDONED, "TaintToleration": tainted}})
-    assert one_node.what_would_change(decision, TABLE, 0) == ["uncordon worker-1", "tolerate a=b:NoExecute (worker-1)"]
+    assert node_results.suggest_node_changes(decision, TABLE, 0) == [
+        "uncordon worker-1",
+        "tolerate a=b:NoExecute (worker-1)",
+    ]
 
 
 @pytest.mark.parametrize(("free", "words"), [(6 << 30, "2Gi"), ((6 << 30) + 1, "2Gi"), ((6 << 30) - 1, "2.1Gi")])
-def test_what_has_to_be_freed_is_never_understated(free: int, words: str) -> None:
+def test_the_amount_to_free_is_never_understated(free: int, words: str) -> None:
     reason = Verdict(Code.UNSCHEDULABLE, (Reason("insufficient", {"resource": "memory"}),))
     decision = a_decision(rejected={"worker-1": {"NodeResourcesFit": reason}}, requests={"memory": 8 << 30})
     table = a_table(NODES)
     table.requested = [{"memory": (32 << 30) - free}, *table.requested[1:]]
-    assert one_node.what_would_change(decision, table, 0) == [f"free {words} memory on worker-1"]
+    assert node_results.suggest_node_changes(decision, table, 0) == [f"free {words} memory on worker-1"]
 
 
 @pytest.mark.parametrize(
@@ -399,14 +411,14 @@ def test_what_has_to_be_freed_is_never_understated(free: int, words: str) -> Non
 )
 def test_a_margin_is_between_the_first_two_of_the_ranking(points: dict[str, dict[str, int]]) -> None:
     decision = a_decision(points=points)
-    best, next_ = explain.ranking(decision)[:2]
-    lead = explain.margin(decision)
+    best, next_ = explain.rank_slots(decision)[:2]
+    lead = explain.compute_margin(decision)
     assert lead == explain.Margin(
-        next_, decision.totals[best] - decision.totals[next_], explain.lead(decision, best, next_)
+        next_, decision.totals[best] - decision.totals[next_], explain.compare_scores(decision, best, next_)
     )
 
 
-def test_a_margin_among_equals_of_which_none_was_chosen() -> None:
-    """An extender may fail after the scores: there is a ranking and no chosen node."""
-    decision = replace(a_decision(), chosen=None, path=Path.ERROR)
-    assert explain.margin(decision) == explain.Margin(1, 0, ())
+def test_a_margin_among_equals_without_a_chosen_node() -> None:
+    """An extender may fail after the scores, which leaves a ranking without a chosen node."""
+    decision = replace(a_decision(), chosen=None, path=DecisionPath.ERROR)
+    assert explain.compute_margin(decision) == explain.Margin(1, 0, ())

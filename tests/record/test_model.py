@@ -1,4 +1,4 @@
-"""The node table: built from rows in order, whole after any number of them."""
+"""The node table: built from rows in order, and complete after any number of them."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from herodotus_record.model import Code, NodeTable
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 
 
-def test_a_table_and_its_rows_are_the_same() -> None:
+def test_a_table_equals_the_one_built_from_its_rows() -> None:
     table = a_table(["a", "", "b"], used={"a": 500})
     again = NodeTable()
     again.apply(table.rows(CLUSTER, INCARNATION))
@@ -26,7 +26,7 @@ def rows(names: list[str], generation: int, base: int, since: int):  # type: ign
     return replace(table.rows(CLUSTER, INCARNATION), base=base)
 
 
-def test_rows_that_do_not_follow_are_refused() -> None:
+def test_rows_after_a_missing_generation_are_refused() -> None:
     table = NodeTable()
     table.apply(rows(["a"], generation=3, base=-1, since=3))
     with pytest.raises(ValueError, match="node rows start after generation 5, the table is at 3"):
@@ -35,7 +35,7 @@ def test_rows_that_do_not_follow_are_refused() -> None:
     assert (table.names, table.generation) == (["b"], 6)
 
 
-def test_rows_sent_again_change_nothing() -> None:
+def test_rows_that_are_sent_twice_change_nothing() -> None:
     first, second = rows(["a"], 3, -1, 3), rows(["b"], 6, 3, 6)
     table = NodeTable()
     for each in (first, second, first, second):
@@ -43,19 +43,19 @@ def test_rows_sent_again_change_nothing() -> None:
     assert (table.names, table.generation) == (["b"], 6)
 
 
-def test_slots_by_name() -> None:
+def test_a_slot_is_found_by_name() -> None:
     table = a_table(["a", "", "b"])
-    assert [table.slot_of(n) for n in ("a", "b", "c")] == [0, 2, None]
+    assert [table.find_slot(n) for n in ("a", "b", "c")] == [0, 2, None]
 
 
-def test_codes_are_spelt_as_kube_schedulers() -> None:
+def test_status_codes_are_spelled_as_in_kube_scheduler() -> None:
     assert [code.label for code in Code] == [
         *("Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"),
     ]
-    assert [code.rejected for code in Code] == [False, False, True, True, False, False, True]
+    assert [code.is_rejection for code in Code] == [False, False, True, True, False, False, True]
 
 
-def test_ties_follow_from_ranks() -> None:
+def test_ties_are_derived_from_ranks() -> None:
     points = {"worker-2": {"NodeResourcesFit": 9}, "worker-3": {"NodeResourcesFit": 9}}
     assert a_decision(points=points).ties == (1, 2)
     assert a_decision(points={"worker-2": {"NodeResourcesFit": 9}}).ties == ()
@@ -79,13 +79,13 @@ def test_ties_follow_from_ranks() -> None:
         ("pods", 110, "110"),
     ],
 )
-def test_amounts_in_words(resource: str, amount: int, text: str) -> None:
-    assert units.quantity(resource, amount) == text
+def test_the_format_of_amounts(resource: str, amount: int, text: str) -> None:
+    assert units.format_quantity(resource, amount) == text
 
 
 @given(st.integers(0, 1 << 62))
-def test_bytes_in_words_are_never_more_than_there_are(amount: int) -> None:
-    text = units.quantity("memory", amount)
+def test_formatted_bytes_are_never_overstated(amount: int) -> None:
+    text = units.format_quantity("memory", amount)
     digits = text.rstrip("KMGTPEi")
     scale = 1 << 10 * (["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].index(text[len(digits) :]))
     whole, _, tenth = digits.partition(".")
@@ -93,11 +93,11 @@ def test_bytes_in_words_are_never_more_than_there_are(amount: int) -> None:
     assert shown <= amount * 10 < shown + scale
 
 
-def test_times_in_words() -> None:
-    assert units.timestamp(0) == "1970-01-01T00:00:00.000000+00:00"
-    assert units.timestamp(1_772_366_400_000_001) == "2026-03-01T12:00:00.000001+00:00"
+def test_the_format_of_timestamps() -> None:
+    assert units.format_timestamp(0) == "1970-01-01T00:00:00.000000+00:00"
+    assert units.format_timestamp(1_772_366_400_000_001) == "2026-03-01T12:00:00.000001+00:00"
 
 
 def test_names_in_natural_order() -> None:
     names = ["worker-10", "worker-9", "a", "worker-9b", "10", "9"]
-    assert sorted(names, key=units.natural_key) == ["9", "10", "a", "worker-9", "worker-9b", "worker-10"]
+    assert sorted(names, key=units.natural_sort_key) == ["9", "10", "a", "worker-9", "worker-9b", "worker-10"]

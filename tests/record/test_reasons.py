@@ -1,4 +1,4 @@
-"""Sentences are kube-scheduler's, to the letter, and lead back to their reasons."""
+"""Sentences equal kube-scheduler's exactly, and parsing one returns its reason."""
 
 import re
 
@@ -15,15 +15,15 @@ plain = st.text("abcdefghijklmnopqrstuvwxyz0123456789-./[]", min_size=1, max_siz
 
 
 @given(st.data())
-def test_a_sentence_leads_back_to_its_reason(data: st.DataObject) -> None:
+def test_parsing_a_sentence_returns_its_reason(data: st.DataObject) -> None:
     code = data.draw(st.sampled_from([c for c in CATALOGUE if c != "text"]))
     reason = Reason(code, {name: data.draw(plain, label=name) for name in shown[code]})
-    assert reasons.parse(reasons.sentence(reason)) == reason
+    assert reasons.parse_reason(reasons.format_reason(reason)) == reason
 
 
 @given(st.text(min_size=1))
-def test_other_words_are_kept_as_they_are(words: str) -> None:
-    assert reasons.sentence(reasons.parse(words)) == words
+def test_an_unknown_sentence_is_kept_as_text(words: str) -> None:
+    assert reasons.format_reason(reasons.parse_reason(words)) == words
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_other_words_are_kept_as_they_are(words: str) -> None:
     ],
     ids=lambda v: v.code if isinstance(v, Reason) else "",
 )
-def test_kube_schedulers_words(reason: Reason, words: str) -> None:
-    assert reasons.sentence(reason) == words
+def test_sentences_equal_those_of_kube_scheduler(reason: Reason, words: str) -> None:
+    assert reasons.format_reason(reason) == words
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_kube_schedulers_words(reason: Reason, words: str) -> None:
     ],
     ids=["code", "with parameters", "a parameter is missing"],
 )
-def test_what_a_newer_version_says_is_shown_as_it_is(reason: Reason, words: str) -> None:
-    assert reasons.sentence(reason) == words
+def test_a_code_of_a_newer_version_is_shown_with_its_parameters(reason: Reason, words: str) -> None:
+    assert reasons.format_reason(reason) == words
 
 
 CPU, PODS, TAINT = "Insufficient cpu", "Too many pods", "node(s) had untolerated taint(s)"
@@ -105,19 +105,21 @@ CPU, PODS, TAINT = "Insufficient cpu", "Too many pods", "node(s) had untolerated
         pytest.param(3, [], "claim", "not found", "0/3 nodes are available: claim. not found", id="both"),
     ],
 )
-def test_the_message_of_a_pod_that_fits_nowhere(
+def test_the_fit_error_of_a_pod_without_feasible_node(
     total: int, per_node: list[tuple[str, int]], before: str, after: str, message: str
 ) -> None:
-    assert reasons.fit_error(total, per_node, before, after) == message
+    assert reasons.format_fit_error(total, per_node, before, after) == message
 
 
-def test_the_examples_of_kube_scheduler() -> None:
-    """Section 4.2, each nested message made as the plugins make theirs."""
-    victims, help_ = reasons.sentence(Reason("no-victims")), reasons.sentence(Reason("preemption-unhelpful"))
-    preemption = reasons.sentence(Reason("preemption", {"message": reasons.fit_error(3, [(victims, 2), (help_, 1)])}))
-    after = f"{reasons.sentence(Reason('no-claims'))}, {preemption}"
-    memory = reasons.sentence(Reason("insufficient", {"resource": "memory"}))
-    assert reasons.fit_error(3, [(TAINT, 1), (memory, 2)], "", after) == (
+def test_fit_errors_equal_the_examples_of_kube_scheduler() -> None:
+    """The nested messages are built as kube-scheduler's plugins build them."""
+    victims, help_ = reasons.format_reason(Reason("no-victims")), reasons.format_reason(Reason("preemption-unhelpful"))
+    preemption = reasons.format_reason(
+        Reason("preemption", {"message": reasons.format_fit_error(3, [(victims, 2), (help_, 1)])})
+    )
+    after = f"{reasons.format_reason(Reason('no-claims'))}, {preemption}"
+    memory = reasons.format_reason(Reason("insufficient", {"resource": "memory"}))
+    assert reasons.format_fit_error(3, [(TAINT, 1), (memory, 2)], "", after) == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient memory. no new claims to"
         " deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption"
         " victims found for incoming pod."

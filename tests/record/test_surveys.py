@@ -1,4 +1,4 @@
-"""Answers made of many decisions: pending pods, placements, and decisions weighed again."""
+"""Answers over many decisions: pending pods, placements, and decisions with other weights."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_record.balance import UnknownPluginError, balance
+from herodotus_record.balance import UnknownPluginError, build_balance
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
-from herodotus_record.pending import Waiting, dominant, pending_pods
+from herodotus_record.pending import PendingPod, build_pending_pods, find_dominant_reason
 from herodotus_record.placements import (
     NOMINATED,
     ONLY,
     TIE,
+    DecidingFactor,
     Placement,
-    Tally,
-    Why,
-    kept_getting,
-    why,
-    workload_placement,
+    PlacementCount,
+    build_workload_placement,
+    find_deciding_factor,
+    list_top_workloads,
 )
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, a_decision, a_table
 
@@ -59,23 +59,25 @@ def recorded(**given: Any) -> Recorded:
     ],
     ids=["most", "with-preemption", "brackets", "prefilter", "no-nodes", "none"],
 )
-def test_the_dominant_reason_is_what_most_nodes_say(message: str, reason: str) -> None:
-    assert dominant(message) == reason
+def test_the_dominant_reason_is_that_of_most_nodes(message: str, reason: str) -> None:
+    assert find_dominant_reason(message) == reason
 
 
-def waiting(pod: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **more: Any) -> Waiting:
+def a_pending_pod(pod: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **more: Any) -> PendingPod:
     started = {"started_us": MONDAY_US, "message": message, "decision_id": "d"}
-    return Waiting("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **started | more)
+    return PendingPod("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **started | more)
 
 
-def test_a_pod_whose_binding_failed_is_told_as_that() -> None:
-    (pod,) = pending_pods([replace(waiting("a", ""), state="Failed")], now_us=MONDAY_US)["pods"]
+def test_a_pod_whose_binding_failed_has_its_own_reason() -> None:
+    (pod,) = build_pending_pods([replace(a_pending_pod("a", ""), state="Failed")], now_us=MONDAY_US)["pods"]
     assert pod["reason"] == "a node was chosen, but the pod could not be bound to it"
 
 
-def test_every_pod_is_in_one_group_and_the_largest_comes_first() -> None:
+def test_every_pod_is_in_one_group_and_the_largest_is_first() -> None:
     taint = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
-    document = pending_pods([waiting("a", taint), *(waiting(f"b-{i}") for i in range(7))], now_us=MONDAY_US, omitted=3)
+    document = build_pending_pods(
+        [a_pending_pod("a", taint), *(a_pending_pod(f"b-{i}") for i in range(7))], now_us=MONDAY_US, omitted=3
+    )
     assert [(g["code"], g["count"], len(g["pods"]), g["podsOmitted"]) for g in document["groups"]] == [
         ("insufficient", 7, 5, 2),
         ("untolerated-taint", 1, 1, 0),
@@ -94,8 +96,8 @@ def test_every_pod_is_in_one_group_and_the_largest_comes_first() -> None:
     ],
     ids=["unknown", "soon", "missed", "waits", "missed-the-latest"],
 )
-def test_a_pod_that_was_not_tried_when_due_is_told_apart(retry: Retry | None, seconds: int, overdue: bool) -> None:
-    document = pending_pods([waiting("a", retry=retry)], now_us=MONDAY_US + seconds * SECOND_US)
+def test_a_pod_whose_retry_is_late_is_overdue(retry: Retry | None, seconds: int, overdue: bool) -> None:
+    document = build_pending_pods([a_pending_pod("a", retry=retry)], now_us=MONDAY_US + seconds * SECOND_US)
     assert (document["overdue"], document["pods"][0]["overdue"]) == (overdue, overdue)
 
 
@@ -105,26 +107,31 @@ POINTS = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit":
 @pytest.mark.parametrize(
     ("decision", "reason"),
     [
-        (a_decision(points=POINTS), Why("NodeResourcesFit", 10)),
-        (a_decision(points={**POINTS, "worker-2": POINTS["worker-1"]}), Why(TIE, 0)),
-        (a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[1:]}), Why(ONLY, None)),
+        (a_decision(points=POINTS), DecidingFactor("NodeResourcesFit", 10)),
+        (a_decision(points={**POINTS, "worker-2": POINTS["worker-1"]}), DecidingFactor(TIE, 0)),
+        (
+            a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[1:]}),
+            DecidingFactor(ONLY, None),
+        ),
     ],
     ids=["plugin", "tie", "only"],
 )
-def test_what_decided(decision: Decision, reason: Why) -> None:
-    assert why(decision) == reason
-    assert NOMINATED  # a nominated node is told by its path, see test_explain
+def test_the_deciding_factor_of_a_placement(decision: Decision, reason: DecidingFactor) -> None:
+    assert find_deciding_factor(decision) == reason
+    assert NOMINATED  # a nominated node follows from the path, see test_explain
 
 
 def placed(pod: str, node: str | None, by: str = "NodeResourcesFit", points: int = 4) -> Placement:
     state = "Bound" if node else "Unschedulable"
-    reason = Why(by, points) if node else None
+    reason = DecidingFactor(by, points) if node else None
     return Placement("shop", pod, "shop/Deployment/web", node, MONDAY_US, state, "" if node else "no room", reason)
 
 
-def test_a_workload_is_added_up_by_node() -> None:
+def test_placements_of_a_workload_are_counted_by_node() -> None:
     pods = [placed("a", "worker-1"), placed("b", "worker-1", TIE, 0), placed("c", "worker-2"), placed("d", None)]
-    document = workload_placement("shop", "Deployment/web", pods, since_us=MONDAY_US, nodes_total=3, complete=True)
+    document = build_workload_placement(
+        "shop", "Deployment/web", pods, since_us=MONDAY_US, nodes_total=3, complete=True
+    )
     assert document["headline"] == (
         "3 pods went to 2 of 3 nodes, at most 2 to one (worker-1). NodeResourcesFit decided 2 of 3."
         " 1 pod found no node."
@@ -137,12 +144,16 @@ def test_a_workload_is_added_up_by_node() -> None:
     assert [p["pod"] for p in document["pending"]] == ["d"]
 
 
-def test_a_node_keeps_getting_what_it_gets_most() -> None:
+def test_top_workloads_of_a_node_are_ordered_by_placements() -> None:
     decided = {
-        "shop/Job/a": {ONLY: Tally(1, None)},
-        "shop/Deployment/web": {TIE: Tally(1, 0), "NodeResourcesFit": Tally(2, 9), ONLY: Tally(1, None)},
+        "shop/Job/a": {ONLY: PlacementCount(1, None)},
+        "shop/Deployment/web": {
+            TIE: PlacementCount(1, 0),
+            "NodeResourcesFit": PlacementCount(2, 9),
+            ONLY: PlacementCount(1, None),
+        },
     }
-    web, job = kept_getting(decided)
+    web, job = list_top_workloads(decided)
     assert web == {
         "workload": "shop/Deployment/web",
         "placements": 4,
@@ -159,11 +170,11 @@ NODE_POINTS = st.fixed_dictionaries(dict.fromkeys(NODES, st.fixed_dictionaries(d
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(NODE_POINTS, min_size=1, max_size=5), st.fixed_dictionaries(dict.fromkeys(SCORES, st.integers(0, 9))))
-def test_a_winner_with_other_weights_has_the_best_sum(
+def test_the_winner_with_other_weights_has_the_best_total(
     points: list[dict[str, dict[str, int]]], weights: dict[str, int]
 ) -> None:
     sample = [recorded(points=p, pod=f"pod-{i}") for i, p in enumerate(points)]
-    document = balance(sample, weights, since_us=0, until_us=1, complete=True)
+    document = build_balance(sample, weights, since_us=0, until_us=1, complete=True)
     would_win = dict.fromkeys(NODES, 0.0)
     moved = 0
     for r, of in zip(sample, points, strict=True):
@@ -175,35 +186,35 @@ def test_a_winner_with_other_weights_has_the_best_sum(
             would_win[node] += 1 / (1 if chosen in best else len(best))
     assert {n["node"]: n["wouldWin"] for n in document["nodes"]} == pytest.approx(would_win, abs=1e-3)
     assert document["moved"] == moved
-    same = balance(sample, SCORES, since_us=0, until_us=1, complete=True)
+    same = build_balance(sample, SCORES, since_us=0, until_us=1, complete=True)
     assert (same["moved"], [n["won"] for n in same["nodes"]]) == (0, [n["wouldWin"] for n in same["nodes"]])
     assert sum(n["won"] for n in document["nodes"]) == len(sample)
     assert sum(n["expected"] for n in document["nodes"]) == pytest.approx(len(sample), abs=0.01)
 
 
-def test_what_a_plugin_turned_is_who_would_win_without_it() -> None:
-    document = balance([recorded(points=POINTS)], {}, since_us=0, until_us=1, complete=True)
+def test_moves_without_a_plugin_count_changed_winners() -> None:
+    document = build_balance([recorded(points=POINTS)], {}, since_us=0, until_us=1, complete=True)
     parts = {p["plugin"]: (p["weight"], p["decided"], p["movesWithout"]) for p in document["plugins"]}
     assert parts == {"TaintToleration": (3, 0, 0), "NodeResourcesFit": (1, 1, 0), "ImageLocality": (1, 0, 0)}
     other = {**POINTS, "worker-2": {"NodeResourcesFit": 80, "ImageLocality": 5}}
-    document = balance([recorded(points=other)], {}, since_us=0, until_us=1, complete=True)
+    document = build_balance([recorded(points=other)], {}, since_us=0, until_us=1, complete=True)
     assert {p["plugin"]: p["movesWithout"] for p in document["plugins"]}["NodeResourcesFit"] == 1
 
 
 def test_a_weight_for_a_plugin_that_did_not_score_is_refused() -> None:
     with pytest.raises(UnknownPluginError, match="no decision was scored by Nope; there are: TaintToleration"):
-        balance([recorded(points=POINTS)], {"Nope": 1}, since_us=0, until_us=1, complete=True)
+        build_balance([recorded(points=POINTS)], {"Nope": 1}, since_us=0, until_us=1, complete=True)
 
 
-def test_nothing_placed_is_no_division_by_zero() -> None:
-    document = balance([], {}, since_us=0, until_us=1, complete=True)
+def test_a_balance_without_placements() -> None:
+    document = build_balance([], {}, since_us=0, until_us=1, complete=True)
     assert (document["headline"], document["nodes"]) == ("No pod was placed.", [])
 
 
-def test_of_many_nodes_those_are_told_that_win() -> None:
+def test_of_many_nodes_the_winners_are_listed() -> None:
     nodes = tuple(f"worker-{i}" for i in range(1, 302))
     best = {"worker-301": {"NodeResourcesFit": 90}}
-    document = balance([recorded(nodes=nodes, points=best)], {}, since_us=0, until_us=1, complete=True)
+    document = build_balance([recorded(nodes=nodes, points=best)], {}, since_us=0, until_us=1, complete=True)
     assert (len(document["nodes"]), document["nodesOmitted"]) == (200, 101)
     assert document["nodes"][0]["node"] == "worker-301"
     assert document["headline"].startswith("1 pod went to 1 of 301 nodes.")

@@ -1,4 +1,4 @@
-"""Which objects ask for pods, how many and of what."""
+"""Which objects describe pods, how many, and with which template."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.templates import NoTemplateError, Template, asks_for_pods, template_of
+from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
 
 SPEC = {"schedulerName": "ours", "containers": [{"name": "c"}]}
 LABELS = {"labels": {"app": "web"}}
@@ -34,17 +34,17 @@ JOB = workload("Job", "batch/v1", parallelism=4)
     ],
     ids=lambda v: v["kind"] if isinstance(v, dict) else "",
 )
-def test_a_workload_asks_for_pods_of_its_template(manifest: dict[str, Any], replicas: int) -> None:
-    assert asks_for_pods(manifest)
-    found = template_of(manifest)
-    assert found == Template(manifest["kind"], "web", "shop", {"metadata": LABELS, "spec": SPEC}, replicas)
+def test_a_workload_creates_pods_of_its_template(manifest: dict[str, Any], replicas: int) -> None:
+    assert is_pod_or_workload(manifest)
+    found = parse_pod_template(manifest)
+    assert found == PodTemplate(manifest["kind"], "web", "shop", {"metadata": LABELS, "spec": SPEC}, replicas)
     assert found.scheduler == "ours"
 
 
-def test_a_pod_asks_for_itself() -> None:
+def test_a_pod_is_its_own_template() -> None:
     metadata = {"generateName": "web-", "labels": {"a": "b"}}
-    found = template_of({"kind": "Pod", "metadata": metadata, "spec": {}})
-    assert found == Template("Pod", "web", "", {"metadata": metadata, "spec": {}}, 1)
+    found = parse_pod_template({"kind": "Pod", "metadata": metadata, "spec": {}})
+    assert found == PodTemplate("Pod", "web", "", {"metadata": metadata, "spec": {}}, 1)
     assert found.scheduler == ""
 
 
@@ -66,7 +66,7 @@ def test_a_pod_asks_for_itself() -> None:
         ({"kind": "CronJob", "metadata": NAME, "spec": {}}, "spec.jobTemplate: required"),
     ],
 )
-def test_what_asks_for_no_pods_is_refused(manifest: object, says: str) -> None:
-    with pytest.raises(NoTemplateError) as refused:
-        template_of(manifest)
+def test_an_object_without_pods_is_refused(manifest: object, says: str) -> None:
+    with pytest.raises(PodTemplateError) as refused:
+        parse_pod_template(manifest)
     assert says in str(refused.value)

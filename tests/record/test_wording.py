@@ -1,4 +1,4 @@
-"""Short texts and remedies: every one is filled, and falls back to the sentence."""
+"""Every short text and remedy is filled from parameters, or falls back to the reason's sentence."""
 
 import string
 
@@ -13,21 +13,21 @@ def params_of(template: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("code", wording.TEXTS)
-def test_texts_and_remedies_fill_from_the_same_parameters(code: str) -> None:
+def test_texts_and_remedies_use_the_same_parameters(code: str) -> None:
     params = params_of(wording.TEXTS[code]) | params_of(wording.REMEDIES[code])
     reason = Reason(code.removesuffix("-elsewhere"), params)
     assert reason.code in reasons.CATALOGUE
-    assert wording.text(reason) == wording.TEXTS[code].format_map(params)
-    assert wording.remedy(reason, "n") == wording.REMEDIES[code].format_map({**params, "node": "n"})
+    assert wording.describe_reason(reason) == wording.TEXTS[code].format_map(params)
+    assert wording.describe_remedy(reason, "n") == wording.REMEDIES[code].format_map({**params, "node": "n"})
 
 
 @pytest.mark.parametrize(
     "code", [c for c in wording.TEXTS if c in reasons.CATALOGUE and "{" not in reasons.CATALOGUE[c]]
 )
 def test_a_reason_without_parameters_has_its_sentence(code: str) -> None:
-    assert wording.text(Reason(code)) == reasons.CATALOGUE[code]
-    assert wording.remedy(Reason(code), "n") == f"resolve on n: {reasons.CATALOGUE[code]}"
+    assert wording.describe_reason(Reason(code)) == reasons.CATALOGUE[code]
+    assert wording.describe_remedy(Reason(code), "n") == f"resolve on n: {reasons.CATALOGUE[code]}"
 
 
-def test_one_of_another_kind_too() -> None:
-    assert wording.text(Reason("no-victims")) == reasons.CATALOGUE["no-victims"]
+def test_a_reason_of_another_code_has_its_sentence() -> None:
+    assert wording.describe_reason(Reason("no-victims")) == reasons.CATALOGUE["no-victims"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from scheduler.columns import NodeColumns
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Pod
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Pod
 
 Json = dict[str, Any]
 

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from herodotus_record.model import Code, Verdict
-from scheduler.columns import NodeColumns
-from scheduler.evaluate import NoCluster
-from scheduler.framework.state import CycleState
-from scheduler.objects.cluster import ClusterObjects
-from scheduler.objects.storage import (
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -21,7 +20,8 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from scheduler.objects.types import Object
+from scheduler.engine.objects.types import Object
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import Json, PodBuilder, expression, make_pod, term
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -149,7 +149,7 @@ def tried(plugin: Any, pod: PodBuilder, columns: NodeColumns) -> Verdict | dict[
     if said.code is not Code.SUCCESS:
         return said
     verdicts = plugin.filter(state, info, columns)
-    return {columns.names[slot]: verdicts.at(slot) for slot in range(columns.slots) if columns.live[slot]}
+    return {columns.names[slot]: verdicts.verdict_at(slot) for slot in range(columns.slots) if columns.live[slot]}
 
 
 def codes(said: Verdict | dict[str, Verdict]) -> Any:

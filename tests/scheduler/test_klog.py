@@ -73,6 +73,23 @@ def test_a_traceback_follows_where_somebody_wants_it() -> None:
     assert "Traceback (most recent call last)" in stream.getvalue()
 
 
+@pytest.mark.parametrize("format", klog.FORMATS)
+def test_no_value_moves_the_cursor_or_forges_an_entry(format: str) -> None:
+    stream = io.StringIO()
+    klog.setup(4, stream, format)
+    hostile = "x\nE0101 00:00:00.000000       1 forged.py:1] forged\r\x1b[2J\x9b\u202e\u2028\u2029\ufeff"
+    klog.info(0, "Asked", pod=hostile, more={"a": hostile})
+    try:
+        raise ValueError(hostile)
+    except ValueError as e:
+        klog.error(e, "Failed")
+    assert not set("\r\x1b\x9b\u202e\u2028\u2029\ufeff") & set(stream.getvalue())
+    entries = [line for line in stream.getvalue().split("\n") if line and not line.startswith(("\t", " >"))]
+    assert len(entries) == 2
+    if format == "json":
+        assert json.loads(entries[0])["pod"] == hostile
+
+
 def test_a_warning(log: io.StringIO) -> None:
     klog.warning("Careful", api="x")
     assert line(log) == ("W", '"Careful" api="x"\n')

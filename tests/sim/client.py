@@ -57,12 +57,12 @@ class Stream:
         event = json.loads(self._response.readline())
         return event["type"], event["object"]
 
-    def seen(self, count: int) -> list[tuple[str, str]]:
+    def read_events(self, count: int) -> list[tuple[str, str]]:
         """Type and name of the next events."""
         events = [self.next() for _ in range(count)]
         return [(type_, obj["metadata"].get("name", "")) for type_, obj in events]
 
-    def rest(self) -> list[Object]:
+    def read_remaining(self) -> list[Object]:
         """Everything until the server ends the stream."""
         return [json.loads(line) for line in self._response.read().splitlines()]
 
@@ -91,8 +91,8 @@ def names(answer: Object) -> list[str]:
     return [item["metadata"]["name"] for item in answer["items"]]
 
 
-def cut(obj: Any, wanted: Any) -> Any:
+def select_keys(obj: Any, wanted: Any) -> Any:
     """Of `obj` only what `wanted` has too, so that whole values can be compared without uids and times."""
     if isinstance(obj, dict) and isinstance(wanted, dict):
-        return {key: cut(obj[key], value) for key, value in wanted.items() if key in obj}
+        return {key: select_keys(obj[key], value) for key, value in wanted.items() if key in obj}
     return obj

@@ -38,27 +38,36 @@ def api(serve: Callable[..., Api]) -> Api:
 
 
 @pytest.fixture(params=["venv", "PATH"])
-def kubectl(request: pytest.FixtureRequest, api: Api, tmp_path: Path) -> Callable[..., str]:
-    """A real kubectl, the project's own and whichever the machine has."""
+def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Api], Callable[..., str]]:
+    """A real kubectl for a cluster: the project's own and whichever the machine has."""
     own = str(Path(sys.executable).with_name("kubectl"))
     path = os.pathsep.join(p for p in os.get_exec_path() if p != str(Path(sys.executable).parent))
     program = shutil.which(own if request.param == "venv" else "kubectl", path=path)
     if program is None:
         pytest.skip(f"no kubectl in {'the virtual environment' if request.param == 'venv' else 'PATH'}")
-    config = api.sim.write_kubeconfig(tmp_path / "kubeconfig")
-    environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
 
-    def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
-        done = subprocess.run(
-            [program, *arguments],
-            input=stdin,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
+    def for_api(api: Api) -> Callable[..., str]:
+        config = api.sim.write_kubeconfig(tmp_path / "kubeconfig")
+        environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
 
-    return run
+        def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
+            done = subprocess.run(
+                [program, *arguments],
+                input=stdin,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            assert done.returncode == code, done.stderr
+            return done.stdout if code == 0 else done.stderr
+
+        return run
+
+    return for_api
+
+
+@pytest.fixture
+def kubectl(api: Api, make_kubectl: Callable[[Api], Callable[..., str]]) -> Callable[..., str]:
+    return make_kubectl(api)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.sim.client import PODS, Api, a_node, a_pod, cut
+from tests.sim.client import PODS, Api, a_node, a_pod, select_keys
 
 
-def to_node(pod: str, node: str, **metadata: Any) -> dict[str, Any]:
+def binding_to(pod: str, node: str, **metadata: Any) -> dict[str, Any]:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, **metadata}, "target": target}
 
@@ -19,10 +19,13 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 @pytest.mark.parametrize("path", [f"{PODS}/web/binding", "/api/v1/namespaces/default/bindings"], ids=["pod", "generic"])
-def test_a_binding_assigns_the_pod_and_says_so(api: Api, path: str) -> None:
+def test_a_binding_sets_the_node_and_the_condition(api: Api, path: str) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     api("PATCH", f"{PODS}/web/status", {"status": {"nominatedNodeName": "n1"}}, "application/merge-patch+json")
-    assert api("POST", path, to_node("web", "n1", uid=pod["metadata"]["uid"], annotations={"a": "b"})) == (201, SUCCESS)
+    assert api("POST", path, binding_to("web", "n1", uid=pod["metadata"]["uid"], annotations={"a": "b"})) == (
+        201,
+        SUCCESS,
+    )
     _, bound = api("GET", f"{PODS}/web")
     wanted = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "lastProbeTime": None}]}
     (condition,) = bound["status"]["conditions"]
@@ -36,32 +39,32 @@ def test_a_binding_assigns_the_pod_and_says_so(api: Api, path: str) -> None:
     ("pod", "binding", "code", "message"),
     [
         pytest.param(
-            a_pod("web", nodeName="n0"), to_node("web", "n1"), 409,
+            a_pod("web", nodeName="n0"), binding_to("web", "n1"), 409,
             'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n0"',
             id="already bound",
         ),
         pytest.param(
-            a_pod("web", schedulingGates=[{"name": "example.com/wait"}]), to_node("web", "n1"), 409,
+            a_pod("web", schedulingGates=[{"name": "example.com/wait"}]), binding_to("web", "n1"), 409,
             'Operation cannot be fulfilled on pods/binding "web": pod web has non-empty .spec.schedulingGates',
             id="gated",
         ),
-        pytest.param(a_pod("other"), to_node("web", "n1"), 404, 'pods "web" not found', id="no pod"),
-        pytest.param(a_pod("web"), to_node("web", ""), 400, "target.name: Required value", id="no node"),
+        pytest.param(a_pod("other"), binding_to("web", "n1"), 404, 'pods "web" not found', id="no pod"),
+        pytest.param(a_pod("web"), binding_to("web", ""), 400, "target.name: Required value", id="no node"),
         pytest.param(
-            a_pod("web"), to_node("other", "n1"), 400, "name in URL does not match name in Binding object",
+            a_pod("web"), binding_to("other", "n1"), 400, "name in URL does not match name in Binding object",
             id="another name",
         ),
     ],
 )  # fmt: skip
-def test_bindings_that_are_refused(api: Api, pod: Any, binding: Any, code: int, message: str) -> None:
+def test_invalid_bindings_are_rejected(api: Api, pod: Any, binding: Any, code: int, message: str) -> None:
     api("POST", PODS, pod)
     status, answer = api("POST", f"{PODS}/web/binding", binding)
     assert (status, answer["message"]) == (code, message)
 
 
-def test_a_binding_for_another_pod_of_the_name_is_a_conflict(api: Api) -> None:
+def test_a_binding_with_another_uid_is_a_conflict(api: Api) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
-    status, answer = api("POST", f"{PODS}/web/binding", to_node("web", "n1", uid="earlier"))
+    status, answer = api("POST", f"{PODS}/web/binding", binding_to("web", "n1", uid="earlier"))
     found = pod["metadata"]["uid"]
     assert (status, answer["reason"], answer["message"]) == (
         409,
@@ -73,12 +76,12 @@ def test_a_binding_for_another_pod_of_the_name_is_a_conflict(api: Api) -> None:
     assert api("GET", f"{PODS}/web") == (200, pod)
 
 
-def test_of_many_bindings_one_wins(api: Api) -> None:
+def test_only_one_of_concurrent_bindings_succeeds(api: Api) -> None:
     api("POST", PODS, a_pod("web"))
     codes: list[int] = []
 
     def bind(node: str) -> None:
-        codes.append(api("POST", f"{PODS}/web/binding", to_node("web", node))[0])
+        codes.append(api("POST", f"{PODS}/web/binding", binding_to("web", node))[0])
 
     threads = [threading.Thread(target=bind, args=(f"n{i}",)) for i in range(8)]
     for thread in threads:
@@ -88,7 +91,7 @@ def test_of_many_bindings_one_wins(api: Api) -> None:
     assert sorted(codes) == [201] + [409] * 7
 
 
-def test_an_eviction_spends_the_disruption_budget(api: Api) -> None:
+def test_an_eviction_uses_the_disruption_budget(api: Api) -> None:
     labels = {"app": "web", "tier": "front"}
     for name in ("a", "b"):
         api("POST", PODS, a_pod(name, labels=labels, nodeName="n1"))
@@ -121,7 +124,7 @@ def test_a_bound_pod_stays_pending_without_kubelets(api: Api) -> None:
     assert api.sim.get("Pod", "default", "web")["status"]["phase"] == "Pending"
 
 
-def test_a_bound_pod_runs_when_asked_for(serve: Callable[..., Api]) -> None:
+def test_a_bound_pod_runs_with_run_pods(serve: Callable[..., Api]) -> None:
     api = serve(run_pods=True)
     api.sim.create(a_node("n1", addresses=[{"type": "InternalIP", "address": "192.0.2.7"}]))
     api("POST", PODS, a_pod("web"))
@@ -136,8 +139,8 @@ def test_a_bound_pod_runs_when_asked_for(serve: Callable[..., Api]) -> None:
         "podIP": "198.51.100.1",
         "containerStatuses": [{"name": "main", "ready": True, "restartCount": 0}],
     }
-    status = cut(running["status"], wanted)
-    status["containerStatuses"] = [cut(c, wanted["containerStatuses"][0]) for c in status["containerStatuses"]]
+    status = select_keys(running["status"], wanted)
+    status["containerStatuses"] = [select_keys(c, wanted["containerStatuses"][0]) for c in status["containerStatuses"]]
     assert status == wanted
     assert time.monotonic() - began > 0.4
     assert api.sim.get("Pod", "default", "waiting")["status"]["phase"] == "Pending"

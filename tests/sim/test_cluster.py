@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_sim import ApiError, SimulatedCluster
+from herodotus_sim import SimulatedCluster, StatusError
 from herodotus_sim.files import FileError, read_file
-from tests.sim.client import a_node, a_pod, cut
+from tests.sim.client import a_node, a_pod, select_keys
 
 ROOT = Path(__file__).parents[2]
 OBJECTS = """
@@ -35,7 +35,7 @@ spec: {renewTime: 2026-01-02T03:04:05.000006Z}
 """
 
 
-def test_objects_live_in_process_as_over_http() -> None:
+def test_objects_are_the_same_in_process_and_over_http() -> None:
     with SimulatedCluster(objects=[a_node("n1"), a_pod("web", labels={"a": "b"})]) as sim:
         pod = sim.get("po", "default", "web")
         with urllib.request.urlopen(f"{sim.url}/api/v1/namespaces/default/pods/web") as answer:
@@ -45,11 +45,11 @@ def test_objects_live_in_process_as_over_http() -> None:
         sim.patch("Pod", "default", "web", {"metadata": {"labels": {"a": "c"}}})
         assert [p["metadata"]["labels"] for p in sim.list("pods", labels="a=c")] == [{"a": "c"}]
         sim.delete("Pod", "default", "web")
-        with pytest.raises(ApiError, match='pods "web" not found'):
+        with pytest.raises(StatusError, match='pods "web" not found'):
             sim.get("Pod", "default", "web")
 
 
-def test_what_is_handed_out_is_a_copy() -> None:
+def test_returned_objects_are_copies() -> None:
     sim = SimulatedCluster(objects=[a_pod("web")])
     before = sim.get("Pod", "default", "web")
     sim.get("Pod", "default", "web")["spec"].clear()
@@ -62,12 +62,12 @@ def test_a_seeded_pod_keeps_its_status_and_a_seeded_node_becomes_ready() -> None
     node = sim.get("Node", "", "n1")["status"]
     wanted = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     assert sim.get("Pod", "default", "web")["status"] == {"phase": "Running"}
-    assert (node["capacity"], [cut(c, wanted) for c in node["conditions"]]) == ({"cpu": "4"}, [wanted])
+    assert (node["capacity"], [select_keys(c, wanted) for c in node["conditions"]]) == ({"cpu": "4"}, [wanted])
 
 
 def test_a_kind_outside_the_table_is_an_error() -> None:
-    with pytest.raises(KeyError, match="batch/v1 Job is not in the table of supported kinds"):
-        SimulatedCluster(objects=[{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}])
+    with pytest.raises(KeyError, match="batch/v1 CronJob is not in the table of supported kinds"):
+        SimulatedCluster(objects=[{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "j"}}])
 
 
 def test_files_hold_many_documents_and_lists(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_files_hold_many_documents_and_lists(tmp_path: Path) -> None:
         pytest.param("{apiVersion: v1, kind: Widget}", "v1 Widget is not in the table", id="unknown kind"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_is_named_in_the_error(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "objects.yaml"
     path.write_text(text)
     with pytest.raises(FileError, match=message) as refused:
@@ -100,7 +100,7 @@ def run(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_serves_files_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_command_serves_files_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "objects.yaml").write_text(OBJECTS)
     config = tmp_path / "kubeconfig"
     with run("--port", "0", str(tmp_path / "objects.yaml"), "--write-kubeconfig", str(config)) as process:
@@ -126,7 +126,7 @@ def test_the_command_serves_files_until_it_is_told_to_stop(tmp_path: Path, numbe
         pytest.param(["none.yaml"], "herodotus_sim: none.yaml: No such file or directory\n", id="no file"),
     ],
 )
-def test_the_command_refuses_in_one_line(arguments: list[str], message: str) -> None:
+def test_invalid_arguments_give_one_line(arguments: list[str], message: str) -> None:
     with run(*arguments) as process:
         output, errors = process.communicate(timeout=60)
         assert (process.returncode, output, errors) == (1, "", message)

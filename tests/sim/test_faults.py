@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from herodotus_sim import faults, plan
+from herodotus_sim import fault_plan as plan
+from herodotus_sim import faults
 from herodotus_sim.__main__ import main
-from herodotus_sim.plan import Plan, PlanError
+from herodotus_sim.fault_plan import FaultPlan, PlanError
 from tests.processes import eventually
 from tests.sim.client import PODS, Api, Object, a_pod
 
@@ -25,7 +26,7 @@ def set_faults(api: Api, *rules: Object, seed: int = 7) -> None:
     assert status == 200
 
 
-def since(api: Api) -> str:
+def current_version(api: Api) -> str:
     return str(api("GET", PODS)[1]["metadata"]["resourceVersion"])
 
 
@@ -45,7 +46,7 @@ def body(api: Api, path: str) -> bytes:
     return read
 
 
-def seen(read: bytes) -> list[tuple[str, str]]:
+def parse_events(read: bytes) -> list[tuple[str, str]]:
     """Type and name of each whole event, and how the stream ended if not in good order."""
     found = []
     for line in read.splitlines():
@@ -60,7 +61,7 @@ def seen(read: bytes) -> list[tuple[str, str]]:
 
 def with_two_pods(api: Api) -> str:
     """A watch that begins before two pods were created."""
-    version = since(api)
+    version = current_version(api)
     for name in "ab":
         api.sim.create(a_pod(name))
     return f"{WATCH}&resourceVersion={version}"
@@ -83,22 +84,22 @@ A, B, MARK = ("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")
         pytest.param({"fault": "hang up"}, [("part", "RESET")], id="no answer"),
     ],
 )
-def test_what_becomes_of_a_watch(api: Api, rule: Object, expected: list[tuple[str, str]]) -> None:
+def test_watch_faults(api: Api, rule: Object, expected: list[tuple[str, str]]) -> None:
     path = with_two_pods(api)
     set_faults(api, {**rule, "methods": ["WATCH"]})
-    assert seen(body(api, path)) == expected
+    assert parse_events(body(api, path)) == expected
     set_faults(api)
     rest = [("ERROR", "")] if rule["fault"] == "compact" else [A, B, MARK]
-    assert seen(body(api, path)) == rest
+    assert parse_events(body(api, path)) == rest
 
 
-def test_a_compaction_refuses_only_versions_before_it(api: Api) -> None:
+def test_a_compaction_expires_only_earlier_versions(api: Api) -> None:
     path = with_two_pods(api)
     assert api("POST", "/faults/compact")[0] == 200
-    assert seen(body(api, path)) == [("ERROR", "")]
+    assert parse_events(body(api, path)) == [("ERROR", "")]
     api.sim.create(a_pod("c"))
-    later = f"{WATCH}&resourceVersion={int(since(api)) - 1}"
-    assert seen(body(api, later))[0] == ("ADDED", "c")
+    later = f"{WATCH}&resourceVersion={int(current_version(api)) - 1}"
+    assert parse_events(body(api, later))[0] == ("ADDED", "c")
 
 
 @pytest.mark.parametrize(
@@ -112,14 +113,14 @@ def test_a_compaction_refuses_only_versions_before_it(api: Api) -> None:
     ],
     ids=str,
 )
-def test_refusals(api: Api, rule: Object, status: int, reason: str, retry_after: str | None) -> None:
+def test_refuse_and_gone_responses(api: Api, rule: Object, status: int, reason: str, retry_after: str | None) -> None:
     set_faults(api, rule)
     code, headers, answer = api.raw("GET", PODS)
     said = json.loads(answer)
     assert (code, said["kind"], said["reason"], headers.get("retry-after")) == (status, "Status", reason, retry_after)
 
 
-def test_an_answer_is_lost_after_the_work_is_done(api: Api) -> None:
+def test_lose_answer_disconnects_after_handling_the_request(api: Api) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "lose answer", "methods": ["POST"], "path": "/binding$"})
     binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
@@ -128,14 +129,14 @@ def test_an_answer_is_lost_after_the_work_is_done(api: Api) -> None:
     assert api("GET", f"{PODS}/web")[1]["spec"]["nodeName"] == "n1"
 
 
-def test_a_slow_answer_comes_whole(api: Api) -> None:
+def test_a_slow_response_is_complete(api: Api) -> None:
     set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]})
     began = time.monotonic()
     assert api("GET", PODS)[0] == 200
     assert time.monotonic() - began >= 0.2
 
 
-def test_a_slow_request_ends_when_it_was_asked_to(api: Api) -> None:
+def test_a_slow_request_ends_at_its_timeout(api: Api) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
     binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
@@ -144,18 +145,18 @@ def test_a_slow_request_ends_when_it_was_asked_to(api: Api) -> None:
     assert "nodeName" not in api("GET", f"{PODS}/web")[1]["spec"]
 
 
-def test_a_slow_request_whose_client_has_gone_is_given_up(api: Api) -> None:
+def test_a_slow_request_of_a_disconnected_client_is_given_up(api: Api) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
     connection = http.client.HTTPConnection(api.address, timeout=60)
     connection.request("DELETE", f"{PODS}/web")
     connection.close()
-    eventually(lambda: api.sim.faults.struck() == [1], "the request to be met")
+    eventually(lambda: api.sim.faults.injected_counts() == [1], "the request to be met")
     eventually(lambda: "sim-connection" not in {t.name for t in threading.enumerate()}, "it to be dealt with")
     assert api.sim.get("Pod", "default", "web")["metadata"]["name"] == "web"
 
 
-def test_a_rule_strikes_only_what_it_names(api: Api) -> None:
+def test_a_rule_applies_only_to_matching_requests(api: Api) -> None:
     """Methods, path, client and the number of times, each on its own."""
     rules: list[tuple[Object, dict[str, Any]]] = [
         ({"methods": ["POST"]}, {"method": "POST", "path": PODS}),
@@ -169,25 +170,25 @@ def test_a_rule_strikes_only_what_it_names(api: Api) -> None:
         assert api("GET", "/faults")[1]["struck"] == [1]
 
 
-def test_faults_meet_a_request_in_the_order_of_the_plan(api: Api) -> None:
+def test_faults_apply_in_the_order_of_the_plan(api: Api) -> None:
     set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]}, {"fault": "refuse", "code": 503})
     began = time.monotonic()
     assert api("GET", PODS)[0] == 503
     assert time.monotonic() - began >= 0.2
 
 
-def test_the_same_seed_strikes_the_same_requests(api: Api) -> None:
-    def struck(seed: int) -> list[bool]:
+def test_the_same_seed_selects_the_same_requests(api: Api) -> None:
+    def injected_counts(seed: int) -> list[bool]:
         set_faults(api, {"fault": "refuse", "share": 0.5}, seed=seed)
         return [api("GET", PODS)[0] == 500 for _ in range(40)]
 
-    assert struck(1) == struck(1) != struck(2)
-    assert 5 < sum(struck(1)) < 35
+    assert injected_counts(1) == injected_counts(1) != injected_counts(2)
+    assert 5 < sum(injected_counts(1)) < 35
 
 
-def test_a_restart_ends_streams_refuses_a_while_and_forgets_history(api: Api) -> None:
+def test_a_restart_ends_streams_rejects_requests_and_discards_history(api: Api) -> None:
     path = with_two_pods(api)
-    before = since(api)
+    before = current_version(api)
     idle = api.watch(f"{PODS}?watch=true&resourceVersion={before}")
     assert idle.status == 200
     assert api("POST", "/faults/restart?seconds=600")[0] == 200
@@ -197,7 +198,7 @@ def test_a_restart_ends_streams_refuses_a_while_and_forgets_history(api: Api) ->
         api("GET", PODS)
     assert api("POST", "/faults/restart?seconds=0")[0] == 200
     assert [p["metadata"]["name"] for p in api("GET", PODS)[1]["items"]] == ["a", "b"]
-    assert seen(body(api, path)) == [("ERROR", "")]
+    assert parse_events(body(api, path)) == [("ERROR", "")]
 
 
 @pytest.mark.parametrize(
@@ -219,31 +220,31 @@ def test_a_restart_ends_streams_refuses_a_while_and_forgets_history(api: Api) ->
     ],
     ids=str,
 )
-def test_a_plan_that_is_wrong_is_refused_with_its_place(api: Api, document: Any, message: str) -> None:
+def test_an_invalid_plan_is_rejected_with_its_place(api: Api, document: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
-        plan.read(document)
+        plan.parse_plan(document)
     status, answer = api("PUT", "/faults", document)
     assert (status, answer["reason"]) == (400, "BadRequest")
 
 
-def test_a_plan_reads_back_as_it_was_written(serve: Callable[..., Api]) -> None:
-    made = Plan(3, (plan.Fault("slow", ("GET",), "/x", "me", 0.5, 2, seconds=(0.1, 0.2)),))
-    assert plan.read(json.loads(json.dumps(made.document()))) == made
+def test_a_plan_can_be_read_back(serve: Callable[..., Api]) -> None:
+    made = FaultPlan(3, (plan.FaultRule("slow", ("GET",), "/x", "me", 0.5, 2, seconds=(0.1, 0.2)),))
+    assert plan.parse_plan(json.loads(json.dumps(made.document()))) == made
     shown = serve(faults=made)("GET", "/faults")[1]
     assert shown == {**json.loads(json.dumps(made.document())), "struck": [0]}
 
 
-def test_every_fault_of_a_plan_has_its_strike(api: Api) -> None:
+def test_every_fault_is_implemented(api: Api) -> None:
     assert set(api.sim.faults._strikes) == set(plan.FAULTS)
     assert set(faults.STRIKES) < set(plan.FAULTS)
 
 
 @pytest.mark.parametrize("path", ["/faults/rain", "/faults/compact"])
-def test_the_door_knows_no_other_paths(api: Api, path: str) -> None:
+def test_other_paths_of_the_control_api_are_rejected(api: Api, path: str) -> None:
     assert api("GET", path)[0] == 404
 
 
-def test_a_plan_that_cannot_be_read_is_a_usage_error(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_plan_is_a_usage_error(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.yaml").write_text("faults: [{fault: rain}]")
     with pytest.raises(SystemExit) as ended:
         main(["--faults", str(tmp_path / "plan.yaml")])

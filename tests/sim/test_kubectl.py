@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from tests.processes import eventually
 from tests.sim.client import Api, a_node, a_pod
 
 Kubectl = Callable[..., str]
@@ -32,7 +33,7 @@ def rows(table: str) -> list[list[str]]:
     return [[re.sub(r"^\d+s$", "AGE", cell) for cell in row] for row in cells]
 
 
-def test_apply_again_and_again(api: Api, kubectl: Kubectl) -> None:
+def test_apply_can_be_repeated(api: Api, kubectl: Kubectl) -> None:
     first = kubectl("apply", "-f", "-", stdin=MANIFEST)
     second = kubectl("apply", "-f", "-", stdin=MANIFEST)
     fewer = MANIFEST.replace(', {name: side, image: "registry.example/side:1"}', "").replace("app:1", "app:2")
@@ -82,7 +83,7 @@ def test_pods_and_nodes_are_printed_with_the_servers_columns(api: Api, kubectl: 
     assert rows(kubectl("get", "ns,cm", "-A"))[1] == ["namespace/default", "Active", "AGE"]
 
 
-def test_events_are_listed_and_shown_with_their_pod(api: Api, kubectl: Kubectl) -> None:
+def test_get_and_describe_show_events(api: Api, kubectl: Kubectl) -> None:
     pod = api.sim.create(a_pod("web"))
     about = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": pod["metadata"]["uid"]}
     api.sim.create({
@@ -105,7 +106,7 @@ def test_events_are_listed_and_shown_with_their_pod(api: Api, kubectl: Kubectl) 
     assert kubectl("get", "events.events.k8s.io", "-o", "jsonpath={.items[0].note}") == "0/1 nodes are available"
 
 
-def test_labels_taints_patches_and_namespaces(api: Api, kubectl: Kubectl) -> None:
+def test_label_taint_patch_and_namespace_commands(api: Api, kubectl: Kubectl) -> None:
     api.sim.create(a_node("n1"))
     kubectl("label", "node", "n1", "zone=a")
     kubectl("taint", "node", "n1", "k=v:NoSchedule")
@@ -131,7 +132,7 @@ def test_create_delete_and_not_found(api: Api, kubectl: Kubectl) -> None:
     assert kubectl("get", "all") == ""
 
 
-def test_drain_evicts(api: Api, kubectl: Kubectl) -> None:
+def test_drain_evicts_pods(api: Api, kubectl: Kubectl) -> None:
     api.sim.create(a_node("n1"))
     api.sim.create(a_pod("web", nodeName="n1"))
     kubectl("drain", "n1", "--force", "--timeout=90s")
@@ -146,10 +147,69 @@ def test_wait_and_watch(api: Api, kubectl: Kubectl) -> None:
     assert rows(kubectl("get", "pods", "-w", "--request-timeout=3s"))[1] == ["web", "0/1", "Pending", "0", "AGE"]
 
 
-def test_who_may_what_and_which_version(api: Api, kubectl: Kubectl) -> None:
+def test_auth_and_version_commands(api: Api, kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods/binding") == "yes\n"
     assert "herodotus-sim" in kubectl("auth", "whoami")
     assert kubectl("get", "--raw", "/livez") == "ok"
     assert "Server Version: v1.36.0-herodotus-sim" in kubectl("version")
     resources = kubectl("api-resources", "--no-headers", "-o", "name").split()
     assert {"pods", "leases.coordination.k8s.io", "events.events.k8s.io"} <= set(resources)
+
+
+def test_create_deployment_and_create_job(api: Api, kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=registry.example/app:1", "--replicas=3", "--port=80")
+    kubectl("create", "job", "once", "--image=registry.example/app:1", "--", "sh", "-c", "echo hi")
+    deployment, job = api.sim.get("Deployment", "default", "web"), api.sim.get("Job", "default", "once")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container == {
+        "name": "app", "image": "registry.example/app:1", "ports": [{"containerPort": 80}], "resources": {}
+    }  # fmt: skip
+    assert (deployment["spec"]["replicas"], deployment["spec"]["selector"]) == (3, {"matchLabels": {"app": "web"}})
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert (container["command"], job["spec"]["template"]["spec"]["restartPolicy"]) == (
+        ["sh", "-c", "echo hi"],
+        "Never",
+    )
+    assert kubectl("scale", "deployment/web", "--replicas=5") == "deployment.apps/web scaled\n"
+    assert kubectl("scale", "deployment/web", "--current-replicas=5", "--replicas=6") == "deployment.apps/web scaled\n"
+    assert "Expected replicas to be 5" in kubectl(
+        "scale", "deployment/web", "--current-replicas=5", "--replicas=7", code=1
+    )
+    assert api.sim.get("Deployment", "default", "web")["spec"]["replicas"] == 6
+    assert rows(kubectl("get", "deployments"))[1] == ["web", "0/6", "0", "0", "AGE"]
+    assert rows(kubectl("get", "jobs"))[1][:3] == ["once", "Running", "0/1"]
+
+
+def test_a_rollout_from_apply_to_undo(serve: Callable[..., Api], make_kubectl: Callable[[Api], Kubectl]) -> None:
+    api = serve(run_controllers=True)
+    kubectl = make_kubectl(api)
+    manifest = MANIFEST.partition("---")[2]
+    assert kubectl("apply", "-f", "-", stdin=manifest) == "deployment.apps/web created\n"
+
+    def run_pods() -> None:
+        for pod in api.sim.list("Pod"):
+            if not pod["spec"].get("nodeName"):
+                api.sim.bind("default", pod["metadata"]["name"], "n1")
+                ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                status = {"status": {"phase": "Running", "conditions": [ready]}}
+                api.sim.patch("Pod", "default", pod["metadata"]["name"], status)
+
+    def rolled_out() -> bool:
+        run_pods()
+        said = kubectl("rollout", "status", "deployment/web", "--watch=false")
+        return said == 'deployment "web" successfully rolled out\n'
+
+    eventually(rolled_out, "the first rollout")
+    kubectl("set", "image", "deployment/web", "main=registry.example/app:2")
+    eventually(rolled_out, "the second rollout")
+    assert [p["spec"]["containers"][0]["image"] for p in api.sim.list("Pod")] == ["registry.example/app:2"]
+    assert rows(kubectl("rollout", "history", "deployment/web"))[1:] == [
+        ["REVISION", "CHANGE-CAUSE"], ["1", "<none>"], ["2", "<none>"]
+    ]  # fmt: skip
+    kubectl("rollout", "undo", "deployment/web")
+    eventually(rolled_out, "the way back")
+    assert [p["spec"]["containers"][0]["image"] for p in api.sim.list("Pod")] == ["registry.example/app:1"]
+    kubectl("delete", "deployment", "web")
+    eventually(lambda: not api.sim.list("Pod"), "the pods to go with their owners")
+    refused = kubectl("apply", "-f", "-", stdin=manifest.replace("kind: Deployment", "kind: DaemonSet"), code=1)
+    assert "the simulated cluster has no controller for daemonsets" in refused

@@ -72,12 +72,12 @@ def test_field_selectors(api: Api, path: str, expected: list[str]) -> None:
         pytest.param("limit=-1", 'limit: Invalid value: "-1"', id="negative limit"),
     ],
 )
-def test_what_cannot_be_read_is_refused(api: Api, query: str, message: str) -> None:
+def test_invalid_parameters_are_rejected(api: Api, query: str, message: str) -> None:
     status, answer = api("GET", f"{PODS}?{query}")
     assert (status, answer["reason"], answer["message"]) == (400, "BadRequest", message)
 
 
-def test_pages_show_the_state_of_the_first(api: Api) -> None:
+def test_all_pages_show_the_state_at_the_first_page(api: Api) -> None:
     for name in "abcde":
         api("POST", PODS, a_pod(name))
     _, first = api("GET", f"{PODS}?limit=2")
@@ -90,12 +90,12 @@ def test_pages_show_the_state_of_the_first(api: Api) -> None:
     assert "continue" not in third["metadata"]
 
 
-def test_the_rest_is_counted_when_nothing_is_selected(api: Api) -> None:
+def test_the_remaining_count_is_set_without_selectors(api: Api) -> None:
     _, page = api("GET", "/api/v1/namespaces?limit=1")
     assert page["metadata"]["remainingItemCount"] == 3
 
 
-def test_a_forgotten_list_cannot_be_continued(api: Api) -> None:
+def test_a_discarded_list_cannot_be_continued(api: Api) -> None:
     _, first = api("GET", "/api/v1/namespaces?limit=1")
     api("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}})
     api.sim.compact()
@@ -103,7 +103,7 @@ def test_a_forgotten_list_cannot_be_continued(api: Api) -> None:
     assert (status, answer["reason"]) == (410, "Expired")
 
 
-def test_a_version_yet_to_come_is_a_timeout(api: Api) -> None:
+def test_a_future_version_is_a_timeout(api: Api) -> None:
     status, answer = api("GET", f"{PODS}?resourceVersion={10**15}")
     assert (status, answer["reason"], answer["details"]["causes"][0]["reason"]) == (
         504, "Timeout", "ResourceVersionTooLarge"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.sim.client import LEASES, PODS, Api, a_node, a_pod, cut, names
+from tests.sim.client import LEASES, PODS, Api, a_node, a_pod, names, select_keys
 
 
-def failure(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+def failure_status(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**status, "message": message, "reason": reason, **({"details": details} if details else {}), "code": code}
 
@@ -41,12 +41,12 @@ def test_a_created_pod_has_identity_and_defaults(api: Api) -> None:
     assert api("GET", f"{PODS}/web") == (200, pod)
 
 
-def test_a_pod_from_a_client_starts_pending_whatever_it_claims(api: Api) -> None:
+def test_a_client_s_new_pod_is_pending_regardless_of_its_status(api: Api) -> None:
     _, pod = api("POST", PODS, {**a_pod("web"), "status": {"phase": "Running"}})
     assert pod["status"] == {"phase": "Pending"}
 
 
-def test_a_gated_pod_says_so(api: Api) -> None:
+def test_a_gated_pod_has_the_condition(api: Api) -> None:
     _, pod = api("POST", PODS, a_pod("web", schedulingGates=[{"name": "example.com/wait"}]))
     condition = {
         "type": "PodScheduled",
@@ -83,40 +83,42 @@ def test_a_name_can_be_generated(api: Api) -> None:
     [
         pytest.param(
             "GET", f"{PODS}/none", None,
-            failure(404, "NotFound", 'pods "none" not found', {"name": "none", "kind": "pods"}),
+            failure_status(404, "NotFound", 'pods "none" not found', {"name": "none", "kind": "pods"}),
             id="missing",
         ),
         pytest.param(
             "GET", f"{LEASES}/none", None,
-            failure(404, "NotFound", 'leases.coordination.k8s.io "none" not found',
+            failure_status(404, "NotFound", 'leases.coordination.k8s.io "none" not found',
                     {"name": "none", "group": "coordination.k8s.io", "kind": "leases"}),
             id="missing, in a group",
         ),
         pytest.param(
             "POST", PODS, a_pod("web"),
-            failure(409, "AlreadyExists", 'pods "web" already exists', {"name": "web", "kind": "pods"}),
+            failure_status(409, "AlreadyExists", 'pods "web" already exists', {"name": "web", "kind": "pods"}),
             id="already there",
         ),
         pytest.param(
             "POST", "/api/v1/namespaces/none/pods", a_pod("web"),
-            failure(404, "NotFound", 'namespaces "none" not found', {"name": "none", "kind": "namespaces"}),
+            failure_status(404, "NotFound", 'namespaces "none" not found', {"name": "none", "kind": "namespaces"}),
             id="no such namespace",
         ),
         pytest.param(
             "PUT", f"{PODS}/web", {**a_pod("web"), "metadata": {"name": "web", "resourceVersion": "1"}},
-            failure(409, "Conflict",
+            failure_status(409, "Conflict",
                     'Operation cannot be fulfilled on pods "web": the object has been modified; please apply your '
                     "changes to the latest version and try again", {"name": "web", "kind": "pods"}),
             id="stale version",
         ),
         pytest.param(
             "PUT", f"{PODS}/web", a_pod("other"),
-            failure(400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)"),
+            failure_status(
+                400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)"
+            ),
             id="another name in the body",
         ),
         pytest.param(
             "POST", PODS, a_pod(""),
-            failure(422, "Invalid",
+            failure_status(422, "Invalid",
                     'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
                     {"name": "", "kind": "Pod", "causes": [{
                         "reason": "FieldValueRequired", "field": "metadata.name",
@@ -125,12 +127,12 @@ def test_a_name_can_be_generated(api: Api) -> None:
         ),
         pytest.param(
             "DELETE", f"{PODS}/none", None,
-            failure(404, "NotFound", 'pods "none" not found', {"name": "none", "kind": "pods"}),
+            failure_status(404, "NotFound", 'pods "none" not found', {"name": "none", "kind": "pods"}),
             id="delete what is not there",
         ),
     ],
 )  # fmt: skip
-def test_refusals_are_worded_as_by_kube_apiserver(
+def test_errors_have_kube_apiserver_s_wording(
     api: Api, method: str, path: str, body: Any, expected: dict[str, Any]
 ) -> None:
     api("POST", PODS, a_pod("web"))
@@ -156,15 +158,15 @@ def test_refusals_are_worded_as_by_kube_apiserver(
         pytest.param("BREW", PODS, 405, id="unknown method"),
     ],
 )
-def test_what_is_not_in_the_table_is_refused(api: Api, method: str, path: str, code: int) -> None:
+def test_unsupported_resources_and_verbs_are_rejected(api: Api, method: str, path: str, code: int) -> None:
     reason, message = {
         404: ("NotFound", "the server could not find the requested resource"),
         405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
     }[code]
-    assert api(method, path) == (code, failure(code, reason, message) | {"details": {}})
+    assert api(method, path) == (code, failure_status(code, reason, message) | {"details": {}})
 
 
-def test_an_update_of_the_object_leaves_its_status_and_the_other_way_round(api: Api) -> None:
+def test_updates_of_spec_and_status_are_separate(api: Api) -> None:
     _, node = api("POST", "/api/v1/nodes", a_node("n1", allocatable={"cpu": "4"}))
     changed = {**node, "spec": {"unschedulable": True}, "status": {"allocatable": {"cpu": "8"}}}
     _, by_object = api("PUT", "/api/v1/nodes/n1", changed)
@@ -176,12 +178,12 @@ def test_an_update_of_the_object_leaves_its_status_and_the_other_way_round(api: 
     ]
 
 
-def test_an_update_that_changes_nothing_makes_no_version(api: Api) -> None:
+def test_an_update_without_a_change_keeps_the_version(api: Api) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     assert api("PUT", f"{PODS}/web", pod) == (200, pod)
 
 
-def test_a_pods_spec_is_fixed_but_for_a_few_fields(api: Api) -> None:
+def test_only_some_fields_of_a_pod_s_spec_can_change(api: Api) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     status, refused = api("PUT", f"{PODS}/web", {**pod, "spec": {**pod["spec"], "nodeName": "n1"}})
     assert (status, refused["reason"], refused["message"][:76]) == (
@@ -192,7 +194,7 @@ def test_a_pods_spec_is_fixed_but_for_a_few_fields(api: Api) -> None:
     assert status == 200
 
 
-def test_a_lease_needs_its_version_and_six_digits_of_a_second(api: Api) -> None:
+def test_a_lease_requires_its_version_and_microseconds(api: Api) -> None:
     lease = {"metadata": {"name": "herodotus"}, "spec": {"renewTime": "2026-01-02T03:04:05.000000Z"}}
     created, _ = api("PUT", f"{LEASES}/herodotus", lease)
     unconditional, refused = api("PUT", f"{LEASES}/herodotus", lease)
@@ -215,7 +217,7 @@ def test_dry_run_stores_nothing(api: Api) -> None:
     assert names(api("GET", PODS)[1]) == ["web"]
 
 
-def test_finalizers_keep_a_deleted_object_until_the_last_is_gone(api: Api) -> None:
+def test_a_deleted_object_remains_until_its_last_finalizer_is_removed(api: Api) -> None:
     held = a_pod("web")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     api("POST", PODS, held)
@@ -227,7 +229,7 @@ def test_finalizers_keep_a_deleted_object_until_the_last_is_gone(api: Api) -> No
     assert api("GET", f"{PODS}/web")[0] == 404
 
 
-def test_a_delete_may_insist_on_the_object_it_means(api: Api) -> None:
+def test_delete_preconditions(api: Api) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     status, refused = api("DELETE", f"{PODS}/web", {"preconditions": {"uid": "another"}})
     assert (status, refused["reason"]) == (409, "Conflict")
@@ -235,7 +237,7 @@ def test_a_delete_may_insist_on_the_object_it_means(api: Api) -> None:
     assert api("DELETE", f"{PODS}/web", {"preconditions": {"uid": uid}, "propagationPolicy": "Background"})[0] == 200
 
 
-def test_a_deleted_namespace_takes_its_objects_along(api: Api) -> None:
+def test_deleting_a_namespace_deletes_its_objects(api: Api) -> None:
     api("POST", "/api/v1/namespaces", {"metadata": {"name": "team-a"}})
     api("POST", "/api/v1/namespaces/team-a/pods", a_pod("web"))
     api("DELETE", "/api/v1/namespaces/team-a")
@@ -243,14 +245,14 @@ def test_a_deleted_namespace_takes_its_objects_along(api: Api) -> None:
     assert api("GET", "/api/v1/namespaces/team-a")[0] == 404
 
 
-def test_delete_collection_takes_what_is_selected(api: Api) -> None:
+def test_delete_collection_deletes_the_selected_objects(api: Api) -> None:
     for name, tier in (("a", "front"), ("b", "back"), ("c", "front")):
         api("POST", PODS, a_pod(name, labels={"tier": tier}))
     _, deleted = api("DELETE", f"{PODS}?labelSelector=tier%3Dfront")
     assert (names(deleted), names(api("GET", PODS)[1])) == (["a", "c"], ["b"])
 
 
-def test_items_of_a_list_carry_no_type_of_their_own(api: Api) -> None:
+def test_items_of_a_list_have_no_kind_and_api_version(api: Api) -> None:
     api("POST", PODS, a_pod("web"))
     _, listed = api("GET", PODS)
     assert (listed["kind"], listed["apiVersion"], sorted(listed["items"][0])) == (
@@ -258,7 +260,7 @@ def test_items_of_a_list_carry_no_type_of_their_own(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_both_event_groups_show_one_event(api: Api) -> None:
+def test_both_event_groups_return_the_same_event(api: Api) -> None:
     regarding = {"kind": "Pod", "namespace": "default", "name": "web"}
     event = {
         "metadata": {"name": "web.1"},
@@ -280,12 +282,12 @@ def test_both_event_groups_show_one_event(api: Api) -> None:
         "reportingComponent": "herodotus",
         "reason": "FailedScheduling",
     }
-    assert (status, cut(created, event)) == (201, event | {"metadata": {"name": "web.1"}})
-    assert cut(core, wanted) == wanted
+    assert (status, select_keys(created, event)) == (201, event | {"metadata": {"name": "web.1"}})
+    assert select_keys(core, wanted) == wanted
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.000006Z"}}
     path = "/apis/events.k8s.io/v1/namespaces/default/events/web.1"
     _, patched = api("PATCH", path, series, "application/strategic-merge-patch+json")
-    assert cut(patched, series | {"note": ""}) == series | {"note": event["note"]}
+    assert select_keys(patched, series | {"note": ""}) == series | {"note": event["note"]}
 
 
 def test_kube_system_keeps_its_uid_and_default_namespaces_exist(api: Api) -> None:

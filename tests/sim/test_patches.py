@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from herodotus_sim.errors import ApiError
+from herodotus_sim.errors import StatusError
 from herodotus_sim.patches import json_patch, merge_patch
 from herodotus_sim.strategic import strategic_merge
-from tests.sim.client import PODS, Api, a_node, a_pod, cut
+from tests.sim.client import PODS, Api, a_node, a_pod, select_keys
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -49,8 +49,8 @@ def test_json_patch(operations: list[Any], expected: Any) -> None:
         pytest.param("add", id="no object"),
     ],
 )
-def test_a_json_patch_that_cannot_be_applied_is_unprocessable(operation: Any) -> None:
-    with pytest.raises(ApiError) as refused:
+def test_an_inapplicable_json_patch_is_unprocessable(operation: Any) -> None:
+    with pytest.raises(StatusError) as refused:
         json_patch({"a": [1, 2]}, [operation])
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
 
@@ -154,7 +154,7 @@ def test_strategic_merge(target: Any, patch: Any, expected: Any) -> None:
         pytest.param(APPLY_PATCH, {"metadata": {"labels": {"a": "b"}}}, id="apply"),
     ],
 )
-def test_every_patch_type_over_http(api: Api, type_: str, patch: Any) -> None:
+def test_every_patch_type_works_over_http(api: Api, type_: str, patch: Any) -> None:
     api("POST", PODS, a_pod("web", labels={"x": "y"}))
     status, patched = api("PATCH", f"{PODS}/web?fieldManager=test", patch, type_)
     assert (status, patched["metadata"]["labels"]) == (200, {"x": "y", "a": "b"})
@@ -188,15 +188,15 @@ def test_the_patch_a_scheduler_sends_for_a_pod_without_a_node(api: Api) -> None:
         pytest.param(STRATEGIC_PATCH, {"spec": {"containers": [{"image": "x"}]}}, 400, "BadRequest", id="no merge key"),
     ],
 )
-def test_patches_that_are_refused(api: Api, type_: str, patch: Any, code: int, reason: str) -> None:
+def test_invalid_patches_are_rejected(api: Api, type_: str, patch: Any, code: int, reason: str) -> None:
     api("POST", PODS, a_pod("web"))
     status, answer = api("PATCH", f"{PODS}/web", patch, type_)
     assert (status, answer["kind"], answer["reason"]) == (code, "Status", reason)
 
 
-def test_apply_creates_and_notes_its_manager(api: Api) -> None:
+def test_apply_creates_the_object_and_records_its_manager(api: Api) -> None:
     status, node = api("PATCH", "/api/v1/nodes/n1?fieldManager=me", a_node("n1"), APPLY_PATCH)
     wanted = {"manager": "me", "operation": "Apply", "apiVersion": "v1"}
-    assert (status, [cut(entry, wanted) for entry in node["metadata"]["managedFields"]]) == (201, [wanted])
+    assert (status, [select_keys(entry, wanted) for entry in node["metadata"]["managedFields"]]) == (201, [wanted])
     status, again = api("PATCH", "/api/v1/nodes/n1?fieldManager=me", a_node("n1"), APPLY_PATCH)
     assert (status, again) == (200, node)

@@ -3,15 +3,18 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from herodotus_sim.errors import ApiError
+from herodotus_sim import proxy
+from herodotus_sim.errors import StatusError
 from herodotus_sim.proxy import split_name
-from tests.sim.client import Api
+from tests.processes import eventually
+from tests.sim.client import Api, Stream
 
 PROXY = "/api/v1/namespaces/default/services"
 
@@ -21,7 +24,7 @@ class Echo(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
         headers = {name.lower(): value for name, value in self.headers.items()}
         said = json.dumps({"method": self.command, "path": self.path, "body": body, "headers": headers}).encode()
@@ -34,7 +37,7 @@ class Echo(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
         self.wfile.write(b"0\r\n\r\n")
 
-    do_GET = do_POST = _answer  # noqa: N815
+    do_GET = do_POST = _respond  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -91,7 +94,7 @@ def test_a_request_reaches_the_service(api: Api, port: int, by: str, name: str, 
     assert (said["method"], said["path"], said["headers"]["accept"]) == ("GET", "/a%20b/c?x=1&y=%2F", "text/plain")
 
 
-def test_credentials_stay_behind_and_the_body_goes_through(api: Api, port: int) -> None:
+def test_credentials_are_removed_and_the_body_is_forwarded(api: Api, port: int) -> None:
     a_service(api, port)
     sent = {"Authorization": "Bearer secret", "X_Remote_User": "root", "X_Other": "kept", "Content_Type": "a/b"}
     status, _, body = api.raw("POST", f"{PROXY}/herodotus/proxy/", b"hello", **sent)
@@ -102,7 +105,7 @@ def test_credentials_stay_behind_and_the_body_goes_through(api: Api, port: int) 
     assert not {"authorization", "x-remote-user"} & set(said["headers"])
 
 
-def test_no_service_no_endpoints_no_port_no_answer(api: Api) -> None:
+def test_missing_services_endpoints_and_ports_are_errors(api: Api) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         dead = free.getsockname()[1]
@@ -141,6 +144,78 @@ def test_names_with_scheme_and_port(text: str, expected: tuple[str, str, str]) -
     assert split_name(text) == expected
 
 
-def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(ApiError, match='invalid service request "ftp:web:21"'):
+def test_an_unknown_scheme_is_rejected() -> None:
+    with pytest.raises(StatusError, match='invalid service request "ftp:web:21"'):
         split_name("ftp:web:21")
+
+
+class Quiet(Echo):
+    """Streams an event, nothing for longer than the test's limits, then another one; notes clients that leave."""
+
+    pause_s = 1.0
+    left = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            for name in "ab":
+                event = json.dumps({"type": "ADDED", "object": {"metadata": {"name": name}}}).encode() + b"\n"
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+                deadline = time.monotonic() + self.pause_s
+                while time.monotonic() < deadline:
+                    self.connection.settimeout(0.05)
+                    try:
+                        if not self.connection.recv(1, socket.MSG_PEEK):
+                            self.left.set()
+                            return
+                    except TimeoutError:
+                        continue
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.left.set()
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], int]]:
+    """Start a service that is silent for a time between two events; the proxy's limits are much shorter."""
+    for limit in ("_TIMEOUT_S", "_CONNECT_TIMEOUT_S", "_LOOK_INTERVAL_S"):
+        monkeypatch.setattr(proxy, limit, 0.1, raising=False)
+    monkeypatch.setattr(Quiet, "left", threading.Event())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+
+    def start(pause_s: float) -> int:
+        monkeypatch.setattr(Quiet, "pause_s", pause_s)
+        return server.server_port
+
+    yield start
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_an_idle_watch_is_not_closed(api: Api, quiet: Callable[[float], int]) -> None:
+    a_service(api, quiet(0.6))
+    stream = api.watch(f"{PROXY}/herodotus/proxy/watch")
+    assert stream.read_events(2) == [("ADDED", "a"), ("ADDED", "b")]
+    assert stream.read_remaining() == []
+
+
+def test_a_proxied_watch_ends_when_its_client_disconnects(api: Api, quiet: Callable[[float], int]) -> None:
+    a_service(api, quiet(60))
+    stream = Stream(api.address, f"{PROXY}/herodotus/proxy/watch")
+    assert stream.read_events(1) == [("ADDED", "a")]
+    stream.close()
+    eventually(Quiet.left.is_set, "the proxy to hang up on the service")
+
+
+def test_a_cluster_that_stops_ends_a_proxied_watch(api: Api, quiet: Callable[[float], int]) -> None:
+    a_service(api, quiet(60))
+    assert api.watch(f"{PROXY}/herodotus/proxy/watch").read_events(1) == [("ADDED", "a")]
+    begin = time.monotonic()
+    api.sim.stop()
+    assert time.monotonic() - begin < 4  # `close` waits 5 s for a thread that does not end

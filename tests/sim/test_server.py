@@ -51,7 +51,7 @@ def test_one_connection_serves_many_requests(api: Api) -> None:
         pytest.param(b"GET /" + b"a" * 70_000, b"HTTP/1.1 414 Request-URI Too Long", id="too long a line"),
     ],
 )  # fmt: skip
-def test_request_heads(api: Api, sent: bytes, line: bytes) -> None:
+def test_request_heads_are_parsed_or_rejected(api: Api, sent: bytes, line: bytes) -> None:
     assert exchange(api, sent).split(b"\r\n")[0] == line
 
 
@@ -62,7 +62,7 @@ def test_a_chunked_body_is_read(api: Api) -> None:
     assert exchange(api, head + chunks).startswith(b"HTTP/1.1 201 Created")
 
 
-def test_a_body_over_the_limit_is_refused(api: Api) -> None:
+def test_a_body_above_the_limit_is_rejected(api: Api) -> None:
     status, _, body = api.raw("POST", PODS, b"x" * (MAX_BODY_BYTES + 1))
     assert (status, json.loads(body)["reason"]) == (413, "RequestEntityTooLarge")
 
@@ -78,24 +78,24 @@ def test_a_body_over_the_limit_is_refused(api: Api) -> None:
         pytest.param(b"k8s\x00\xff", "application/vnd.kubernetes.protobuf", 415, id="broken protobuf"),
     ],
 )
-def test_bodies_that_cannot_be_read(api: Api, body: bytes, type_: str, code: int) -> None:
+def test_unreadable_bodies_are_rejected(api: Api, body: bytes, type_: str, code: int) -> None:
     status, _, answer = api.raw("POST", PODS, body, Content_Type=type_)
     assert (status, json.loads(answer)["kind"]) == (code, "Status")
 
 
-def test_text_that_is_no_text_does_not_break_lists(api: Api) -> None:
+def test_invalid_unicode_does_not_break_lists(api: Api) -> None:
     api.raw("POST", PODS, json.dumps(a_pod("web", labels={"a": "\ud800"})).encode(), Content_Type="application/json")
     assert api("GET", PODS)[1]["items"][0]["metadata"]["labels"] == {"a": "?"}
 
 
-def test_latency_is_waited_for(serve: Callable[..., Api]) -> None:
+def test_each_request_waits_for_the_latency(serve: Callable[..., Api]) -> None:
     api = serve(latency_s=0.2)
     began = time.monotonic()
     api("GET", PODS)
     assert time.monotonic() - began >= 0.2
 
 
-def test_it_ends_promptly_with_watches_and_idle_connections_open(serve: Callable[..., Api]) -> None:
+def test_it_stops_promptly_with_open_watches_and_idle_connections(serve: Callable[..., Api]) -> None:
     api = serve()
     streams = [api.watch(f"{PODS}?watch=true") for _ in range(5)]
     idle = socket.create_connection(("127.0.0.1", int(api.address.split(":")[1])))
@@ -108,7 +108,7 @@ def test_it_ends_promptly_with_watches_and_idle_connections_open(serve: Callable
     assert len(streams) == 5
 
 
-def test_a_watch_is_let_go_when_its_client_hangs_up(serve: Callable[..., Api]) -> None:
+def test_a_watch_ends_when_its_client_disconnects(serve: Callable[..., Api]) -> None:
     api = serve()
     api.watch(f"{PODS}?watch=true").close()
     eventually(lambda: "sim-connection" not in {t.name for t in threading.enumerate()}, "its thread to end")
@@ -121,5 +121,5 @@ def test_it_listens_on_loopback_only(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
-def test_loopback_has_several_names(host: str) -> None:
+def test_all_loopback_addresses_are_accepted(host: str) -> None:
     check_loopback(host)

@@ -14,7 +14,7 @@ def version(api: Api) -> str:
     return found
 
 
-def test_a_watch_replays_what_happened_since_its_version(api: Api) -> None:
+def test_a_watch_replays_changes_since_its_version(api: Api) -> None:
     api("POST", PODS, a_pod("before"))
     since = version(api)
     _, created = api("POST", PODS, a_pod("web"))
@@ -30,22 +30,22 @@ def test_a_watch_replays_what_happened_since_its_version(api: Api) -> None:
     assert versions == sorted(set(versions))
 
 
-def test_a_watch_goes_on_with_what_happens(api: Api) -> None:
+def test_a_watch_sends_later_changes(api: Api) -> None:
     streams = [api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}") for _ in range(3)]
     api("POST", PODS, a_pod("web"))
-    assert [s.seen(1) for s in streams] == [[("ADDED", "web")]] * 3
+    assert [s.read_events(1) for s in streams] == [[("ADDED", "web")]] * 3
 
 
 @pytest.mark.parametrize("query", ["", "&resourceVersion=0"], ids=["no version", "version 0"])
-def test_a_watch_without_a_version_begins_with_the_state(api: Api, query: str) -> None:
+def test_a_watch_without_a_version_starts_with_the_current_objects(api: Api, query: str) -> None:
     for name in "ab":
         api("POST", PODS, a_pod(name))
     stream = api.watch(f"{PODS}?watch=true{query}")
     api("POST", PODS, a_pod("c"))
-    assert stream.seen(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    assert stream.read_events(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-def test_a_field_selector_turns_changes_into_comings_and_goings(api: Api) -> None:
+def test_entering_and_leaving_a_field_selector_is_added_and_deleted(api: Api) -> None:
     api("POST", PODS, a_pod("web"))
     unbound = api.watch(f"/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3D&resourceVersion={version(api)}")
     bound = api.watch(f"/api/v1/pods?watch=true&fieldSelector=spec.nodeName!%3D&resourceVersion={version(api)}")
@@ -58,24 +58,24 @@ def test_a_field_selector_turns_changes_into_comings_and_goings(api: Api) -> Non
     api.sim.patch("Pod", "default", "web", {"metadata": {"labels": {"a": "b"}}})
     api.sim.delete("Pod", "default", "web")
     api("POST", PODS, a_pod("next"))
-    assert bound.seen(2) == [("MODIFIED", "web"), ("DELETED", "web")]
-    assert unbound.seen(1) == [("ADDED", "next")]
+    assert bound.read_events(2) == [("MODIFIED", "web"), ("DELETED", "web")]
+    assert unbound.read_events(1) == [("ADDED", "next")]
 
 
-def test_a_watch_of_one_namespace_or_name_sees_no_other(api: Api) -> None:
+def test_a_watch_of_one_namespace_or_name_sends_no_other_objects(api: Api) -> None:
     api.sim.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     namespace = api.watch("/api/v1/namespaces/team-a/pods?watch=true")
     name = api.watch(f"{PODS}/b?watch=true")
     for path, pod in ((PODS, "a"), ("/api/v1/namespaces/team-a/pods", "other"), (PODS, "b")):
         api("POST", path, a_pod(pod))
-    assert (namespace.seen(1), name.seen(1)) == ([("ADDED", "other")], [("ADDED", "b")])
+    assert (namespace.read_events(1), name.read_events(1)) == ([("ADDED", "other")], [("ADDED", "b")])
 
 
-def test_bookmarks_come_while_nothing_happens_and_at_the_end(serve: Callable[..., Api]) -> None:
+def test_bookmarks_are_sent_while_idle_and_at_the_end(serve: Callable[..., Api]) -> None:
     api = serve(bookmark_interval_s=0.05)
     stream = api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}&allowWatchBookmarks=true&timeoutSeconds=1")
     api.sim.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-    events = stream.rest()
+    events = stream.read_remaining()
     bookmark = {
         "type": "BOOKMARK",
         "object": {
@@ -88,9 +88,9 @@ def test_bookmarks_come_while_nothing_happens_and_at_the_end(serve: Callable[...
     assert events[-1] == bookmark
 
 
-def test_a_watch_ends_at_its_deadline_without_bookmarks_if_none_were_asked_for(api: Api) -> None:
+def test_a_watch_sends_no_bookmarks_unless_requested(api: Api) -> None:
     began = time.monotonic()
-    assert api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}&timeoutSeconds=1").rest() == []
+    assert api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}&timeoutSeconds=1").read_remaining() == []
     assert 0.9 < time.monotonic() - began < 30
 
 
@@ -98,13 +98,13 @@ def test_the_initial_events_end_with_a_marked_bookmark(api: Api) -> None:
     api("POST", PODS, a_pod("a"))
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     stream = api.watch(f"{PODS}?{query}")
-    added, (type_, mark) = stream.seen(1), stream.next()
+    added, (type_, mark) = stream.read_events(1), stream.next()
     assert (added, type_, mark["metadata"]["annotations"]) == (
         [("ADDED", "a")], "BOOKMARK", {"k8s.io/initial-events-end": "true"}
     )  # fmt: skip
 
 
-def test_a_server_without_watch_list_refuses_initial_events(serve: Callable[..., Api]) -> None:
+def test_without_watch_list_initial_events_are_rejected(serve: Callable[..., Api]) -> None:
     api = serve(watch_list=False)
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     status, answer = api("GET", f"{PODS}?{query}")
@@ -116,20 +116,20 @@ def test_a_server_without_watch_list_refuses_initial_events(serve: Callable[...,
     )
 
 
-def test_a_forgotten_version_is_an_error_event(serve: Callable[..., Api]) -> None:
+def test_an_expired_version_gives_an_error_event(serve: Callable[..., Api]) -> None:
     api = serve(history_limit=4)
     since = version(api)
     for number in range(10):
         api("POST", PODS, a_pod(f"p{number}"))
     stream = api.watch(f"{PODS}?watch=true&resourceVersion={since}")
-    (event,) = stream.rest()
+    (event,) = stream.read_remaining()
     assert (stream.status, event["type"], event["object"]["code"], event["object"]["reason"]) == (
         200, "ERROR", 410, "Expired"
     )  # fmt: skip
     assert event["object"]["message"].startswith(f"too old resource version: {since} (")
 
 
-def test_a_forgotten_version_can_be_an_http_error(serve: Callable[..., Api]) -> None:
+def test_an_expired_version_can_give_an_http_error(serve: Callable[..., Api]) -> None:
     api = serve(expired_watch_as_http=True)
     since = version(api)
     api("POST", PODS, a_pod("web"))
@@ -142,11 +142,11 @@ def test_versions_of_an_earlier_run_are_expired(serve: Callable[..., Api]) -> No
     earlier = serve()
     since = version(earlier)
     time.sleep(0.01)
-    (event,) = serve().watch(f"{PODS}?watch=true&resourceVersion={since}").rest()
+    (event,) = serve().watch(f"{PODS}?watch=true&resourceVersion={since}").read_remaining()
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
-def test_no_change_is_lost_or_doubled_under_many_writers(api: Api) -> None:
+def test_concurrent_writes_lose_or_repeat_no_change(api: Api) -> None:
     writers, each = 8, 50
     stream = api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}")
     threads = [
@@ -163,7 +163,7 @@ def test_no_change_is_lost_or_doubled_under_many_writers(api: Api) -> None:
     assert {obj["metadata"]["name"] for _, obj in events} == {f"p{w}-{i}" for w in range(writers) for i in range(each)}
 
 
-def test_the_connection_can_be_used_after_a_watch_has_ended(api: Api) -> None:
+def test_the_connection_is_reusable_after_a_watch(api: Api) -> None:
     import http.client
 
     connection = http.client.HTTPConnection(api.address, timeout=60)

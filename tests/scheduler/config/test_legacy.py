@@ -14,13 +14,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.config import ConfigError, build_profile, read
-from scheduler.config.convert import converted
+from scheduler.config import ConfigError, build_profile, parse_config
+from scheduler.config.convert import convert_file
 from scheduler.config.types import Configuration
-from scheduler.evaluate import NoCluster
-from scheduler.framework.interface import EXTENSION_POINTS
-from scheduler.framework.profile import Profile
-from scheduler.plugins import IN_TREE
+from scheduler.engine.framework.interface import EXTENSION_POINTS
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ def document(version: str, plugins: Json | None = None, *config: Json, **fields:
 def accepted(text: str) -> tuple[Configuration, list[str]]:
     """(The configuration, the notes after the deprecation.)"""
     notes: list[str] = []
-    config = read(text, legacy=notes.append)
+    config = parse_config(text, legacy=notes.append)
     version = yaml.safe_load(text)["apiVersion"]
     assert notes[0].startswith(f"{version} is deprecated: kube-scheduler removed it in v1.")
     assert sum("deprecated" in note for note in notes) == 1
@@ -98,7 +98,7 @@ def unheard(note: str) -> None:
 
 def refused(text: str) -> str:
     with pytest.raises(ConfigError) as raised:
-        read(text, legacy=unheard)
+        parse_config(text, legacy=unheard)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -131,7 +131,7 @@ def test_each_version_has_its_own_default_plugins_order_and_weights(version: str
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_the_flag_a_beta_version_is_refused_and_the_way_out_is_said(version: str) -> None:
     with pytest.raises(ConfigError, match=f"found {GROUP}/{version} KubeSchedulerConfiguration; --accept-legacy"):
-        read(document(version))
+        parse_config(document(version))
 
 
 def test_every_plugin_still_runs_where_it_has_gained_a_point() -> None:
@@ -324,7 +324,7 @@ def test_the_converted_file_is_the_same_configuration_and_the_same_profile(
     text = document(version, sets)
     path = tmp_path_factory.getbasetemp() / f"{version}.yaml"
     path.write_text(text)
-    v1 = read(converted(path, unheard))
+    v1 = parse_config(convert_file(path, unheard))
     legacy, _ = accepted(text)
     assert v1 == legacy
     assert outcome(v1) == outcome(legacy)
@@ -343,11 +343,11 @@ def test_v1beta2_merges_as_kube_scheduler_did(own: Json) -> None:
 def test_v1_is_converted_to_itself(tmp_path: Path) -> None:
     text = f"# kept\napiVersion: {GROUP}/v1\nkind: KubeSchedulerConfiguration\nparallelism: 4\n"
     (tmp_path / "v1.yaml").write_text(text)
-    assert converted(tmp_path / "v1.yaml", unheard) == text
+    assert convert_file(tmp_path / "v1.yaml", unheard) == text
 
 
 def test_a_file_that_cannot_be_converted_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(document("v1beta2", parallelism=0))
     with pytest.raises(ConfigError, match=rf"^{path}: parallelism: Invalid value: 0: should be"):
-        converted(path, unheard)
+        convert_file(path, unheard)

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.config import ConfigError, Configuration, ProfileConfig, load, read
-from scheduler.config.types import ClientConnection, LeaderElection
-from scheduler.objects import durations
+from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
+from scheduler.config.types import ClientConnection, LeaderElectionConfiguration
+from scheduler.engine.objects import durations
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 def refused(text: str) -> str:
     with pytest.raises(ConfigError) as raised:
-        read(text)
+        parse_config(text)
     return str(raised.value)
 
 
 def test_everything_has_a_default() -> None:
-    assert read(HEAD) == Configuration()
+    assert parse_config(HEAD) == Configuration()
     assert Configuration().profiles == (ProfileConfig(scheduler_name="herodotus-scheduler"),)
 
 
@@ -35,14 +35,14 @@ def test_everything_has_a_default() -> None:
     ],
 )
 def test_what_is_null_or_empty_gets_its_default(text: str) -> None:
-    assert read(HEAD + text) == Configuration()
+    assert parse_config(HEAD + text) == Configuration()
 
 
 def test_a_single_profile_without_a_name_gets_the_default_one() -> None:
-    assert read(HEAD + "profiles: [{percentageOfNodesToScore: 5}]").profiles == (
+    assert parse_config(HEAD + "profiles: [{percentageOfNodesToScore: 5}]").profiles == (
         ProfileConfig(scheduler_name="herodotus-scheduler", percentage_of_nodes_to_score=5),
     )
-    named = read(HEAD + "profiles: [{}]", default_name="default-scheduler")
+    named = parse_config(HEAD + "profiles: [{}]", default_name="default-scheduler")
     assert named.profiles[0].scheduler_name == "default-scheduler"
 
 
@@ -54,11 +54,11 @@ podMaxBackoffSeconds: 20
 leaderElection: {leaderElect: false, leaseDuration: 1m30s}
 clientConnection: {qps: 1.5, burst: 7, kubeconfig: /k}
 """
-    assert read(HEAD + text) == Configuration(
+    assert parse_config(HEAD + text) == Configuration(
         parallelism=4,
         pod_initial_backoff_seconds=2,
         pod_max_backoff_seconds=20,
-        leader_election=LeaderElection(leader_elect=False, lease_duration="1m30s"),
+        leader_election=LeaderElectionConfiguration(leader_elect=False, lease_duration="1m30s"),
         client_connection=ClientConnection(qps=1.5, burst=7, kubeconfig="/k"),
     )
 
@@ -172,7 +172,9 @@ def test_one_line_for_what_is_wrong(text: str, message: str) -> None:
 
 
 def test_the_lease_does_not_matter_where_nobody_is_elected() -> None:
-    assert not read(HEAD + "leaderElection: {leaderElect: false, leaseDuration: 1s}").leader_election.leader_elect
+    assert not parse_config(
+        HEAD + "leaderElection: {leaderElect: false, leaseDuration: 1s}"
+    ).leader_election.leader_elect
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     said: list[str] = []
     for each in (text, HEAD + text):
         try:
-            read(each)
+            parse_config(each)
         except ConfigError as e:
             said.append(str(e))
     assert not any("\n" in line for line in said)
@@ -222,10 +224,10 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert durations.seconds(text) == pytest.approx(seconds, rel=1e-12)
+    assert durations.parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "1 s", "1d", "1s2", "--1s", "1e3s", "."])
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 15s or 1m30s"):
-        durations.seconds(text)
+        durations.parse_seconds(text)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler.config import ConfigError, Configuration, build_profile, read
+from scheduler.config import ConfigError, Configuration, build_profile, parse_config
 from scheduler.config.types import API_VERSION
-from scheduler.evaluate import NoCluster
-from scheduler.framework.profile import Profile
-from scheduler.plugins import DEFAULT, IN_TREE
+from scheduler.engine.framework.profile import Profile
+from scheduler.engine.plugins import DEFAULT, IN_TREE
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.config.test_load import HEAD
 
 FILTERS = [
@@ -17,7 +17,7 @@ FILTERS = [
 
 
 def profile(text: str = "") -> Profile:
-    config = read(HEAD + f"profiles:\n- schedulerName: a\n{text}") if text else Configuration()
+    config = parse_config(HEAD + f"profiles:\n- schedulerName: a\n{text}") if text else Configuration()
     return build_profile(config, 0, IN_TREE, NoCluster())
 
 
@@ -293,7 +293,7 @@ def test_arguments_reach_their_plugin() -> None:
 def test_a_profiles_percentage_wins(over_all: int | None, own: int | None, expected: int) -> None:
     text = f"percentageOfNodesToScore: {over_all}\n" if over_all is not None else ""
     text += "profiles: [{schedulerName: a" + (f", percentageOfNodesToScore: {own}" if own is not None else "") + "}]"
-    assert build_profile(read(HEAD + text), 0, IN_TREE, NoCluster()).percentage_of_nodes_to_score == expected
+    assert build_profile(parse_config(HEAD + text), 0, IN_TREE, NoCluster()).percentage_of_nodes_to_score == expected
 
 
 def test_arguments_for_a_plugin_that_is_not_known_are_no_error() -> None:

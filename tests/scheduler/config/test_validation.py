@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.columns import NodeColumns
-from scheduler.config import ConfigError, build_profile, read
-from scheduler.config.defaulted import defaulted
+from scheduler.config import ConfigError, build_profile, parse_config
+from scheduler.config.defaulted import fill_defaults
 from scheduler.config.types import API_VERSION
-from scheduler.evaluate import NoCluster
-from scheduler.framework.interface import Mask, Scores
-from scheduler.framework.plugin import Args, BasePlugin
-from scheduler.framework.state import CycleState
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.problems import Problem, invalid
-from scheduler.plugins import IN_TREE
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.config.test_load import HEAD, refused
 
 NAME_RULE = (
@@ -175,7 +175,7 @@ def test_rules_of_arguments(plugin: str, args: str, message: str) -> None:
     ],
 )
 def test_no_resources_mean_the_default_ones(plugin: str, args: str) -> None:
-    configs = defaulted(read(with_args(plugin, args)), IN_TREE)["profiles"][0]["pluginConfig"]
+    configs = fill_defaults(parse_config(with_args(plugin, args)), IN_TREE)["profiles"][0]["pluginConfig"]
     (written,) = [entry["args"] for entry in configs if entry["name"] == plugin]
     assert written.get("scoringStrategy", written)["resources"] == [
         {"name": "cpu", "weight": 1},
@@ -190,7 +190,7 @@ def test_no_resources_mean_the_default_ones(plugin: str, args: str) -> None:
 def test_a_plugin_may_be_named_at_every_point_that_kube_schedulers_extends(point: str, plugin: str) -> None:
     """Where ours has nothing to do, nothing runs."""
     named = HEAD + f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
-    profiles = [build_profile(read(text), 0, IN_TREE, NoCluster()) for text in (HEAD, named)]
+    profiles = [build_profile(parse_config(text), 0, IN_TREE, NoCluster()) for text in (HEAD, named)]
     assert [p.name for p in profiles[1].filter] == [p.name for p in profiles[0].filter]
 
 
@@ -224,16 +224,18 @@ class TestAPluginOfAnotherRegistry:
     text = HEAD + "profiles: [{plugins: {score: {enabled: [{name: Own, weight: 3}]}}}]"
 
     def test_is_enabled_and_has_its_defaults_written(self) -> None:
-        config = read(self.text, registry=REGISTRY)
+        config = parse_config(self.text, registry=REGISTRY)
         assert build_profile(config, 0, REGISTRY, NoCluster()).weights["Own"] == 3
-        written = {entry["name"]: entry["args"] for entry in defaulted(config, REGISTRY)["profiles"][0]["pluginConfig"]}
+        written = {
+            entry["name"]: entry["args"] for entry in fill_defaults(config, REGISTRY)["profiles"][0]["pluginConfig"]
+        }
         assert written["Own"] == {"limit": 1, "apiVersion": API_VERSION, "kind": "OwnArgs"}
 
     def test_has_its_arguments_checked(self) -> None:
         with pytest.raises(ConfigError) as raised:
-            read(with_args("Own", "{limit: 10}"), registry=REGISTRY)
+            parse_config(with_args("Own", "{limit: 10}"), registry=REGISTRY)
         assert str(raised.value) == f"{ARGS}.limit: Invalid value: 10: too high"
 
     def test_is_unknown_to_others(self) -> None:
         with pytest.raises(ConfigError, match='ScorePlugin "Own" does not exist'):
-            build_profile(read(self.text), 0, IN_TREE, NoCluster())
+            build_profile(parse_config(self.text), 0, IN_TREE, NoCluster())

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler.extenders.manifests import Manifests
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node, Object, Pod
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.extenders.manifests import KeptManifests
 
 HERE = Path(__file__).parents[2] / "golden" / "extender"
 NODES, NAMES = "nodes", "node-cache-capable"
-EVERYTHING = Manifests(pending_pods=True, bound_pods=True, nodes=True)
+EVERYTHING = KeptManifests(pending_pods=True, bound_pods=True, nodes=True)
 
 Json = dict[str, Any]
 T = TypeVar("T", bound=Object)

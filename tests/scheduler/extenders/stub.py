@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from scheduler.config.extenders import Extender
+from scheduler.config.extenders import ExtenderConfig
 from scheduler.extenders.client import HttpExtender
-from scheduler.extenders.transport import SPARE_BYTES, Transport
+from scheduler.extenders.transport import SPARE_BYTES, ExtenderTransport
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def stub(tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
 def client(url: str, *, spare_bytes: int = SPARE_BYTES, **config: Any) -> Iterator[HttpExtender]:
     """An extender's client with all verbs but bind; `config`: fields of the configuration."""
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt", "weight": 1}
-    settings = Extender(url_prefix=url, **{**verbs, "http_timeout": "5s", **config})
-    extender = HttpExtender(settings, url, Transport(settings, spare_bytes=spare_bytes))
+    settings = ExtenderConfig(url_prefix=url, **{**verbs, "http_timeout": "5s", **config})
+    extender = HttpExtender(settings, url, ExtenderTransport(settings, spare_bytes=spare_bytes))
     try:
         yield extender
     finally:

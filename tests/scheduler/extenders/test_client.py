@@ -14,11 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.config.extenders import Extender, ManagedResource
+from scheduler.config.extenders import ExtenderConfig, ManagedResource
+from scheduler.engine.framework.extender import (
+    ExtenderError,
+    ExtenderVictims,
+    FilteredNodes,
+    PreemptionCandidate,
+)
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node
 from scheduler.extenders.client import HttpExtender, build_extenders
-from scheduler.framework.extender import ExtenderError, Filtered, Sacrifice, Victims
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node
 from tests.scheduler.builders import make_pod
 from tests.scheduler.extenders.recordings import node_of, pod_of
 from tests.scheduler.extenders.stub import Reply, Request, Stub, client, send, stub
@@ -61,14 +66,14 @@ def items(*names: str) -> dict[str, Any]:
 def test_the_nodes_that_are_left(extender: Stub, by_name: bool, answer: Any, passed: set[str]) -> None:
     extender.answer("filter", answer)
     with client(extender.url, node_cache_capable=by_name) as ours:
-        assert ours.filter(POD, NODES) == Filtered(frozenset(passed), {}, {})
+        assert ours.filter(POD, NODES) == FilteredNodes(frozenset(passed), {}, {})
 
 
 def test_messages_of_failed_nodes_are_read(extender: Stub) -> None:
     answer = {**EMPTY, "NodeNames": ["a"], "failedNodes": {"b": "full"}, "FailedAndUnresolvableNodes": {"c": "no GPU"}}
     extender.answer("filter", answer)
     with client(extender.url, node_cache_capable=True) as ours:
-        assert ours.filter(POD, NODES) == Filtered(frozenset({"a"}), {"b": "full"}, {"c": "no GPU"})
+        assert ours.filter(POD, NODES) == FilteredNodes(frozenset({"a"}), {"b": "full"}, {"c": "no GPU"})
 
 
 @pytest.mark.parametrize(
@@ -128,8 +133,8 @@ def test_victims_are_read_by_uid_and_a_null_one_has_none(extender: Stub) -> None
     answer = {"nodeNameToMetaVictims": {"a": {"pods": [{"uid": "u"}], "numPDBViolations": 2}, "b": None}}
     extender.answer("preempt", answer)
     with client(extender.url, node_cache_capable=True) as ours:
-        said = ours.preempt(POD, [Victims("b", (POD,), 0), Victims("a", (POD,), 1)])
-    assert said == {"a": Sacrifice(("u",), 2), "b": Sacrifice((), 0)}
+        said = ours.preempt(POD, [PreemptionCandidate("b", (POD,), 0), PreemptionCandidate("a", (POD,), 1)])
+    assert said == {"a": ExtenderVictims(("u",), 2), "b": ExtenderVictims((), 0)}
     assert extender.requests[-1].body.endswith(
         b'"NodeNameToVictims":null,"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-p"}],"NumPDBViolations":1},'
         b'"b":{"Pods":[{"UID":"uid-p"}],"NumPDBViolations":0}}}'
@@ -195,7 +200,7 @@ def ask_bind(ours: HttpExtender) -> None:
 
 
 def ask_preempt(ours: HttpExtender) -> None:
-    ours.preempt(POD, [Victims("a", (POD,), 0)])
+    ours.preempt(POD, [PreemptionCandidate("a", (POD,), 0)])
 
 
 VERBS: dict[str, Callable[[HttpExtender], None]] = {
@@ -359,7 +364,7 @@ def test_it_is_asked_from_many_threads_at_once(extender: Stub) -> None:
 
 def test_extenders_are_named_by_url_without_its_password_and_no_two_alike() -> None:
     urls = ("http://e", "http://user:secret@e:80/x", "http://e", "")
-    extenders = build_extenders([Extender(url_prefix=url) for url in urls])
+    extenders = build_extenders([ExtenderConfig(url_prefix=url) for url in urls])
     assert [e.name for e in extenders] == ["http://e", "http://user:***@e:80/x", "http://e (2)", "extenders[3]"]
     for extender in extenders:
         extender.close()

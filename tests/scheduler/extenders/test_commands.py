@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import app
-from scheduler.evaluate.cases import answer, evaluate
+from scheduler.commands import main as app
+from scheduler.offline.evaluate.cases import answer, evaluate
 from tests.scheduler.builders import make_node, make_pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -32,4 +32,4 @@ def test_evaluate_asks_nobody_and_says_so(form: str) -> None:
     }
     node = {"apiVersion": "v1", "kind": "Node", **make_node().json}
     decided = answer("x", evaluate({"config": config, "objects": [node], "pod": make_pod().json}), form)
-    assert "extender http://127.0.0.1:1 was not asked: evaluate asks nobody" in json.dumps(decided)
+    assert "extender http://127.0.0.1:1 was not called: evaluate calls no extender" in json.dumps(decided)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.columns import NodeColumns, Snapshot
 from scheduler.config import Configuration, build_profile
-from scheduler.cycle import CycleResult, schedule
-from scheduler.evaluate import NoCluster
-from scheduler.framework.extender import Victims
-from scheduler.framework.runtime import Framework
-from scheduler.objects.pod import PodInfo
-from scheduler.plugins import IN_TREE
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.extender import PreemptionCandidate
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.extenders import recordings
 from tests.scheduler.extenders.recordings import Exchange, Step
 from tests.scheduler.extenders.stub import Stub, client, stub
@@ -50,7 +50,7 @@ def ask(exchange: Exchange, extender: Stub, *, names_only: bool) -> Any:
         return (ours.filter if exchange.verb == "filter" else ours.prioritize)(pod, nodes)
 
 
-def candidates(request: Json) -> list[Victims]:
+def candidates(request: Json) -> list[PreemptionCandidate]:
     whole = request["NodeNameToVictims"] or {
         node: {
             **v,
@@ -59,7 +59,7 @@ def candidates(request: Json) -> list[Victims]:
         for node, v in request["NodeNameToMetaVictims"].items()
     }
     return [
-        Victims(node, tuple(recordings.pod_of(p, running=True) for p in v["Pods"]), v["NumPDBViolations"])
+        PreemptionCandidate(node, tuple(recordings.pod_of(p, running=True) for p in v["Pods"]), v["NumPDBViolations"])
         for node, v in whole.items()
     ]
 
@@ -141,7 +141,7 @@ class Replay:
         self.extender.requests.clear()
         for exchange in asked:
             self.extender.answer(exchange.verb, exchange.answer)
-        return schedule(self._framework, self._pod, Snapshot.of(self.nodes), seed=0)
+        return schedule(self._framework, self._pod, Snapshot.from_columns(self.nodes), seed=0)
 
     def end(self, step: Step) -> None:
         if step.what == "chosen" and step.detail:

@@ -10,23 +10,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from herodotus_record.model import NOT_RUN, SUCCESS, Code, Path, Preemption, Verdict
-from scheduler.columns import NodeColumns, Snapshot
+from herodotus_record import notes
+from herodotus_record.model import NOT_RUN, SUCCESS, Code, DecisionPath, Preemption, Verdict
 from scheduler.config import build_profile
-from scheduler.config.load import read
-from scheduler.cycle import CycleResult, schedule
-from scheduler.evaluate import NoCluster
-from scheduler.formulas.inputs import Inputs, Number
-from scheduler.framework.after_choice import Deferring
-from scheduler.framework.answers import message_of
-from scheduler.framework.extender import ExtenderError, Filtered, Prioritized, Sacrifice, Victims
-from scheduler.framework.runtime import Framework
-from scheduler.objects.pod import PodInfo
-from scheduler.objects.types import Node
-from scheduler.plugins import IN_TREE
+from scheduler.config.load import parse_config
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.framework.extender import (
+    ExtenderError,
+    ExtenderVictims,
+    FilteredNodes,
+    HostPriorities,
+    PreemptionCandidate,
+)
+from scheduler.engine.framework.plugin_results import join_reasons
+from scheduler.engine.framework.reserve_and_bind import DeferredBind
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
 
-Filter = Callable[[list[str]], Filtered]
+Filter = Callable[[list[str]], FilteredNodes]
 NOTHING: Mapping[str, str] = {}
 
 
@@ -37,9 +44,9 @@ class FakeExtender:
     name: str = "http://one"
     filter_answer: Filter | ExtenderError | None = None
     points: Mapping[str, int] | ExtenderError | None = None
-    told: tuple[Inputs, ...] = ()
+    told: tuple[NodeInputs, ...] = ()
     bind_answer: ExtenderError | str | None = None
-    sacrifices: Mapping[str, Sacrifice] | ExtenderError | None = None
+    sacrifices: Mapping[str, ExtenderVictims] | ExtenderError | None = None
     weight: int = 1
     ignorable: bool = False
     is_interested: bool = True
@@ -53,21 +60,21 @@ class FakeExtender:
     def interested(self, pod: PodInfo) -> bool:
         return self.is_interested
 
-    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Filtered:
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
         names = [node.metadata.name for node in nodes]
         self.asked.append(("filter", names))
         assert callable(self.filter_answer) or isinstance(self.filter_answer, ExtenderError)
         return self._or_raise(self.filter_answer)(names)  # type: ignore[no-any-return]
 
-    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Prioritized:
+    def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
         self.asked.append(("prioritize", [node.metadata.name for node in nodes]))
-        return Prioritized(self._or_raise(self.points), self.told)
+        return HostPriorities(self._or_raise(self.points), self.told)
 
     def bind(self, pod: PodInfo, node: str) -> None:
         self.asked.append(("bind", [node]))
         self._or_raise(self.bind_answer)
 
-    def preempt(self, pod: PodInfo, candidates: Sequence[Victims]) -> Mapping[str, Sacrifice]:
+    def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
         self.asked.append(("preempt", [c.node for c in candidates]))
         return self._or_raise(self.sacrifices)  # type: ignore[no-any-return]
 
@@ -79,20 +86,20 @@ class FakeExtender:
 
 
 def leaves(*names: str, failed: Mapping[str, str] = NOTHING, unresolvable: Mapping[str, str] = NOTHING) -> Filter:
-    return lambda _: Filtered(frozenset(names), failed, unresolvable)
+    return lambda _: FilteredNodes(frozenset(names), failed, unresolvable)
 
 
-def keeps_all(names: list[str]) -> Filtered:
-    return Filtered(frozenset(names), {}, {})
+def keeps_all(names: list[str]) -> FilteredNodes:
+    return FilteredNodes(frozenset(names), {}, {})
 
 
 def framework(*extenders: FakeExtender, profile: str = "") -> Framework:
     text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    return Framework(build_profile(read(text + profile), 0, IN_TREE, NoCluster()), time.monotonic, extenders)
+    return Framework(build_profile(parse_config(text + profile), 0, IN_TREE, NoCluster()), time.monotonic, extenders)
 
 
 def attempt(pod: PodBuilder, nodes: NodeColumns, *extenders: FakeExtender) -> CycleResult:
-    return schedule(framework(*extenders), pod.info(), Snapshot.of(nodes), seed=1)
+    return schedule(framework(*extenders), pod.info(), Snapshot.from_columns(nodes), seed=1)
 
 
 def three(*pods: PodBuilder) -> NodeColumns:
@@ -102,7 +109,7 @@ def three(*pods: PodBuilder) -> NodeColumns:
 def column(result: CycleResult, extender: str) -> list[Verdict]:
     """What the record says an extender said of each slot."""
     (run,) = (run for run in result.trace.filters if run.plugin == extender)
-    return [run.verdicts.at(slot) for slot in range(result.trace.slots)]
+    return [run.verdicts.verdict_at(slot) for slot in range(result.trace.slots)]
 
 
 def rejected(code: Code, *texts: str) -> tuple[Code, list[str]]:
@@ -122,35 +129,35 @@ def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_wha
     two = FakeExtender("http://two", filter_answer=keeps_all)
     result = attempt(make_pod(), nodes, one, two)
     assert (one.asked, two.asked) == ([("filter", ["b", "c"])], [("filter", ["c"])])
-    assert (result.path, nodes.names[result.chosen or 0]) == (Path.ONLY_FEASIBLE, "c")
+    assert (result.path, nodes.names[result.chosen or 0]) == (DecisionPath.ONLY_FEASIBLE, "c")
     assert [v == NOT_RUN for v in column(result, "http://one")] == [True, False, False]
     assert said(column(result, "http://one")[1]) == rejected(Code.UNSCHEDULABLE, "full")
     assert column(result, "http://two") == [NOT_RUN, NOT_RUN, SUCCESS]
 
 
-LOAD, PRICE = Number("load", np.array([1.0, 2.0])), Number("price", np.array([7.0, 8.0, 9.0]))
+LOAD, PRICE = InputColumn("load", np.array([1.0, 2.0])), InputColumn("price", np.array([7.0, 8.0, 9.0]))
 
 
 def test_what_extenders_went_by_is_kept_of_the_nodes_they_were_asked_about_and_each_source_once() -> None:
     nodes = columns_of([make_node("a"), make_node("b"), make_node("c").cordoned()])
-    load, price = Inputs("annotation load", (LOAD,)), Inputs("annotation price", (PRICE,))
+    load, price = NodeInputs("annotation load", (LOAD,)), NodeInputs("annotation price", (PRICE,))
 
-    def keeps(names: list[str]) -> Filtered:
-        return Filtered(frozenset(names), {}, {}, (load,))
+    def keeps(names: list[str]) -> FilteredNodes:
+        return FilteredNodes(frozenset(names), {}, {}, (load,))
 
     one = FakeExtender(filter_answer=keeps, points={"a": 1}, told=(load, price))
     result = attempt(make_pod(), nodes, one)
     assert [(run.plugin, run.inputs.source) for run in result.trace.inputs] == [("http://one", "annotation load")]
     np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [1, 2, np.nan])
-    said = "extender http://one: what it went by is not recorded: annotation price: 3 numbers for 2 nodes"
-    assert (result.path, result.trace.marks) == (Path.SCORED, [said])
+    said = "extender http://one: its inputs are not recorded: annotation price: 3 numbers for 2 nodes"
+    assert (result.path, list(notes.format_notes(result.trace.marks))) == (DecisionPath.SCORED, [said])
 
 
 def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> None:
     """In both maps: unresolvable. In none: gone without a word, and uncounted, as kube-scheduler leaves it."""
     answer = leaves(failed={"a": "full", "b": "full"}, unresolvable={"b": "no GPU"})
     result = attempt(make_pod(), three(), FakeExtender(filter_answer=answer))
-    assert result.path is Path.NONE
+    assert result.path is DecisionPath.NONE
     assert result.message.startswith("0/3 nodes are available: 1 full, 1 no GPU. ")
     assert list(result.trace.codes) == [
         Code.UNSCHEDULABLE,
@@ -172,7 +179,7 @@ def test_what_it_says_of_nodes_that_it_was_not_asked_about_is_not_heard() -> Non
     answer = leaves("b", "c", failed={"a": "mine", "nowhere": "gone"}, unresolvable={"b": "but passed"})
     result = attempt(make_pod(), nodes, FakeExtender(filter_answer=answer))
     assert column(result, "http://one") == [NOT_RUN, SUCCESS, SUCCESS]
-    assert result.path is Path.SCORED
+    assert result.path is DecisionPath.SCORED
 
 
 def test_every_node_may_have_a_message_of_its_own() -> None:
@@ -203,17 +210,17 @@ def test_nobody_is_asked_when_no_node_is_left() -> None:
 def test_a_failure_ends_the_attempt_with_its_words_and_the_record_names_the_extender() -> None:
     failing = FakeExtender(filter_answer=ExtenderError("the cache is cold"))
     result = attempt(make_pod(), three(), failing)
-    assert (result.path, result.message) == (Path.ERROR, "the cache is cold")
-    assert result.trace.marks == ["extender http://one failed to filter: the cache is cold"]
+    assert (result.path, result.message) == (DecisionPath.ERROR, "the cache is cold")
+    assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter: the cache is cold"]
 
 
 def test_one_that_may_be_ignored_is_asked_last_and_its_failure_is_marked() -> None:
     ignorable = FakeExtender("http://one", filter_answer=ExtenderError("gone"), ignorable=True)
     other = FakeExtender("http://two", filter_answer=leaves("a", "b"))
     result = attempt(make_pod(), three(), ignorable, other)
-    assert result.path is Path.SCORED
+    assert result.path is DecisionPath.SCORED
     assert ignorable.asked == [("filter", ["a", "b"])]
-    assert result.trace.marks == ["extender http://one failed to filter, ignored: gone"]
+    assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter, ignored: gone"]
     assert [run.plugin for run in result.trace.filters if run.skipped][-1] == "http://one"
 
 
@@ -225,7 +232,7 @@ def test_the_nominated_node_alone_is_asked_about_first() -> None:
     nodes = three()
     result = attempt(make_pod().nominated("b"), nodes, extender)
     assert extender.asked == [("filter", ["b"])]
-    assert (result.path, nodes.names[result.chosen or 0]) == (Path.NOMINATED, "b")
+    assert (result.path, nodes.names[result.chosen or 0]) == (DecisionPath.NOMINATED, "b")
 
 
 @pytest.mark.parametrize("first", [leaves(failed={"b": "full"}), ExtenderError("gone")], ids=["refused", "failed"])
@@ -233,7 +240,7 @@ def test_a_nominated_node_that_is_refused_sends_the_search_on(first: Any) -> Non
     """Also where the extender failed: kube-scheduler only logs that, and asks it again about all nodes."""
     answers: list[Any] = [first, leaves("a", "c")]
 
-    def one_by_one(names: list[str]) -> Filtered:
+    def one_by_one(names: list[str]) -> FilteredNodes:
         answer = answers.pop(0)
         if isinstance(answer, ExtenderError):
             raise answer
@@ -242,7 +249,7 @@ def test_a_nominated_node_that_is_refused_sends_the_search_on(first: Any) -> Non
     extender = FakeExtender(filter_answer=one_by_one)
     result = attempt(make_pod().nominated("b"), three(), extender)
     assert extender.asked == [("filter", ["b"]), ("filter", ["a", "b", "c"])]
-    assert result.path is Path.SCORED
+    assert result.path is DecisionPath.SCORED
 
 
 # --- prioritize -------------------------------------------------------------------------------------------------------
@@ -281,13 +288,13 @@ def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: A
     assert plain.trace.totals is not None
     assert list(result.trace.totals) == list(plain.trace.totals)
     assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
-    (mark,) = result.trace.marks
-    assert mark.startswith("extender http://one failed to prioritize, gave no points: ")
+    (mark,) = notes.format_notes(result.trace.marks)
+    assert mark.startswith("extender http://one failed to prioritize and gave no scores: ")
 
 
 def test_the_only_node_is_not_prioritized() -> None:
     extender = FakeExtender(filter_answer=leaves("b"), points={"b": 1})
-    assert attempt(make_pod(), three(), extender).path is Path.ONLY_FEASIBLE
+    assert attempt(make_pod(), three(), extender).path is DecisionPath.ONLY_FEASIBLE
     assert [verb for verb, _ in extender.asked] == ["filter"]
 
 
@@ -302,7 +309,7 @@ def bound_by(*extenders: FakeExtender) -> str:
     failure = ready.run_bind(result.state, pod, "a")
     if failure is None:
         return "extender"
-    return "plugins" if isinstance(failure, Deferring) else message_of(failure.verdict)
+    return "plugins" if isinstance(failure, DeferredBind) else join_reasons(failure.verdict)
 
 
 def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
@@ -337,8 +344,8 @@ def found(result: CycleResult) -> Preemption:
 
 
 def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
-    one = FakeExtender("http://one", sacrifices={n: Sacrifice((f"uid-on-{n}",), 0) for n in "ab"})
-    two = FakeExtender("http://two", sacrifices={"b": Sacrifice(("uid-on-b",), 3)})
+    one = FakeExtender("http://one", sacrifices={n: ExtenderVictims((f"uid-on-{n}",), 0) for n in "ab"})
+    two = FakeExtender("http://two", sacrifices={"b": ExtenderVictims(("uid-on-b",), 3)})
     result = preempting(one, two)
     assert sorted(one.asked[0][1]) == ["a", "b", "c"]
     assert sorted(two.asked[0][1]) == ["a", "b"]
@@ -356,10 +363,12 @@ def test_where_it_would_have_none_there_is_no_candidate() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param({"nowhere": Sacrifice(("u",), 0)}, 'nodeinfo not found for node name "nowhere"', id="no-node"),
-        pytest.param({"a": Sacrifice((), 0)}, 'expected at least one victim pod on node "a"', id="no-victims"),
         pytest.param(
-            {"a": Sacrifice(("uid-on-b",), 0)},
+            {"nowhere": ExtenderVictims(("u",), 0)}, 'nodeinfo not found for node name "nowhere"', id="no-node"
+        ),
+        pytest.param({"a": ExtenderVictims((), 0)}, 'expected at least one victim pod on node "a"', id="no-victims"),
+        pytest.param(
+            {"a": ExtenderVictims(("uid-on-b",), 0)},
             "extender: http://one claims to preempt pod (UID: &{uid-on-b}) on node: a,"
             " but the pod is not found on that node",
             id="no-pod",
@@ -371,13 +380,13 @@ def test_a_failure_ends_preemption_with_its_words(answer: Any, message: str) -> 
     result = preempting(FakeExtender(sacrifices=answer))
     last = result.trace.post_filters[-1]
     assert (last.plugin, said(last.verdict)) == ("DefaultPreemption", rejected(Code.ERROR, message))
-    assert result.trace.marks == [f"extender http://one failed to preempt: {message}"]
+    assert notes.format_notes(result.trace.marks) == [f"extender http://one failed to preempt: {message}"]
 
 
 def test_one_that_may_be_ignored_loses_only_the_node_without_victims() -> None:
-    answer = {"a": Sacrifice((), 0), "b": Sacrifice(("uid-on-b",), 0)}
+    answer = {"a": ExtenderVictims((), 0), "b": ExtenderVictims(("uid-on-b",), 0)}
     result = preempting(FakeExtender(sacrifices=answer, ignorable=True))
     assert found(result).nominated == "b"
     failed = preempting(FakeExtender(sacrifices=ExtenderError("gone"), ignorable=True))
     assert found(failed).nominated in ("a", "b", "c")
-    assert failed.trace.marks == ["extender http://one failed to preempt, ignored: gone"]
+    assert notes.format_notes(failed.trace.marks) == ["extender http://one failed to preempt, ignored: gone"]

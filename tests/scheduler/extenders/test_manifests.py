@@ -8,33 +8,33 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.config.extenders import Extender
-from scheduler.extenders.manifests import Manifests
-from scheduler.objects.types import Node, Pod
+from scheduler.config.extenders import ExtenderConfig
+from scheduler.engine.objects.types import Node, Pod
+from scheduler.extenders.manifests import KeptManifests
 
 METADATA = {"name": "o", "uid": "u", "managedFields": [{"manager": "m"}], "annotations": {"a": "<b>"}}
 POD = {"kind": "Pod", "apiVersion": "v1", "metadata": METADATA, "spec": {"hostname": "h"}, "status": {"qosClass": "x"}}
 NODE = {**POD, "kind": "Node"}
 
 
-def extender(*verbs: str, by_name: bool = False) -> Extender:
-    return Extender(url_prefix="http://e", node_cache_capable=by_name, **{f"{verb}_verb": verb for verb in verbs})
+def extender(*verbs: str, by_name: bool = False) -> ExtenderConfig:
+    return ExtenderConfig(url_prefix="http://e", node_cache_capable=by_name, **{f"{verb}_verb": verb for verb in verbs})
 
 
 @pytest.mark.parametrize(
     ("extenders", "kept"),
     [
-        pytest.param([], Manifests(False, False, False), id="none"),
-        pytest.param([extender("filter")], Manifests(True, False, True), id="whole-nodes"),
-        pytest.param([extender("prioritize", by_name=True)], Manifests(True, False, False), id="names"),
-        pytest.param([extender("preempt")], Manifests(True, True, False), id="whole-victims"),
-        pytest.param([extender("preempt", by_name=True)], Manifests(True, False, False), id="victims-by-uid"),
-        pytest.param([extender("bind")], Manifests(False, False, False), id="bind-names-the-pod"),
-        pytest.param([extender("bind"), extender("filter")], Manifests(True, False, True), id="several"),
+        pytest.param([], KeptManifests(False, False, False), id="none"),
+        pytest.param([extender("filter")], KeptManifests(True, False, True), id="whole-nodes"),
+        pytest.param([extender("prioritize", by_name=True)], KeptManifests(True, False, False), id="names"),
+        pytest.param([extender("preempt")], KeptManifests(True, True, False), id="whole-victims"),
+        pytest.param([extender("preempt", by_name=True)], KeptManifests(True, False, False), id="victims-by-uid"),
+        pytest.param([extender("bind")], KeptManifests(False, False, False), id="bind-names-the-pod"),
+        pytest.param([extender("bind"), extender("filter")], KeptManifests(True, False, True), id="several"),
     ],
 )
-def test_only_what_some_extender_is_sent_is_kept(extenders: list[Extender], kept: Manifests) -> None:
-    assert Manifests.of(extenders) == kept
+def test_only_what_some_extender_is_sent_is_kept(extenders: list[ExtenderConfig], kept: KeptManifests) -> None:
+    assert KeptManifests.of(extenders) == kept
 
 
 def raw(manifest: dict[str, Any]) -> msgspec.Raw:
@@ -43,7 +43,7 @@ def raw(manifest: dict[str, Any]) -> msgspec.Raw:
 
 def test_a_pod_is_kept_without_its_type_and_managed_fields() -> None:
     """As kube-scheduler's informer drops them; everything else stays, in its order."""
-    kept = Manifests(True, False, False).of_pod(msgspec.convert(POD, Pod), raw(POD))
+    kept = KeptManifests(True, False, False).of_pod(msgspec.convert(POD, Pod), raw(POD))
     metadata = {key: value for key, value in METADATA.items() if key != "managedFields"}
     expected = {"metadata": metadata, "spec": POD["spec"], "status": POD["status"]}
     assert json.loads(kept) == expected
@@ -52,11 +52,11 @@ def test_a_pod_is_kept_without_its_type_and_managed_fields() -> None:
 
 def test_a_bound_pod_is_kept_only_where_victims_are_sent_whole() -> None:
     bound = {**POD, "spec": {"nodeName": "n"}}
-    assert Manifests(True, False, True).of_pod(msgspec.convert(bound, Pod), raw(bound)) == b""
-    assert Manifests(False, True, False).of_pod(msgspec.convert(bound, Pod), raw(bound)) != b""
+    assert KeptManifests(True, False, True).of_pod(msgspec.convert(bound, Pod), raw(bound)) == b""
+    assert KeptManifests(False, True, False).of_pod(msgspec.convert(bound, Pod), raw(bound)) != b""
 
 
 def test_a_node_keeps_its_managed_fields() -> None:
     """kube-scheduler drops them of pods alone."""
-    kept = Manifests(False, False, True).of_node(msgspec.convert(NODE, Node), raw(NODE))
+    kept = KeptManifests(False, False, True).of_node(msgspec.convert(NODE, Node), raw(NODE))
     assert json.loads(kept) == {key: value for key, value in NODE.items() if key not in ("kind", "apiVersion")}

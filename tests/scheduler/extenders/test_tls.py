@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scheduler.config.extenders import TlsConfig
-from scheduler.extenders.transport import TlsError
-from scheduler.framework.extender import ExtenderError
+from scheduler.engine.framework.extender import ExtenderError
+from scheduler.extenders.transport import ExtenderTlsError
 from tests.scheduler.extenders.stub import Stub, client, stub
 from tests.scheduler.extenders.test_client import NODES, POD
 from tests.scheduler.serving.authorities import Authority
@@ -118,5 +118,5 @@ def test_http_and_https_do_not_understand_each_other(secured: Secured) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_at_the_start(tls: TlsConfig, message: str) -> None:
-    with pytest.raises(TlsError, match=message), client("https://127.0.0.1:1", tls_config=tls):
+    with pytest.raises(ExtenderTlsError, match=message), client("https://127.0.0.1:1", tls_config=tls):
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.kube.answers import MAX_HEAD_BYTES, Answer, NoAnswerError, Reader
+from scheduler.kube.answers import MAX_HEAD_BYTES, HttpResponse, NoResponseError, ResponseParser
 
 LENGTH = b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\nRetry-After:  1 \r\n\r\nbody"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
@@ -14,18 +14,18 @@ AFTER_ANOTHER = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + LENGTH
 
 WHOLE = [
     pytest.param(
-        LENGTH, Answer(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False), id="length"
+        LENGTH, HttpResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False), id="length"
     ),
-    pytest.param(CHUNKS, Answer(200, "OK", {"transfer-encoding": "chunked"}, b"abcde", False), id="chunks"),
-    pytest.param(EMPTY, Answer(204, "No Content", {}, b"", False), id="nothing"),
+    pytest.param(CHUNKS, HttpResponse(200, "OK", {"transfer-encoding": "chunked"}, b"abcde", False), id="chunks"),
+    pytest.param(EMPTY, HttpResponse(204, "No Content", {}, b"", False), id="nothing"),
     pytest.param(
         CLOSING,
-        Answer(429, "Too Many Requests", {"connection": "close", "content-length": "0"}, b"", True),
+        HttpResponse(429, "Too Many Requests", {"connection": "close", "content-length": "0"}, b"", True),
         id="the last one",
     ),
     pytest.param(
         AFTER_ANOTHER,
-        Answer(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False),
+        HttpResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False),
         id="after a first word",
     ),
 ]
@@ -33,25 +33,25 @@ WHOLE = [
 
 @pytest.mark.parametrize(("data", "expected"), WHOLE)
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_an_answer_is_whole_with_its_last_byte_and_not_before(data: bytes, expected: Answer, size: int) -> None:
-    reader = Reader()
+def test_an_answer_is_whole_with_its_last_byte_and_not_before(data: bytes, expected: HttpResponse, size: int) -> None:
+    reader = ResponseParser()
     for _ in range(2):  # a connection carries one after the other
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
         assert [reader.feed(piece) for piece in pieces] == [None] * (len(pieces) - 1) + [expected]
 
 
 def test_without_a_length_the_connections_end_ends_it() -> None:
-    reader = Reader()
+    reader = ResponseParser()
     assert reader.feed(b"HTTP/1.1 200 OK\r\n\r\nab") is None
     assert reader.feed(b"c") is None
-    assert reader.ended() == Answer(200, "OK", {}, b"abc", True)
+    assert reader.ended() == HttpResponse(200, "OK", {}, b"abc", True)
 
 
 @pytest.mark.parametrize("data", [b"", LENGTH[:30], LENGTH[:-1], CHUNKS[:-1]], ids=repr)
 def test_what_is_cut_off_is_no_answer(data: bytes) -> None:
-    reader = Reader()
+    reader = ResponseParser()
     assert reader.feed(data) is None
-    with pytest.raises(NoAnswerError, match="closed the connection"):
+    with pytest.raises(NoResponseError, match="closed the connection"):
         reader.ended()
 
 
@@ -68,5 +68,5 @@ def test_what_is_cut_off_is_no_answer(data: bytes) -> None:
     ids=lambda data: repr(data[:20]),
 )
 def test_what_is_no_http_is_refused(data: bytes) -> None:
-    with pytest.raises(NoAnswerError):
-        Reader().feed(data)
+    with pytest.raises(NoResponseError):
+        ResponseParser().feed(data)

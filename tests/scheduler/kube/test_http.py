@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from scheduler.kube import credentials, discovery
-from scheduler.kube.credentials import CredentialsError
+from scheduler.kube.credentials import KubeconfigError
 from scheduler.kube.http import MERGE_PATCH, ApiError
+from tests.scheduler.commands.test_main import kubeconfig
 from tests.scheduler.kube.servers import Script, api_of, status
-from tests.scheduler.test_app import kubeconfig
 
 
 @pytest.mark.parametrize(
@@ -136,20 +136,20 @@ class TestCredentials:
     def test_a_server_that_is_no_url_is_refused_in_one_line(self, tmp_path: Path, server: str) -> None:
         path = Path(kubeconfig(tmp_path))
         path.write_text(path.read_text().replace("http://127.0.0.1:9", server))
-        with pytest.raises(CredentialsError, match="is not a URL such as"):
+        with pytest.raises(KubeconfigError, match="is not a URL such as"):
             credentials.find(kubeconfig=str(path), context=None, master=None)
 
     def test_bytes_are_no_kubeconfig(self, tmp_path: Path) -> None:
         path = tmp_path / "kubeconfig"
         path.write_bytes(bytes(range(256)))
-        with pytest.raises(CredentialsError, match="is not a kubeconfig"):
+        with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
             credentials.find(kubeconfig=str(path), context=None, master=None)
 
     @pytest.mark.parametrize("text", ["", "[", "- a", "clusters: 3", "current-context: x"], ids=repr)
     def test_a_file_that_is_none_is_refused_in_one_line(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "kubeconfig"
         path.write_text(text)
-        with pytest.raises(CredentialsError) as raised:
+        with pytest.raises(KubeconfigError) as raised:
             credentials.find(kubeconfig=str(path), context=None, master=None)
         assert str(raised.value).startswith((f"kubeconfig {path}: ", f"{path} is not a kubeconfig: "))
         assert "\n" not in str(raised.value)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
-from scheduler.kube.lease import LeaderElection, LeaseSettings
+from scheduler.kube.lease import LeaderElector, LeaseSettings
 from tests.scheduler.kube.servers import Json, api_of, status
 
 SETTINGS = LeaseSettings("ns", "lease", duration_s=15.0, renew_deadline_s=10.0, retry_period_s=0.002)
@@ -66,8 +67,8 @@ class Server:
         return httpx.Response(200, json=sent)
 
 
-def election(server: Server, identity: str = "me", clock: Clock | None = None) -> LeaderElection:
-    return LeaderElection(api_of(server), identity, SETTINGS, clock or Clock())
+def election(server: Server, identity: str = "me", clock: Clock | None = None) -> LeaderElector:
+    return LeaderElector(api_of(server), identity, SETTINGS, clock or Clock())
 
 
 def held_by(other: str, **more: Any) -> Json:
@@ -178,7 +179,7 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
             go_on.wait(60)
         return server(request)
 
-    mine = LeaderElection(api_of(handler), "me", SETTINGS, clock)
+    mine = LeaderElector(api_of(handler), "me", SETTINGS, clock)
     mine.acquire(threading.Event())
     hangs.set()
     clock.now = 10.1
@@ -230,7 +231,7 @@ def test_word_is_not_lost_with_the_answer_to_the_request_that_took_it() -> None:
             raise httpx.ReadTimeout("the answer is lost")
         return answer
 
-    mine = LeaderElection(api_of(handler), "me", SETTINGS, Clock())
+    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock())
     assert [mine._try(), mine._try()] == [False, True]
     assert mine.inherited == {"reached": "7"}
 
@@ -285,7 +286,7 @@ def test_giving_it_back_is_tried_again(answer: httpx.Response | Exception) -> No
             return answer
         return server(request)
 
-    mine = LeaderElection(api_of(handler), "me", SETTINGS, Clock())
+    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock())
     mine.acquire(threading.Event())
     mine.release()
     assert server.holder == ""
@@ -303,7 +304,7 @@ def test_a_renewal_that_was_slow_does_not_take_back_what_was_given_back() -> Non
 def test_release_twice_or_without_a_server_is_no_failure() -> None:
     server = Server()
     clock = iter(range(0, 1000, 4))
-    mine = LeaderElection(api_of(server), "me", SETTINGS, lambda: float(next(clock)))
+    mine = LeaderElector(api_of(server), "me", SETTINGS, lambda: float(next(clock)))
     assert mine.acquire(threading.Event())
     mine._stop.set()  # nothing else looks at the clock
     server.down = True
@@ -318,4 +319,20 @@ def test_a_server_that_says_no_leaves_it_to_the_next_try(answer: httpx.Response 
             raise answer
         return answer
 
-    assert not LeaderElection(api_of(handler), "me", SETTINGS)._try()
+    assert not LeaderElector(api_of(handler), "me", SETTINGS)._try()
+
+
+def test_a_leader_that_was_stopped_for_a_while_does_not_lead_when_it_runs_on() -> None:
+    """Its threads may send what they were about to send before the one that watches the deadline has run."""
+    server, clock = Server(), Clock()
+    mine = LeaderElector(api_of(server), "me", replace(SETTINGS, retry_period_s=60.0), clock)
+    assert mine.acquire(threading.Event())
+    clock.now = SETTINGS.renew_deadline_s
+    assert mine.leading
+    clock.now += 0.001
+    assert not mine.leading
+    assert not mine.lost.is_set()
+    server.put(server.lease | {"spec": held_by("other")})  # type: ignore[operator]
+    assert not mine._try()
+    assert mine.lost.is_set()
+    assert server.holder == "other"

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler.engine.objects.types import Pod
 from scheduler.kube import watch
-from scheduler.kube.watch import PAGE, Changed, Listed, Reflector
-from scheduler.objects.types import Pod
+from scheduler.kube.watch import PAGE, ListResult, Reflector, WatchEvent
 from tests.scheduler.kube.servers import Json, Pieces, api_of, line, status
 
 
@@ -69,8 +69,8 @@ def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool
     """What reaches the sink until the server has nothing left to say."""
     found: list[tuple[str, ...]] = []
 
-    def sink(message: Listed[Any] | Changed[Any]) -> None:
-        if isinstance(message, Listed):
+    def sink(message: ListResult[Any] | WatchEvent[Any]) -> None:
+        if isinstance(message, ListResult):
             found.append(("absent" if message.absent else "listed", *(o.metadata.name for o in message.objects)))
         else:
             found.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scheduler.kube import wire
-from scheduler.kube.answers import Reader
+from scheduler.kube.answers import ResponseParser
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiError, ApiServer
 from tests.processes import eventually
@@ -67,7 +67,7 @@ def _close(one: socket.socket) -> None:
 def _whole_request(connection: socket.socket) -> bytes | None:
     """Head and body."""
     data = connection.recv(65536)
-    reader, piece = Reader(), b"HTTP/1.1 200 request\r\n" + data.partition(b"\r\n")[2]
+    reader, piece = ResponseParser(), b"HTTP/1.1 200 request\r\n" + data.partition(b"\r\n")[2]
     while data and reader.feed(piece) is None:
         piece = connection.recv(65536)
         data = data + piece if piece else b""
@@ -154,7 +154,7 @@ def test_a_refusal_is_the_servers_words(serving: Any) -> None:
 def test_a_connection_that_ends_without_an_answer_fails_its_request_alone_and_it_is_not_sent_again(
     serving: Any,
 ) -> None:
-    server, api = serving(lambda request: None if b"/p/1 " in request else OK)
+    server, api = serving(lambda request: None if b"/p/1?" in request else OK)
     told: Told = queue.SimpleQueue()
     codes = []
     for number in range(3):
@@ -200,7 +200,7 @@ def test_what_never_left_says_so(serving: Any, monkeypatch: pytest.MonkeyPatch) 
     eventually(lambda: len(server.requests) == 1, "the request to be read")
     send(api, 1, told)
     late = told.get(timeout=5)
-    api.send("POST", "/p/2", {}, told.put, may_leave=lambda: False)
+    api.send("POST", "/p/2", {}, told.put, precondition=lambda: False)
     silent.set()
     told.get(timeout=5)
     refused = told.get(timeout=5)

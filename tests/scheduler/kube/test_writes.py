@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +13,9 @@ import pytest
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError
-from scheduler.writes import ApiWrites, NotLeadingError
+from scheduler.live import binding_reconciler
+from scheduler.live.api_writes import ApiWrites, NotLeadingError
+from scheduler.live.binding_reconciler import CONFIRM_S
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
@@ -22,14 +26,52 @@ POD = make_pod("p", "shop").info()
 PATH = "/api/v1/namespaces/shop/pods/p"
 
 
-def shown(uid: str = "uid-p", node: str = "n") -> httpx.Response:
-    """The pod as it is read back."""
-    return httpx.Response(200, json=make_pod("p", "shop").uid(uid).with_spec(nodeName=node).json)
+DECISION_ID = "0192f0c1-0000-7000-8000-000000000001"
 
 
-def test_a_binding_names_the_uid_and_the_node() -> None:
+def shown(uid: str = "uid-p", node: str = "n", decision: str = DECISION_ID, **metadata: Any) -> httpx.Response:
+    """The pod as it is read, bound by a decision; without annotations where `decision` or `node` is empty."""
+    pod = make_pod("p", "shop").uid(uid).with_spec(nodeName=node).json
+    if node and decision:
+        metadata["annotations"] = {"herodotus.dev/decision": decision}
+    return httpx.Response(200, json=pod | {"metadata": pod["metadata"] | metadata})
+
+
+class BindingsOfTest:
+    """The bindings of one pod, which decision `DECISION_ID` makes."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+    def decision_id(self, uid: str) -> str:
+        assert uid == POD.uid
+        return DECISION_ID
+
+    def result_unknown(self, uid: str, why: str) -> None:
+        self.unknown.append(why)
+
+
+class Binding:
+    """One request to bind POD to n, and what is reported of it."""
+
+    def __init__(self, server: Script, timeout_s: float = 0.2, *, leading: Callable[[], bool] = lambda: True) -> None:
+        self.bindings = BindingsOfTest()
+        self.reported: list[str | None] = []
+        self.writes = ApiWrites(
+            api_of(server), None, lambda work: work(), leading, lambda: self.bindings, bind_timeout_s=timeout_s
+        )
+        self.writes.bind(POD, "n", self.reported.append)
+
+    @property
+    def result(self) -> str | None:
+        eventually(lambda: bool(self.reported), "the result of the binding")
+        assert len(self.reported) == 1
+        return self.reported[0]
+
+
+def test_a_binding_names_uid_node_and_decision() -> None:
     server = Script(OK)
-    writes.bind(api_of(server), POD, "n")
+    assert Binding(server).result is None
     (request,) = server.requests
     assert (request.method, request.url.path) == ("POST", f"{PATH}/binding")
     assert request.headers["Authorization"] == "Bearer t"
@@ -37,63 +79,136 @@ def test_a_binding_names_the_uid_and_the_node() -> None:
         {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"namespace": "shop", "name": "p", "uid": "uid-p"},
+            "metadata": {
+                "namespace": "shop",
+                "name": "p",
+                "uid": "uid-p",
+                "annotations": {"herodotus.dev/decision": DECISION_ID},
+            },
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
         }
     ]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("reset"), status(500), status(503), status(409)],
-    ids=repr,
-)
-def test_where_the_answer_says_nothing_the_pod_is_read_back(answer: httpx.Response | Exception) -> None:
+UNKNOWN = [
+    httpx.ReadTimeout("slow"),
+    httpx.RemoteProtocolError("reset"),
+    status(500, message="no"),
+    status(503, message="no"),
+    status(504, message="no"),
+    status(409, message="no"),
+]
+
+
+@pytest.mark.parametrize("answer", UNKNOWN, ids=repr)
+def test_where_the_answer_proves_nothing_the_pod_is_read(answer: httpx.Response | Exception) -> None:
     server = Script(answer, shown())
-    writes.bind(api_of(server), POD, "n")
+    binding = Binding(server)
+    assert binding.result is None
     assert [(r.method, r.url.path) for r in server.requests] == [("POST", f"{PATH}/binding"), ("GET", PATH)]
+    assert len(binding.bindings.unknown) == 1
 
 
 @pytest.mark.parametrize(
-    ("now", "message"),
+    ("now", "failure"),
     [
         pytest.param(shown(node=""), "slow", id="not bound"),
-        pytest.param(shown(node="m"), "slow", id="bound elsewhere"),
-        pytest.param(shown(uid="again"), "slow", id="another pod of the name"),
+        pytest.param(shown(uid="again"), "was deleted", id="another pod of the name"),
+        pytest.param(shown(node="", deletionTimestamp="2026-03-01T12:00:00Z"), "is being deleted", id="deleted"),
         pytest.param(status(404, message='pods "p" not found'), 'pods "p" not found', id="gone"),
-        pytest.param(httpx.ConnectError("refused"), "refused", id="nobody answers"),
+        pytest.param(shown(node="m", decision=""), 'bound to node "m" by another scheduler', id="bound elsewhere"),
+        pytest.param(shown(decision="other"), 'bound to node "n" by decision other', id="bound by another decision"),
+        pytest.param(shown(decision=""), "by whom is unknown", id="bound to the same node without a decision's id"),
     ],
 )
-def test_a_binding_that_did_not_happen_fails(
-    now: httpx.Response | Exception, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writes, "READ_BACK_S", 0.2)
-    with pytest.raises(ApiError, match=message):
-        writes.bind(api_of(Script(httpx.ReadTimeout("slow"), now)), POD, "n", 0.1)
+def test_a_binding_that_is_not_proved_fails(now: httpx.Response, failure: str) -> None:
+    result = Binding(Script(httpx.ReadTimeout("slow"), now)).result
+    assert result is not None
+    assert failure in result
 
 
-def test_a_binding_that_lands_late_is_waited_for() -> None:
-    """The server goes on with a request that we gave up, until the time-out that it was told as well."""
-    server = Script(httpx.ReadTimeout("slow"), shown(node=""), shown())
+def test_of_two_schedulers_that_choose_the_same_node_the_second_does_not_claim_the_binding() -> None:
+    """Its request is refused with 409, and the pod is on the node that it asked for."""
+    server = Script(status(409, message='pod p is already assigned to node "n"'), shown(decision="the first one's"))
+    result = Binding(server).result
+    assert result is not None
+    assert "by decision the first one's, not by this one" in result
+
+
+@pytest.mark.parametrize("answer", [httpx.ReadTimeout("slow"), status(504)], ids=repr)
+def test_a_binding_that_lands_late_is_waited_for(answer: httpx.Response | Exception) -> None:
+    """The server goes on with a request that was given up, until the time-out that it was sent."""
+    server = Script(answer, shown(node=""), shown())
     began = time.monotonic()
-    writes.bind(api_of(server), POD, "n", 0.3)
+    assert Binding(server, 0.3).result is None
     assert time.monotonic() - began >= 0.3
     assert [r.method for r in server.requests] == ["POST", "GET", "GET"]
 
 
-def test_the_pod_is_read_back_until_somebody_answers() -> None:
+@pytest.mark.parametrize("answer", UNKNOWN[:-1], ids=repr)
+def test_an_unbound_pod_is_read_twice_before_its_binding_fails(answer: httpx.Response | Exception) -> None:
+    """etcd may carry out what it received before it stalled just after the first read that succeeds."""
+    server = Script(answer, shown(node=""))
+    began = time.monotonic()
+    assert Binding(server, 0.1).result in ("slow", "reset", "no", "504 Gateway Timeout")
+    assert time.monotonic() - began >= CONFIRM_S
+    assert [r.method for r in server.requests].count("GET") >= 2
+
+
+def test_the_pod_is_read_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """A binding that is taken for failed would give its room to another pod."""
-    server = Script(httpx.ReadTimeout("slow"), httpx.ConnectError("refused"), status(503), shown())
-    writes.bind(api_of(server), POD, "n")
-    assert [r.method for r in server.requests] == ["POST", "GET", "GET", "GET"]
+    monkeypatch.setattr(binding_reconciler, "UNAVAILABLE_PAUSE_S", (0.001, 0.002))
+    monkeypatch.setattr(binding_reconciler, "REFUSED_PAUSE_S", 0.01)
+    kinds: list[httpx.Response | Exception] = [httpx.ConnectError("refused"), *map(status, (503, 504, 500, 403))]
+    away = kinds * 8
+    server = Script(httpx.ReadTimeout("slow"), *away, shown())
+    assert Binding(server).result is None
+    assert [r.method for r in server.requests] == ["POST", *["GET"] * (len(away) + 1)]
+
+
+def test_many_unknown_bindings_are_read_by_one_thread() -> None:
+    """While the API server does not answer, no thread and no turn of other bindings waits."""
+    answered = threading.Event()
+
+    def stalled(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            assert answered.wait(30)
+            return shown()
+        return status(504)
+
+    before = threading.active_count()
+    first = Binding(Script(stalled), 0.1)
+    reported: list[str | None] = []
+    for _ in range(50):
+        first.writes.bind(POD, "n", reported.append)
+    eventually(lambda: len(first.bindings.unknown) == 51, "every request to be over")
+    assert threading.active_count() - before <= 3  # the reader, and one that stands in for the connection
+    assert reported == []
+    answered.set()
+    eventually(lambda: reported == [None] * 50, "every result")
+
+
+def test_a_result_that_stays_unknown_at_the_end_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.live.api_writes.FINISH_S", 0.2)
+    binding = Binding(Script(httpx.ReadTimeout("slow"), status(503)))
+    eventually(lambda: bool(binding.bindings.unknown), "the end of the request")
+    binding.writes.finish_bindings()
+    time.sleep(0.3)
+    assert binding.reported == []
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 422, 429])
-def test_a_plain_no_is_not_asked_again(code: int) -> None:
+def test_a_refusal_is_final(code: int) -> None:
     server = Script(status(code, message="no"))
-    with pytest.raises(ApiError, match="no") as raised:
-        writes.bind(api_of(server), POD, "n")
-    assert (raised.value.code, len(server.requests)) == (code, 1)
+    assert Binding(server).result == "no"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_request_that_the_server_put_off_is_sent_again(code: int) -> None:
+    server = Script(status(code, message="later", **{"Retry-After": "1"}), OK)
+    assert Binding(server, 10.0).result is None
+    assert [r.method for r in server.requests] == ["POST", "POST"]
 
 
 class TestCondition:
@@ -256,7 +371,7 @@ class TestWrites:
     def written(self, server: Script, *, events: bool = True) -> list[tuple[str, str]]:
         api = api_of(server)
         sender = EventSender(api, "me") if events else None
-        said = ApiWrites(api, sender, lambda work: work(), lambda: True)
+        said = ApiWrites(api, sender, lambda work: work(), lambda: True, BindingsOfTest)
         said.not_scheduled(POD, "Unschedulable", "no room", None)
         said.skipped(POD, "being deleted")
         said.scheduled(POD, "n")
@@ -367,7 +482,7 @@ def test_a_claim_gets_its_node_if_nobody_was_faster() -> None:
 
 def test_once_another_may_lead_nothing_is_sent() -> None:
     server = Script(OK)
-    said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False)
+    said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False, BindingsOfTest)
     high = make_pod("high").info()
     for write in (
         lambda: said.bind(POD, "n", pytest.fail),

@@ -11,26 +11,39 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_record import codec
-from herodotus_record.codec import complete
-from herodotus_record.model import Code, Decision, Gap, HighWater, Key, NodeRows, Outcome, SchedulerInfo, Source, Times
-from scheduler.columns import NodeColumns, Snapshot
+from herodotus_record import codec, notes
+from herodotus_record.codec import fill_derived
+from herodotus_record.model import (
+    AttemptKey,
+    Code,
+    Decision,
+    Gap,
+    HighWater,
+    NodeRows,
+    Outcome,
+    Reason,
+    SchedulerInfo,
+    Source,
+    Times,
+)
 from scheduler.config import Configuration, build_profile
-from scheduler.cycle import CycleResult, schedule
-from scheduler.evaluate import NoCluster
-from scheduler.framework.runtime import Framework
-from scheduler.objects.pod import PodInfo
-from scheduler.plugins import IN_TREE
-from scheduler.recorder import build, ids
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects import timestamps
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records import build, ids
+from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.omitted_labels import omitted_labels
+from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder import spool as spool_module
-from scheduler.recorder.build import Attempt
 from scheduler.recorder.off import NoRecorder
-from scheduler.recorder.omitted import omitted_labels
 from scheduler.recorder.recorder import MARK, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import columns_of, make_node, make_pod
-from tests.scheduler.framework.plugins import Filters, PreFilters, Scores, framework, text
+from tests.scheduler.engine.framework.plugins import Filters, PreFilters, Scores, framework, text
 
 TIMES = Times(0, 0, 0)
 
@@ -39,14 +52,20 @@ def a_recorder(directory: Path, limit: int = 1 << 30) -> Recorder:
     return Recorder(lambda incarnation: Spool(directory, incarnation, limit), "cluster", "me", "0", now_us=lambda: 42)
 
 
+def limit(recorder: Recorder, size: int) -> None:
+    """Change the spool's limit, and have it seen at once."""
+    recorder._spool.limit_bytes = size
+    recorder._spool._look()
+
+
 def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decision:
-    snapshot, pod = Snapshot.of(columns), make_pod(name).request(cpu="1").info()
+    snapshot, pod = Snapshot.from_columns(columns), make_pod(name).request(cpu="1").info()
     result = schedule(framework(score=(Scores("S", {"b": 5}),)), pod, snapshot, 0)
     return record(recorder, pod, snapshot, result)
 
 
 def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> Decision:
-    return recorder.decision(Attempt(pod, 1, "test", snapshot, result, TIMES, 0, ("mark",)))
+    return recorder.decision(AttemptData(pod, 1, "test", snapshot, result, TIMES, 0, (Reason("mark"),)))
 
 
 def outcome(recorder: Recorder, of: Decision) -> None:
@@ -60,8 +79,8 @@ def cluster() -> NodeColumns:
 def test_a_decision_is_on_disk_when_it_is_returned(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     made = decide(recorder, cluster())
-    assert spools.of(Decision, tmp_path) == [complete(made)]
-    assert (made.sequence, made.key.incarnation, made.marks) == (1, recorder.incarnation, ("mark",))
+    assert spools.of(Decision, tmp_path) == [fill_derived(made)]
+    assert (made.sequence, made.key.incarnation, made.notes) == (1, recorder.incarnation, (Reason("mark"),))
 
 
 def test_switched_off_nothing_is_kept_and_whose_decision_it_was_is_still_told() -> None:
@@ -89,7 +108,7 @@ def test_the_first_decision_brings_the_whole_table_and_later_ones_what_changed(t
 
 
 def test_a_new_segment_begins_with_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(spool_module, "SEGMENT_BYTES", (1, 1))
     recorder, columns = a_recorder(tmp_path), cluster()
     for _ in range(3):
         outcome(recorder, decide(recorder, columns))
@@ -122,10 +141,10 @@ def test_sequences_have_no_holes_under_concurrency(tmp_path: Path) -> None:
 def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     first = decide(recorder, columns)  # 1
-    recorder._spool.limit_bytes = 0
+    limit(recorder, 0)
     outcome(recorder, first)  # 2 is lost
     decide(recorder, columns)  # 3 too; the gap cannot be written either
-    recorder._spool.limit_bytes = 1 << 30
+    limit(recorder, 1 << 30)
     outcome(recorder, first)  # 4 is the gap, 5 the outcome
     decide(recorder, columns)  # 6
 
@@ -141,11 +160,11 @@ def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
 def test_a_gap_is_told_without_another_record(tmp_path: Path, say: Callable[[Recorder], None]) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
-    recorder._spool.limit_bytes = 0
+    limit(recorder, 0)
     decide(recorder, columns)
     recorder.settle()
     assert spools.of(Gap, tmp_path) == []
-    recorder._spool.limit_bytes = 1 << 30
+    limit(recorder, 1 << 30)
     say(recorder)
     recorder.settle()
     assert [(gap.sequence, gap.first, gap.last) for gap in spools.of(Gap, tmp_path)] == [(3, 2, 2)]
@@ -155,9 +174,9 @@ def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> N
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     columns.set_node(make_node("c").obj())
-    recorder._spool.limit_bytes = 0
+    limit(recorder, 0)
     decide(recorder, columns)
-    recorder._spool.limit_bytes = 1 << 30
+    limit(recorder, 1 << 30)
     decide(recorder, columns)
     assert [r.base for r in spools.of(NodeRows, tmp_path)] == [-1, -1]
     assert spools.table(tmp_path).names == ["a", "b", "c"]
@@ -180,10 +199,10 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
     assert recorder.dropped == 1
 
 
-def _complete(attempt: Attempt) -> Decision:
+def _complete(attempt: AttemptData) -> Decision:
     scheduler = SchedulerInfo("test", "me", "0")
-    key = Key("cluster", Source.SCHEDULER, "incarnation", attempt.pod.uid, attempt.number)
-    return complete(build.decision(attempt, id="id", key=key, sequence=5, scheduler=scheduler))
+    key = AttemptKey("cluster", Source.SCHEDULER, "incarnation", attempt.pod.uid, attempt.number)
+    return fill_derived(build.decision(attempt, id="id", key=key, sequence=5, scheduler=scheduler))
 
 
 def test_the_record_of_a_scored_cycle() -> None:
@@ -193,8 +212,8 @@ def test_the_record_of_a_scored_cycle() -> None:
     made = framework(
         filter=(Filters("Fit", {"a": text("full")}),), score=(Scores("S", {"b": 7, "c": 9, "d": 9}),), weights={"S": 2}
     )
-    snapshot = Snapshot.of(columns)
-    d = _complete(Attempt(pod, 1, "test", snapshot, schedule(made, pod, snapshot, seed=1), TIMES, 1))
+    snapshot = Snapshot.from_columns(columns)
+    d = _complete(AttemptData(pod, 1, "test", snapshot, schedule(made, pod, snapshot, seed=1), TIMES, 1))
     assert (d.slots, d.nodes_total, d.nodes_evaluated, d.nodes_feasible) == (5, 4, 4, 3)
     assert d.evaluation.tolist() == [0, 0, 1, 0, 0]
     assert [(f.plugin, f.ids.tolist()) for f in d.filters] == [("Fit", [1, 0, 0, 0, 0])]
@@ -219,13 +238,13 @@ def test_the_digest_is_of_what_scheduling_reads() -> None:
 def test_labels_that_are_to_be_left_out_are_in_no_byte_of_the_spool(tmp_path: Path) -> None:
     recorder = Recorder(lambda i: Spool(tmp_path, i), "cluster", "me", "0", omitted=omitted_labels("person,x.io/*"))
     pods = [make_pod("p").label("app", "web").label("person", name).label("x.io/team", "m").info() for name in "ab"]
-    snapshot = Snapshot.of(cluster())
+    snapshot = Snapshot.from_columns(cluster())
     made = framework(score=(Scores("S", {"b": 5}),))
     for pod in pods:
         record(recorder, pod, snapshot, schedule(made, pod, snapshot, 0))
     first, second = spools.of(Decision, tmp_path)
     assert first.pod.labels == second.pod.labels == {"app": "web"}
-    assert first.marks == ("mark", "left out: 2 of the pod's 3 labels (--omit-labels)")
+    assert notes.format_decision_notes(first) == ["mark", "left out: 2 of the pod's 3 labels (--omit-labels)"]
     assert first.pod.digest == second.pod.digest  # else the two values could be told apart, and then guessed
     assert not any(b"x.io/team" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert pods[0].labels["person"] == "a"  # scheduling reads it as ever
@@ -254,9 +273,9 @@ def test_what_can_be_no_label_s_key_is_refused(text: str) -> None:
 
 def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
     columns = cluster()
-    pod, snapshot = make_pod().info(), Snapshot.of(columns)
+    pod, snapshot = make_pod().info(), Snapshot.from_columns(columns)
     result = schedule(framework(pre_filter=(PreFilters("P", text("no")),)), pod, snapshot, 0)
-    d = _complete(Attempt(pod, 1, "test", snapshot, result, TIMES, 0))
+    d = _complete(AttemptData(pod, 1, "test", snapshot, result, TIMES, 0))
     assert (d.filters, d.scores, d.totals.tolist(), d.rank.tolist()) == ((), (), [], [0, 0])
     assert (d.nodes_total, d.nodes_evaluated, d.evaluation.tolist()) == (2, 0, [5, 5])
     assert [v.plugin for v in d.pre_filters] == ["P"]
@@ -274,7 +293,7 @@ def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
     ],
 )
 def test_timestamps_to_the_microsecond(written: str | None, microseconds: int) -> None:
-    assert build.microseconds(written) == microseconds
+    assert timestamps.parse_microseconds(written) == microseconds
 
 
 def test_ids_only_go_up() -> None:
@@ -291,15 +310,16 @@ def test_outcomes_of_other_phases_are_not_final(tmp_path: Path) -> None:
     assert said == Outcome(recorder.incarnation, 2, made.id, 1, "PreBind", Code.SUCCESS, "a", "", 42, 0.5, False)
 
 
+EARLIER = "0f9b2a34-5c1d-4e8f-9a70-1b2c3d4e5f60"
+
+
 class TestHighWater:
-    def test_a_leader_says_how_far_it_came_also_where_a_record_was_lost(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_leader_says_how_far_it_came_also_where_a_record_was_lost(self, tmp_path: Path) -> None:
         recorder, columns = a_recorder(tmp_path), cluster()
         assert recorder.mark() == {MARK: f"{recorder.incarnation} 0"}
         outcome(recorder, decide(recorder, columns))
         assert recorder.mark() == {MARK: f"{recorder.incarnation} 2"}
-        monkeypatch.setattr(recorder._spool, "limit_bytes", 1)
+        limit(recorder, 1)
         decide(recorder, columns)
         assert recorder.mark() == {MARK: f"{recorder.incarnation} 3"}
 
@@ -315,19 +335,40 @@ class TestHighWater:
 
     def test_a_leader_that_decides_nothing_has_said_it_all_the_same(self, tmp_path: Path) -> None:
         recorder = a_recorder(tmp_path)
-        recorder.inherit({MARK: "another 7"})
+        recorder.inherit({MARK: f"{EARLIER} 7"})
         recorder.close()
         assert [f.reached for f in spools.frames(tmp_path) if isinstance(f, HighWater)] == [7]
 
-    @pytest.mark.parametrize("words", ["", "x", "x y", "x -1", "x 0", " 5", "x 5 6"])
-    def test_what_is_no_mark_is_passed_over(self, tmp_path: Path, words: str) -> None:
+    @pytest.mark.parametrize(
+        "value",
+        [
+            *("", "x", "x y", " 5", f"{EARLIER} -1", f"{EARLIER} 5 6", f"{EARLIER} ٥", "another 7"),
+            pytest.param(f"{EARLIER} {'9' * 5000}", id="more digits than Python reads"),
+            pytest.param(f"{EARLIER} {(1 << 53) + 1}", id="more than the decisions service takes"),
+        ],
+    )
+    def test_an_insane_high_water_mark_is_ignored_with_a_warning(
+        self, tmp_path: Path, value: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         recorder = a_recorder(tmp_path)
-        recorder.inherit({MARK: words})
+        recorder.inherit({MARK: value})
         assert decide(recorder, cluster()).sequence == 1
+        logged = capfd.readouterr().err
+        assert "Ignoring the Lease annotation" in logged
+        assert len(logged) < 500
+
+    @pytest.mark.parametrize("annotations", [{}, {MARK: f"{EARLIER} 0"}], ids=["none", "nothing recorded"])
+    def test_without_earlier_records_nothing_is_recorded_or_warned(
+        self, tmp_path: Path, annotations: dict[str, str], capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        recorder = a_recorder(tmp_path)
+        recorder.inherit(annotations)
+        assert decide(recorder, cluster()).sequence == 1
+        assert "Ignoring" not in capfd.readouterr().err
 
 
-def test_on_a_full_disk_scheduling_goes_on_and_what_is_lost_is_exactly_a_gap(tmp_path: Path) -> None:
-    """A real limit of the kernel's: a write is cut short in the middle of a frame, the next ones fail."""
+def test_a_write_that_is_cut_short_ends_the_segment_and_what_is_lost_is_exactly_in_gaps(tmp_path: Path) -> None:
+    """A real limit of the kernel's, for each file: a write is cut short in the middle of a frame."""
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -341,9 +382,9 @@ def test_on_a_full_disk_scheduling_goes_on_and_what_is_lost_is_exactly_a_gap(tmp
     assert recorder.dropped > 0
     recorder.settle()
     last = decide(recorder, columns).sequence
-    (gap,) = spools.of(Gap, tmp_path)
-    assert (gap.last - gap.first + 1, recorder.gaps) == (recorder.dropped, 1)
-    assert gap.reason == "[Errno 28] No space left on device"
+    gaps = spools.of(Gap, tmp_path)
+    assert (sum(gap.last - gap.first + 1 for gap in gaps), recorder.gaps) == (recorder.dropped, len(gaps))
+    assert {gap.reason for gap in gaps} == {"[Errno 28] No space left on device"}
     assert spools.sequences(tmp_path) == list(range(1, last + 1))
 
 
@@ -356,13 +397,13 @@ def test_a_decision_and_its_outcome_take_what_the_documentation_says(tmp_path: P
     sizes = []
     for i in range(40):
         pod = make_pod(f"p{i}").request(cpu="100m", memory="128Mi").info()
-        snapshot = Snapshot.of(columns)
+        snapshot = Snapshot.from_columns(columns)
         result = schedule(plugins, pod, snapshot, i)
         assert result.chosen is not None
         outcome(recorder, record(recorder, pod, snapshot, result))
         columns.add_pod(replace(pod, running=True), columns.names[result.chosen])
         sizes.append(sum(s.stat().st_size for s in tmp_path.glob("*/*.seg")))
-    (first,) = [frame for _, frame in codec.split(next(tmp_path.glob("*/*.seg")).read_bytes()) if frame[3] == 1]
+    (first,) = [frame for _, frame in codec.split_frames(next(tmp_path.glob("*/*.seg")).read_bytes()) if frame[3] == 1]
     each = (sizes[-1] - sizes[0]) / 39
     print(f"{nodes} nodes: {len(first)} bytes, then {each:.0f}")
     assert 0.5 * whole < len(first) < whole

@@ -21,10 +21,10 @@ from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows
 from herodotus_serving.self_signed import self_signed
-from scheduler import app
+from scheduler.commands import main as app
 from scheduler.recorder import shipper as module
-from scheduler.recorder.connection import Connection
-from scheduler.recorder.endpoint import Endpoint, EndpointError, of
+from scheduler.recorder.connection import ServiceConnection
+from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint, endpoint_from_arguments
 from scheduler.recorder.progress import Progress, waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
@@ -72,7 +72,7 @@ def service() -> Service:
 
 @pytest.fixture
 def shipper(tmp_path: Path, service: Service) -> Shipper:
-    return Shipper(tmp_path, Endpoint("http://service/"), httpx.MockTransport(service))
+    return Shipper(tmp_path, ServiceEndpoint("http://service/"), httpx.MockTransport(service))
 
 
 def write(directory: Path, *sequences: int, incarnation: str = "incarnation") -> Spool:
@@ -263,22 +263,23 @@ def test_an_outage_in_the_middle_of_halving_goes_on_behind_what_was_taken(
     assert service.stored == [1, 2, 3, 4, 6, 7, 8]
 
 
-def test_a_damaged_segment_costs_its_rest_only(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+def test_damaged_bytes_cost_no_frame_behind_them(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
     spool.append(b"\0" * 50)
     spool.append(gap(2))
     spool.rotate(TABLE)
     spool.append(gap(3))
     shipper.pass_over()
-    assert service.stored == [1, 3]
+    assert service.stored == [1, 2, 3]
 
 
-def test_a_damaged_frame_is_set_aside_where_the_service_is_older_too(
+def test_a_frame_that_an_older_service_cannot_be_sent_is_set_aside(
     tmp_path: Path, service: Service, shipper: Shipper
 ) -> None:
     spool = write(tmp_path, 1)
-    frame = codec.encode(replace(a_decision(sequence=2), rank=codec.FOLLOWS))
-    spool.append(frame[:-1] + bytes([frame[-1] ^ 1]))
+    frame = codec.encode(replace(a_decision(sequence=2), rank=codec.DERIVED))
+    payload = frame[codec.HEADER_BYTES :].replace(b"rank", b"rink")
+    spool.append(codec.build_frame(frame[codec.KIND_AT], payload, frame[codec.VERSION_AT]))
     spool.append(gap(3))
     older = {"Accept": f"{codec.CONTENT_TYPE};version=1"}
     service.answers = [httpx.Response(415, headers=older, json={"message": "frame version 2 is not known"})]
@@ -337,12 +338,20 @@ def test_a_second_shipper_of_a_directory_waits_for_the_first(tmp_path: Path, mon
 
 def test_a_shipper_process_ends_with_its_parent(tmp_path: Path) -> None:
     """As `run` starts it: the end of its standard input is the end of its parent, however early that comes."""
-    command = [sys.executable, "-m", "scheduler.shipping", "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
+    command = [
+        sys.executable,
+        "-m",
+        "scheduler.commands.ship",
+        "--spool",
+        str(tmp_path),
+        "--endpoint",
+        "http://127.0.0.1:9",
+    ]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("program", [("scheduler.shipping",), ("scheduler", "ship")], ids=" ".join)
+@pytest.mark.parametrize("program", [("scheduler.commands.ship",), ("scheduler", "ship")], ids=" ".join)
 def test_an_interrupted_shipper_process_ends_quietly(tmp_path: Path, program: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", *program, "--spool", str(tmp_path), "--endpoint", "http://127.0.0.1:9"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -378,7 +387,9 @@ def test_a_token_is_shown_and_read_anew_for_each_batch(tmp_path: Path, service: 
     token.write_text("first\n")
     (tmp_path / "spool").mkdir()
     spool = write(tmp_path / "spool", 1)
-    shipper = Shipper(tmp_path / "spool", Endpoint("http://service/", token_file=token), httpx.MockTransport(answer))
+    shipper = Shipper(
+        tmp_path / "spool", ServiceEndpoint("http://service/", token_file=token), httpx.MockTransport(answer)
+    )
     shipper.pass_over()
     token.write_text("second\n")
     spool.append(gap(2))
@@ -390,7 +401,7 @@ def test_a_token_that_is_not_there_yet_is_waited_for(tmp_path: Path, service: Se
     (tmp_path / "spool").mkdir()
     write(tmp_path / "spool", 1)
     token = tmp_path / "token"
-    endpoint = Endpoint("http://service/", token_file=token)
+    endpoint = ServiceEndpoint("http://service/", token_file=token)
     shipper = Shipper(tmp_path / "spool", endpoint, httpx.MockTransport(service))
     with pytest.raises(NotDeliveredError, match="cannot show who we are"):
         shipper.pass_over()
@@ -407,7 +418,9 @@ def test_an_authority_that_is_not_there_yet_is_waited_for_and_nothing_sent_meanw
         asked.append(request)
         return httpx.Response(200)
 
-    connection = Connection(Endpoint("https://service", ca_file=authority), 1.0, httpx.MockTransport(answer))
+    connection = ServiceConnection(
+        ServiceEndpoint("https://service", ca_file=authority), 1.0, httpx.MockTransport(answer)
+    )
     with pytest.raises(FileNotFoundError):
         connection.send("POST", "https://service/ingest/v1/frames", headers={})
     assert asked == []
@@ -420,18 +433,21 @@ def test_an_authority_that_is_not_there_yet_is_waited_for_and_nothing_sent_meanw
 @pytest.mark.parametrize(
     ("endpoint", "message"),
     [
-        (Endpoint("http://service:8001", token_file=Path("t")), "the token would be in the clear"),
-        (Endpoint("http://127.0.0.1:8001", ca_file=Path("c")), "go with an https:// --endpoint"),
-        (Endpoint("https://service", cert_file=Path("c")), "--endpoint-cert-file and --endpoint-key-file go together"),
+        (ServiceEndpoint("http://service:8001", token_file=Path("t")), "the token would be in the clear"),
+        (ServiceEndpoint("http://127.0.0.1:8001", ca_file=Path("c")), "go with an https:// --endpoint"),
+        (
+            ServiceEndpoint("https://service", cert_file=Path("c")),
+            "--endpoint-cert-file and --endpoint-key-file go together",
+        ),
     ],
     ids=["token over HTTP", "authority without TLS", "certificate without key"],
 )
-def test_flags_that_do_not_go_together_are_refused(endpoint: Endpoint, message: str) -> None:
+def test_flags_that_do_not_go_together_are_refused(endpoint: ServiceEndpoint, message: str) -> None:
     with pytest.raises(EndpointError, match=message):
         endpoint.check()
 
 
 def test_the_shipper_s_process_is_given_every_flag() -> None:
     files = {"token_file": Path("/t"), "ca_file": Path("/ca"), "cert_file": Path("/c"), "key_file": Path("/k")}
-    endpoint = Endpoint("https://service", **files)
-    assert of(app._parser().parse_args(["ship", *endpoint.flags()])) == endpoint
+    endpoint = ServiceEndpoint("https://service", **files)
+    assert endpoint_from_arguments(app._parser().parse_args(["ship", *endpoint.flags()])) == endpoint

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.recorder import supervisor as module
-from scheduler.recorder.endpoint import Endpoint
+from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.supervisor import Supervisor
 
 SHIPPER = "import sys; sys.stdin.read()"
@@ -29,7 +29,7 @@ def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
         monkeypatch.setattr(
             module.subprocess, "Popen", lambda command, **rest: popen([sys.executable, "-S", "-c", program], **rest)
         )
-        return Supervisor(tmp_path, Endpoint("http://127.0.0.1:9"), "--v", "0")
+        return Supervisor(tmp_path, ServiceEndpoint("http://127.0.0.1:9"), "--v", "0")
 
     return start
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from herodotus_serving.remembered import TTL_S
-from scheduler.serving.access import Access, User, certificate_user
-from scheduler.serving.http import RefusedError, Request
+from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, certificate_user
+from scheduler.serving.http import HttpStatusError, StatusRequest
 from tests.scheduler.kube.servers import Json, api_of, status
 
 ADA = {"username": "ada", "uid": "7", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
@@ -66,16 +66,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def access(reviewer: Reviewer, clock: Clock) -> Access:
-    return Access(api_of(reviewer), clock=clock)
+def access(reviewer: Reviewer, clock: Clock) -> RequestAuthorizer:
+    return RequestAuthorizer(api_of(reviewer), clock=clock)
 
 
-def get(path: str = "/metrics", *, token: str = "", peer: dict[str, Any] | None = None, method: str = "GET") -> Request:
-    return Request(method, path, authorization=f"Bearer {token}" if token else "", peer=peer)
+def get(
+    path: str = "/metrics", *, token: str = "", peer: dict[str, Any] | None = None, method: str = "GET"
+) -> StatusRequest:
+    return StatusRequest(method, path, authorization=f"Bearer {token}" if token else "", peer=peer)
 
 
-def refused(access: Access, request: Request) -> tuple[int, str, str]:
-    with pytest.raises(RefusedError) as raised:
+def refused(access: RequestAuthorizer, request: StatusRequest) -> tuple[int, str, str]:
+    with pytest.raises(HttpStatusError) as raised:
         access.check(request)
     return raised.value.code, raised.value.reason, str(raised.value)
 
@@ -84,10 +86,10 @@ def subject(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"subject": tuple((pair,) for pair in pairs)}
 
 
-def test_a_user_with_the_right_is_let_in_by_two_reviews(access: Access, reviewer: Reviewer) -> None:
+def test_a_user_with_the_right_is_let_in_by_two_reviews(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     user = access.check(get(token="good"))
     groups = ("dev", "system:authenticated")
-    assert user == User("ada", groups, "7", (("scopes", ("a", "b")),))
+    assert user == AuthenticatedUser("ada", groups, "7", (("scopes", ("a", "b")),))
     assert [body["spec"] for body in reviewer.asked] == [
         {"token": "good"},
         {
@@ -108,38 +110,38 @@ def test_a_user_with_the_right_is_let_in_by_two_reviews(access: Access, reviewer
     ],
     ids=["a token of nobody", "no token"],
 )
-def test_who_is_not_let_in(access: Access, token: str, expected: tuple[int, str, str]) -> None:
+def test_who_is_not_let_in(access: RequestAuthorizer, token: str, expected: tuple[int, str, str]) -> None:
     assert refused(access, get(token=token)) == expected
 
 
-def test_a_right_is_asked_for_by_verb_and_path(access: Access, reviewer: Reviewer) -> None:
+def test_a_right_is_asked_for_by_verb_and_path(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     access.check(get("/debug/flags/v", token="good", method="PUT"))
     assert reviewer.asked[-1]["spec"]["nonResourceAttributes"] == {"path": "/debug/flags/v", "verb": "put"}
 
 
-def test_a_user_without_the_right_is_forbidden_and_named(access: Access, reviewer: Reviewer) -> None:
+def test_a_user_without_the_right_is_forbidden_and_named(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     reviewer.allowed.clear()
     message = 'forbidden: User "ada" cannot get path "/configz"'
     assert refused(access, get("/configz", token="good")) == (403, "Forbidden", message)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_health_is_for_everyone_and_asks_nobody(access: Access, reviewer: Reviewer, path: str) -> None:
+def test_health_is_for_everyone_and_asks_nobody(access: RequestAuthorizer, reviewer: Reviewer, path: str) -> None:
     access.check(get(path))
     assert reviewer.asked == []
 
 
-def test_a_bad_token_is_refused_even_for_health(access: Access) -> None:
+def test_a_bad_token_is_refused_even_for_health(access: RequestAuthorizer) -> None:
     assert refused(access, get("/healthz", token="bad"))[0] == 401
 
 
 @pytest.mark.parametrize("path", ["/readyz/shipper", "/healthzz", "/metrics", "/"])
-def test_only_these_paths_are_for_everyone(access: Access, path: str) -> None:
+def test_only_these_paths_are_for_everyone(access: RequestAuthorizer, path: str) -> None:
     assert refused(access, get(path))[0] == 403
 
 
 def test_a_star_allows_what_begins_so(reviewer: Reviewer) -> None:
-    access = Access(api_of(reviewer), ("/readyz/*",))
+    access = RequestAuthorizer(api_of(reviewer), ("/readyz/*",))
     access.check(get("/readyz/shipper"))
     assert refused(access, get("/readyz"))[0] == 403
 
@@ -159,20 +161,20 @@ def test_a_star_allows_what_begins_so(reviewer: Reviewer) -> None:
 )
 class TestWithoutAnAnswerItIsNeverOpen:
     def test_a_token_that_cannot_be_reviewed_is_unauthorized(
-        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         assert refused(access, get(token="good"))[0] == 401
 
     def test_a_right_that_cannot_be_reviewed_is_an_error(
-        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
         assert (code, message.startswith('Internal Server Error: "/metrics"')) == (500, True)
 
     def test_it_is_asked_again_at_once(
-        self, access: Access, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         refused(access, get(token="good"))
@@ -180,13 +182,15 @@ class TestWithoutAnAnswerItIsNeverOpen:
         assert access.check(get(token="good")).name == "ada"
 
 
-def test_denied_wins_over_allowed(access: Access, reviewer: Reviewer) -> None:
+def test_denied_wins_over_allowed(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     reviewer.answer = httpx.Response(201, json={"status": {"allowed": True, "denied": True, "reason": "because"}})
     code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
     assert (code, message.endswith(": because")) == (403, True)
 
 
-def test_answers_are_remembered_for_their_time_and_no_longer(access: Access, reviewer: Reviewer, clock: Clock) -> None:
+def test_answers_are_remembered_for_their_time_and_no_longer(
+    access: RequestAuthorizer, reviewer: Reviewer, clock: Clock
+) -> None:
     for _ in range(3):
         access.check(get(token="good"))
         refused(access, get(token="bad"))
@@ -199,29 +203,31 @@ def test_answers_are_remembered_for_their_time_and_no_longer(access: Access, rev
     assert refused(access, get(token="good"))[0] == 401
 
 
-def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch, access: Access, reviewer: Reviewer) -> None:
+def test_what_is_remembered_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: Reviewer
+) -> None:
     monkeypatch.setattr("herodotus_serving.remembered.ENTRIES", 2)
     for token in ("a", "b", "c"):
         refused(access, get(token=token))
     assert len(access._users._answers) == 2
 
 
-def test_no_token_is_kept(access: Access) -> None:
+def test_no_token_is_kept(access: RequestAuthorizer) -> None:
     access.check(get(token="good"))
     assert b"good" not in repr(access._users._answers).encode()
 
 
-def test_a_certificate_names_the_user_and_its_groups(access: Access, reviewer: Reviewer) -> None:
+def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     peer = subject(("organizationName", "dev"), ("organizationName", "ops"), ("commonName", "ada"))
-    assert access.check(get(peer=peer, token="bad")) == User("ada", ("dev", "ops", "system:authenticated"))
+    assert access.check(get(peer=peer, token="bad")) == AuthenticatedUser("ada", ("dev", "ops", "system:authenticated"))
     assert reviewer.kinds == ["SubjectAccessReview"]
 
 
-def test_a_certificate_without_a_name_is_nobody_s(access: Access) -> None:
+def test_a_certificate_without_a_name_is_nobody_s(access: RequestAuthorizer) -> None:
     assert refused(access, get(peer=subject(("organizationName", "dev"))))[0] == 401
 
 
-def test_an_administrator_needs_no_review(access: Access, reviewer: Reviewer) -> None:
+def test_an_administrator_needs_no_review(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     reviewer.answer = httpx.ConnectError("refused")
     peer = subject(("organizationName", "system:masters"), ("commonName", "root"))
     assert access.check(get(peer=peer)) == certificate_user(peer)

@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.metrics import Metrics
-from scheduler.serving.access import Access
+from herodotus_serving.sockets import ListenError
+from scheduler.live.metrics import SchedulerMetrics
+from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.certificates import (
     AUTHORITIES_PATH,
     Authorities,
@@ -26,21 +28,21 @@ from scheduler.serving.certificates import (
     Certificates,
 )
 from scheduler.serving.health import Check
-from scheduler.serving.http import Request, Response
-from scheduler.serving.routes import Content, Routes
-from scheduler.serving.server import Server
+from scheduler.serving.http import StatusRequest, StatusResponse
+from scheduler.serving.routes import Content, StatusRoutes
+from scheduler.serving.server import LIMITS, StatusServer
 from tests.processes import eventually
 from tests.scheduler.kube.servers import api_of, status
 from tests.scheduler.serving.authorities import Authority
 from tests.scheduler.serving.test_access import Clock, Reviewer
 
-Start = Callable[..., Server]
+Start = Callable[..., StatusServer]
 
 
-def echo(request: Request) -> Response:
+def echo(request: StatusRequest) -> StatusResponse:
     """An answer that says who asked what."""
     subject = dict(pair for part in (request.peer or {}).get("subject", ()) for pair in part)
-    return Response(200, json.dumps([request.method, request.path, request.query, subject]).encode())
+    return StatusResponse(200, json.dumps([request.method, request.path, request.query, subject]).encode())
 
 
 def certificates(files: CertificateFiles | None = None, pem: str = "", clock: Any = time.monotonic) -> Certificates:
@@ -49,10 +51,10 @@ def certificates(files: CertificateFiles | None = None, pem: str = "", clock: An
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    servers: list[Server] = []
+    servers: list[StatusServer] = []
 
-    def made(handler: Any = echo, certs: Certificates | None = None, **limits: Any) -> Server:
-        server = Server(("127.0.0.1", 0), (certs or certificates()).context, handler, poll_s=0.01, **limits)
+    def made(handler: Any = echo, certs: Certificates | None = None, **limits: Any) -> StatusServer:
+        server = StatusServer(("127.0.0.1", 0), (certs or certificates()).context, handler, replace(LIMITS, **limits))
         server.start()
         servers.append(server)
         return server
@@ -62,7 +64,9 @@ def start() -> Iterator[Start]:
         server.close()
 
 
-def ask(server: Server, path: str = "/x", method: str = "GET", verify: Any = False, **more: Any) -> httpx.Response:
+def ask(
+    server: StatusServer, path: str = "/x", method: str = "GET", verify: Any = False, **more: Any
+) -> httpx.Response:
     return httpx.request(method, f"https://127.0.0.1:{server.port}{path}", verify=verify, timeout=60, **more)
 
 
@@ -74,7 +78,7 @@ def client_tls(pair: tuple[Path, Path] | None = None) -> ssl.SSLContext:
     return context
 
 
-def served_certificate(server: Server) -> str:
+def served_certificate(server: StatusServer) -> str:
     return ssl.get_server_certificate(("127.0.0.1", server.port))
 
 
@@ -97,16 +101,17 @@ class TestRequests:
         ("more", "code"),
         [
             ({"content": b"x" * 1025}, 413),
-            ({"content": iter([b"chunked"])}, 413),
+            ({"content": iter([b"x" * 1025])}, 413),
             ({"content": b"x" * 1024}, 200),
+            ({"content": iter([b"x" * 1024])}, 200),
         ],
-        ids=["too long", "chunked", "the longest"],
+        ids=["too long", "too long in chunks", "the longest", "the longest in chunks"],
     )
     def test_a_body_has_a_limit(self, start: Start, more: dict[str, Any], code: int) -> None:
         assert ask(start(), method="PUT", **more).status_code == code
 
     def test_a_fault_of_ours_is_500_and_says_nothing(self, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
-        def handler(request: Request) -> Response:
+        def handler(request: StatusRequest) -> StatusResponse:
             raise KeyError("secret")
 
         answer = ask(start(handler))
@@ -119,14 +124,13 @@ class TestRequests:
 
 class TestLimits:
     def test_a_silent_client_keeps_nobody_waiting(self, start: Start) -> None:
-        """The handshake runs in the connection's own thread."""
-        server = start(deadline_s=600.0)
+        server = start(handshake_s=600.0)
         with socket.create_connection(("127.0.0.1", server.port)), socket.create_connection(("127.0.0.1", server.port)):
             assert ask(server).status_code == 200
 
     @pytest.mark.parametrize("says", ["nothing", "half a request"])
     def test_a_slow_client_is_cut_off(self, start: Start, says: str) -> None:
-        server = start(deadline_s=0.2)
+        server = start(handshake_s=0.2, request_s=0.2)
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain:
             if says == "nothing":
                 assert plain.recv(1) == b""
@@ -135,28 +139,28 @@ class TestLimits:
             with contextlib.suppress(ssl.SSLError, ConnectionError), client_tls().wrap_socket(plain) as tls:
                 tls.sendall(b"GET / HTTP/1.1\r\n")
                 assert tls.recv(1) == b""
-            eventually(lambda: len(server._open) == 0, "the connection to be given up")
+            eventually(lambda: server.listener.connections == 0, "the connection to be given up")
 
     def test_there_are_so_many_connections_and_no_more(self, start: Start) -> None:
         go_on = threading.Event()
 
-        def slow(request: Request) -> Response:
+        def slow(request: StatusRequest) -> StatusResponse:
             if request.path == "/slow":
                 go_on.wait(60)
-            return Response(200, b"ok")
+            return StatusResponse(200, b"ok")
 
-        server, answers = start(slow, max_connections=2), []
+        server, answers = start(slow, connections=2), []
         threads = [threading.Thread(target=lambda: answers.append(ask(server, "/slow").status_code)) for _ in range(2)]
         for thread in threads:
             thread.start()
-        eventually(lambda: len(server._open) == 2, "two connections")
+        eventually(lambda: server.listener.connections == 2, "two connections")
         with pytest.raises(httpx.TransportError):
             ask(server)
         go_on.set()
         for thread in threads:
             thread.join()
         assert answers == [200, 200]
-        eventually(lambda: len(server._open) == 0, "room again")
+        eventually(lambda: server.listener.connections == 0, "room again")
         assert ask(server).status_code == 200
 
     def test_no_tls_is_no_request(self, start: Start) -> None:
@@ -166,8 +170,8 @@ class TestLimits:
         assert ask(server).status_code == 200
 
     def test_an_address_that_is_taken_is_an_error(self, start: Start) -> None:
-        with pytest.raises(OSError, match="Address already in use"):
-            Server(("127.0.0.1", start().port), certificates().context, echo)
+        with pytest.raises(ListenError, match="Address already in use"):
+            StatusServer(("127.0.0.1", start().port), certificates().context, echo)
 
 
 class TestCertificates:
@@ -308,14 +312,14 @@ def verbosity() -> list[int]:
 
 
 @pytest.fixture
-def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> Server:
+def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> StatusServer:
     content = Content(
         configuration={"kind": "KubeSchedulerConfiguration", "parallelism": 16},
-        metrics=Metrics().exposition,
+        metrics=SchedulerMetrics().exposition,
         readyz=(Check("good", lambda: None), Check("bad", lambda: "broken")),
         set_verbosity=verbosity.append,
     )
-    return start(Routes(Access(api_of(reviewer)), content))
+    return start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))
 
 
 ADA = {"headers": {"Authorization": "Bearer good"}}
@@ -332,13 +336,13 @@ class TestRoutes:
             ("/readyz?exclude=bad", 200, "ok"),
         ],
     )
-    def test_health_needs_no_right(self, served: Server, path: str, code: int, body: str) -> None:
+    def test_health_needs_no_right(self, served: StatusServer, path: str, code: int, body: str) -> None:
         answer = ask(served, path)
         assert (answer.status_code, answer.text) == (code, body)
         assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
     @pytest.mark.parametrize("path", ["/readyz/bad", "/metrics", "/configz", "/debug/flags/v", "/nonsense"])
-    def test_everything_else_does_known_or_not(self, served: Server, path: str) -> None:
+    def test_everything_else_does_known_or_not(self, served: StatusServer, path: str) -> None:
         answer = ask(served, path)
         assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
 
@@ -351,17 +355,17 @@ class TestRoutes:
             ("/metrics/resources", 404, "404 page not found\n"),
         ],
     )
-    def test_with_the_right(self, served: Server, path: str, code: int, body: str) -> None:
+    def test_with_the_right(self, served: StatusServer, path: str, code: int, body: str) -> None:
         answer = ask(served, path, **ADA)
         assert (answer.status_code, answer.text) == (code, body)
 
-    def test_metrics_are_what_prometheus_reads(self, served: Server) -> None:
+    def test_metrics_are_what_prometheus_reads(self, served: StatusServer) -> None:
         answer = ask(served, "/metrics", **ADA)
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         names = {family.name for family in text_string_to_metric_families(answer.text)}
         assert {"scheduler_schedule_attempts", "process_resident_memory_bytes"} <= names
 
-    def test_the_configuration_is_under_upstream_s_key(self, served: Server) -> None:
+    def test_the_configuration_is_under_upstream_s_key(self, served: StatusServer) -> None:
         answer = ask(served, "/configz", **ADA)
         assert answer.json() == {"componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16}}
 
@@ -377,7 +381,7 @@ class TestRoutes:
         ],
     )
     def test_verbosity_is_put(
-        self, served: Server, verbosity: list[int], method: str, body: str, code: int, said: str
+        self, served: StatusServer, verbosity: list[int], method: str, body: str, code: int, said: str
     ) -> None:
         answer = ask(served, "/debug/flags/v", method, content=body.encode(), **ADA)
         assert (answer.status_code, answer.text) == (code, said)
@@ -385,5 +389,5 @@ class TestRoutes:
 
     def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: Reviewer) -> None:
         content = Content(configuration={}, metrics=bytes, profiling=False)
-        server = start(Routes(Access(api_of(reviewer)), content))
+        server = start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))
         assert ask(server, "/debug/flags/v", "PUT", content=b"7", **ADA).status_code == 404

@@ -1,0 +1,48 @@
+"""Requests that would need more memory than the extender service's container has."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from flask import Flask
+
+from herodotus_agents.app import MAX_NODES, create_app
+from herodotus_agents.registry import load_agents
+from herodotus_agents.server import DECODED_BYTES, MAX_BODY_BYTES, service
+from herodotus_serving.memory import MemoryGate
+from herodotus_serving.messages import Request, RequestHead
+
+PATH = "/scheduler/priorities/foo"
+
+
+@pytest.fixture(scope="module")
+def app() -> Flask:
+    return create_app(load_agents(("foo",), {}, {}))
+
+
+def status(app: Flask, nodes: int) -> int:
+    body = f'{{"Pod": {{"metadata": {{"name": "p"}}}}, "Nodes": {{"items": [{",".join(["{}"] * nodes)}]}}}}'.encode()
+    head = RequestHead("POST", PATH, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    response = service(app, 1).handle(Request(head, body, ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    assert response.status == 200 or json.loads(response.body)["Error"]
+    return response.status
+
+
+@pytest.mark.parametrize(("nodes", "code"), [(10, 200), (MAX_NODES + 1, 413), (10_000_000, 413)])
+def test_as_many_nodes_as_a_cluster_has(app: Flask, nodes: int, code: int) -> None:
+    """Ten million empty nodes are 30 MB as sent and 7 GiB decoded."""
+    assert status(app, nodes) == code
+
+
+def test_a_larger_body_is_refused_before_it_comes(app: Flask) -> None:
+    assert service(app, 1).route(RequestHead("POST", PATH, [])).max_body == MAX_BODY_BYTES
+    assert 3 * MAX_BODY_BYTES < DECODED_BYTES
+
+
+def test_requests_wait_for_memory_in_turn() -> None:
+    gate = MemoryGate(100)
+    with gate.hold(80, 0.0) as first, gate.hold(30, 0.05) as second, gate.hold(20, 0.0) as third:
+        assert (first, second, third) == (True, False, True)
+    with gate.hold(100, 0.0) as all_of_it:
+        assert all_of_it

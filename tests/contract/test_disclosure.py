@@ -1,0 +1,118 @@
+"""Every field of a record and every parameter of a reason says what it discloses; without that it is hidden."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass, replace
+
+import pytest
+
+from herodotus_record import disclosure, model, notes, reasons
+from herodotus_record.disclosure import FIELDS, HIDDEN, HIDDEN_TEXT, PARAMETERS, Discloses, mask_decision
+from herodotus_record.model import Code, Decision, PluginVerdict, Reason, Verdict
+from tests.builders import a_decision
+
+OTHERS = {model.NodeTable}  # built by readers, not recorded
+RECORDS = [
+    kind for kind in vars(model).values() if isinstance(kind, type) and is_dataclass(kind) and kind not in OTHERS
+]
+CATALOGUES = {"reasons": reasons.CATALOGUE, "notes": notes.CATALOGUE}
+
+
+@dataclass(frozen=True)
+class OneNamespace:
+    everything: bool = False
+
+    def sees(self, namespace: str) -> bool:
+        return namespace == "shop"
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_record_says_what_it_discloses(kind: type) -> None:
+    assert {field.name for field in fields(kind)} == FIELDS.get(kind, {}).keys()
+
+
+@pytest.mark.parametrize("catalogue", CATALOGUES)
+def test_every_parameter_that_a_sentence_shows_says_what_it_discloses(catalogue: str) -> None:
+    shown = {name for text in CATALOGUES[catalogue].values() for name in re.findall(r"{(\w+)}", text)}
+    assert shown <= PARAMETERS.keys()
+
+
+def test_codes_mean_one_thing() -> None:
+    assert not reasons.CATALOGUE.keys() & notes.CATALOGUE.keys()
+
+
+def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    undeclared = {name: rule for name, rule in FIELDS[Decision].items() if name not in ("narrowed_by", "path")}
+    monkeypatch.setitem(disclosure.FIELDS, Decision, undeclared)
+    decision = replace(a_decision(), narrowed_by=("Canary",))
+    assert mask_decision(decision, OneNamespace()).narrowed_by == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        (Reason("insufficient", {"resource": "cpu"}), Reason("insufficient", {"resource": "cpu"})),
+        (
+            Reason("insufficient", {"resource": "cpu", "new": "1"}),
+            Reason("insufficient", {"resource": "cpu", "new": "1"}),
+        ),
+        (Reason("insufficient", {"because": "canary"}), Reason("insufficient", {"because": HIDDEN_TEXT})),
+        (Reason("canary", {"resource": "cpu"}), Reason("text", {"text": HIDDEN_TEXT})),
+        (Reason("text", {"text": "canary"}), Reason("text", {"text": HIDDEN_TEXT})),
+        (Reason("pod-anti-affinity", {"pod": "ci/canary"}), Reason("pod-anti-affinity", {"pod": ""})),
+        (Reason("pod-anti-affinity", {"pod": "shop/web"}), Reason("pod-anti-affinity", {"pod": "shop/web"})),
+        (Reason("pod-anti-affinity", {"pod": "canary"}), Reason("pod-anti-affinity", {"pod": ""})),
+        (Reason("evicted", {"victim": "ci/canary"}), Reason("evicted", {"victim": HIDDEN})),
+    ],
+)
+def test_reasons_are_shown_by_their_parameters(reason: Reason, shown: Reason) -> None:
+    decision = replace(a_decision(), pre_filters=(PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, (reason,))),))
+    (verdict,) = mask_decision(decision, OneNamespace()).pre_filters
+    assert verdict.verdict.reasons == (shown,)
+
+
+OWN = (Reason("insufficient", {"resource": "example.com/gpu"}), Reason("text", {"text": "canary is there"}))
+AVAILABLE = "0/5 nodes are available: "
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param(
+            f"{AVAILABLE}1 Too many pods, 4 Insufficient cpu. preemption: {AVAILABLE}5 No preemption victims found for"
+            " incoming pod.",
+            "",
+            id="constant sentences",
+        ),
+        pytest.param(f"{AVAILABLE}5 Insufficient example.com/gpu.", "", id="of a reason of the record"),
+        pytest.param(
+            f"{AVAILABLE}5 Insufficient example.com/canary.", f"{AVAILABLE}5 {HIDDEN_TEXT}.", id="of no reason of it"
+        ),
+        pytest.param(
+            f"{AVAILABLE}2 Too many pods, 3 canary is there.",
+            f"{AVAILABLE}2 Too many pods, 3 {HIDDEN_TEXT}.",
+            id="a plugin's text",
+        ),
+        pytest.param("no nodes available to schedule pods", "", id="no nodes"),
+        pytest.param('running "Any" filter plugin: canary', HIDDEN_TEXT, id="an error"),
+        pytest.param(
+            f"{AVAILABLE}3 Too many pods canary, 2 Too many pods.",
+            f"{AVAILABLE}3 {HIDDEN_TEXT}, 2 Too many pods.",
+            id="more behind a sentence",
+        ),
+        pytest.param("canary. canary, 3 canary", f"{HIDDEN_TEXT}. {HIDDEN_TEXT}, 3 {HIDDEN_TEXT}", id="in no form"),
+        pytest.param("Too many podscanary", HIDDEN_TEXT, id="a word that begins with a sentence"),
+    ],
+)
+def test_a_message_shows_what_follows_from_the_reasons(message: str, shown: str) -> None:
+    verdicts = (PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, OWN)),)
+    decision = replace(a_decision(), pre_filters=verdicts, message=message)
+    assert mask_decision(decision, OneNamespace()).message == (shown or message)
+    assert disclosure.is_message_public(decision) == (not shown)
+
+
+def test_every_rule_is_used() -> None:
+    used = {rule for declared in FIELDS.values() for rule in declared.values()} | {*PARAMETERS.values()}
+    assert used == {*Discloses}

@@ -1,0 +1,46 @@
+"""What the API server accepts and hardly anyone writes: odd selectors, amounts that fit no int64.
+
+Owns: changes of objects that are made already. Does not own: how often (`random_cluster`).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Json = dict[str, Any]
+
+ABSURD = ("1e99", "9E", "8Ei", "100T", "9000T", "9223372036854775807", "20000000000000000000", "7500P")
+NO_LABELS = ("-3", "+5", "a b", "ü", "a" * 64, "x_")
+
+
+def name_nodes(rng: random.Random, terms: list[Json], node_names: list[str]) -> None:
+    """Give the terms of a volume fields beside their labels, or instead of them."""
+    for term in terms:
+        operator = rng.choice(("In", "In", "NotIn"))
+        term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": [rng.choice(node_names)]}]
+        if rng.random() < 0.5:
+            del term["matchExpressions"]
+
+
+def claim_absurd_amounts(rng: random.Random, status: Json) -> None:
+    """Let a node have more than any machine has."""
+    amounts = {**status["allocatable"], **{r: rng.choice(ABSURD) for r in rng.choice((("cpu",), ("memory",)))}}
+    status |= {"allocatable": amounts, "capacity": amounts}
+
+
+def prefer_what_is_no_label(rng: random.Random, spec: Json) -> None:
+    """Prefer nodes by values that no label can have."""
+    operator = rng.choice(("In", "NotIn", "Gt", "Lt"))
+    requirement = {"key": rng.choice(("rank", "disk")), "operator": operator, "values": [rng.choice(NO_LABELS)]}
+    term = {"weight": rng.randrange(1, 101), "preference": {"matchExpressions": [requirement]}}
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(term)
+
+
+def request_absurd_amounts(rng: random.Random, spec: Json) -> None:
+    """Request more than any machine has, in one container or in two."""
+    for container in spec["containers"][: rng.choice((1, 2))]:
+        resources, resource = container["resources"], rng.choice(("cpu", "memory"))
+        resources.setdefault("requests", {})[resource] = rng.choice(ABSURD)
+        resources.get("limits", {}).pop(resource, None)

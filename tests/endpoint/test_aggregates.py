@@ -1,0 +1,191 @@
+"""Answers of many decisions and of several: what is in them, what is not, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from herodotus_record.model import Agreement, Cause, Decision, Owner, Reconstruction, Retry, Source
+from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import API, Service, rows
+
+MINUTE_US = 60_000_000
+TABLE = a_table(["worker-1", "worker-2", "worker-3"])
+NOWHERE = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
+WEB = Owner("ReplicaSet", "web-5484d601e6")
+
+
+def decided(pod: str, sequence: int, **given: Any) -> Decision:
+    return a_decision(pod=pod, sequence=sequence, started_us=MONDAY_US + sequence * MINUTE_US, **given)
+
+
+FIRST = decided("web-1", 1, rejected=NOWHERE, owner=WEB)
+THEN = decided("web-1", 2, attempt=2, owner=WEB, points={"worker-2": {"NodeResourcesFit": 9}})
+WAITS = replace(
+    decided("web-2", 4, rejected=NOWHERE, owner=WEB, labels={"pod-template-hash": "5484d601e6", "version": "2"}),
+    retry=Retry("backoff", MONDAY_US + 9 * MINUTE_US, None),
+)
+OTHER = decided("web-canary-1", 5, owner=Owner("ReplicaSet", "web-canary-abcde"))
+SECRET = decided("db-0", 7, namespace="vault", rejected=NOWHERE, owner=Owner("StatefulSet", "db"))
+
+
+@pytest.fixture
+def served(service: Service) -> Service:
+    results = bound(THEN, TABLE, sequence=3), bound(OTHER, TABLE, sequence=6)
+    service.stored(rows(TABLE), FIRST, THEN, WAITS, OTHER, SECRET, *results)
+    return service
+
+
+def test_a_pod_that_was_placed_in_the_end_is_not_pending(served: Service) -> None:
+    assert [p["pod"] for p in served.get(f"{API}/pendingpods")["pods"]] == ["web-2", "db-0"]
+    document = served.get(f"{API}/namespaces/shop/pendingpods")
+    assert [(p["pod"], p["queue"], p["overdue"]) for p in document["pods"]] == [("web-2", "backoff", True)]
+    assert document["groups"][0]["reason"] == "Insufficient cpu"
+
+
+@pytest.mark.parametrize(
+    ("workload", "pods", "waiting"),
+    [
+        ("deployment.web", {"worker-2": 1}, ["web-2"]),
+        ("Deployment.web-canary", {"worker-1": 1}, []),
+        ("replicaset.web-5484d601e6", {"worker-2": 1}, ["web-2"]),
+    ],
+)
+def test_a_workload_has_its_own_pods_alone(
+    served: Service, workload: str, pods: dict[str, int], waiting: list[str]
+) -> None:
+    document = served.get(f"{API}/namespaces/shop/workloadplacements/{workload}")
+    assert {n["node"]: n["pods"] for n in document["nodes"]} == pods
+    assert [p["pod"] for p in document["pending"]] == waiting
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "pods"),
+    [
+        ("pendingpods", "version=2", ["web-2"]),
+        ("pendingpods", "version!=2", ["db-0"]),
+        ("pendingpods", "version=3", []),
+        ("namespaces/shop/workloadplacements/deployment.web", "version=2", ["web-2"]),
+    ],
+)
+def test_labels_select_the_pods_of_an_answer(served: Service, path: str, selector: str, pods: list[str]) -> None:
+    document = served.get(f"{API}/{path}", labelSelector=selector)
+    assert [p["pod"] for p in document.get("pods", document.get("pending"))] == pods
+
+
+def test_labels_select_what_is_weighed(served: Service) -> None:
+    assert served.get(f"{API}/balances", labelSelector="app=checkout")["decisions"] == 2
+    assert served.get(f"{API}/balances", labelSelector="!app")["decisions"] == 0
+
+
+def test_a_deployment_is_told_by_the_hash_of_its_template_where_pods_have_it(service: Service) -> None:
+    """`web-blue` with the hash `abcde12345` is no ReplicaSet of `web`, though its name could be one's."""
+    owner, labels = Owner("ReplicaSet", "web-blue-abcde12345"), {"pod-template-hash": "abcde12345"}
+    lone = decided("w", 1, owner=Owner("ReplicaSet", "web-abcde12345"), labels={"pod-template-hash": "other"})
+    service.stored(rows(TABLE), decided("b", 2, owner=owner, labels=labels), lone)
+    path = f"{API}/namespaces/shop/workloadplacements/deployment"
+    assert service.get(f"{path}.web-blue")["placed"] == 1
+    assert service.error(f"{path}.web")["code"] == 404
+
+
+def test_a_workload_that_is_not_there_names_similar_ones(served: Service) -> None:
+    status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.wep")
+    assert (status["code"], status["message"]) == (404, 'no decision for deployment "wep" in namespace "shop"')
+    assert status["details"]["similar"] == ["web"]
+    status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.web-canari")
+    assert status["details"]["similar"] == ["web-canary", "web-canary-abcde"]
+
+
+def test_a_balance_weighs_what_was_placed(served: Service) -> None:
+    document = served.get(f"{API}/balances", weights="NodeResourcesFit=0")
+    assert {n["node"]: (n["won"], n["wouldWin"]) for n in document["nodes"]} == {
+        "worker-1": (1, 1.0),
+        "worker-2": (1, 1.0),  # still among the best
+        "worker-3": (0, 0.0),
+    }
+    assert served.get(f"{API}/balances", profile="another")["decisions"] == 0
+    assert served.get(f"{API}/balances", limit=1)["complete"] is False
+
+
+def test_a_nodes_history_says_what_it_keeps_getting_and_what_an_equal_share_is(served: Service) -> None:
+    document = served.history("worker-2")
+    assert document["share"] == {"placements": 2, "nodes": 3}
+    assert document["keepsGetting"] == [
+        {
+            "workload": "shop/ReplicaSet/web-5484d601e6",
+            "placements": 1,
+            "decidedBy": {"NodeResourcesFit": 1},
+            "meanMargin": 9.0,
+        }
+    ]
+
+
+def test_a_history_is_of_the_newest_attempts(served: Service) -> None:
+    path = f"{API}/namespaces/shop/podhistories/web-1"
+    assert [a["ordinal"] for a in served.get(path)["attempts"]] == [1, 2]
+    document = served.get(path, limit=1)
+    assert ([a["ordinal"] for a in document["attempts"]], document["attemptsOmitted"]) == ([2], 1)
+
+
+def test_pods_and_nodes_are_compared(served: Service) -> None:
+    pods = served.get(f"{API}/namespaces/shop/podcomparisons/web-1", **{"with": "web-2"})
+    assert [(p["name"], p["node"], p["attempt"]["ordinal"]) for p in pods["pods"]] == [
+        ("web-1", "worker-2", 2),
+        ("web-2", None, 1),
+    ]
+    nodes = served.get(f"{API}/namespaces/shop/nodecomparisons/web-1", a="worker-1", b="worker-2")
+    assert [n["rank"] for n in nodes["nodes"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "code", "words"),
+    [
+        ("balances", {"weights": "Fit"}, 400, "weights must be PLUGIN=NUMBER,…, not 'Fit'"),
+        ("balances", {"weights": "Nope=1"}, 400, "no decision was scored by Nope"),
+        ("balances", {"limit": "1001"}, 400, "limit must be a whole number from 1 to 1000"),
+        ("namespaces/shop/workloadplacements/web", {}, 400, "'web' is not a workload"),
+        ("namespaces/shop/podcomparisons/web-1", {}, 400, "with must name another pod"),
+        ("namespaces/shop/podcomparisons/web-1", {"with": "x"}, 404, 'no decision for pod "x" in namespace "shop"'),
+        ("namespaces/shop/nodecomparisons/web-1", {"a": "worker-1", "b": "worker-1"}, 400, "a and b must name two"),
+        ("namespaces/shop/nodecomparisons/web-1", {"a": "worker-1", "b": "x"}, 404, 'node "x" was not in the cluster'),
+        ("namespaces/shop/podhistories/x", {}, 404, 'no decision for pod "x" in namespace "shop"'),
+        ("pendingpods", {"limit": "3"}, 400, "unknown parameter 'limit'"),
+    ],
+    ids=str,
+)
+def test_what_is_refused(served: Service, path: str, query: dict[str, str], code: int, words: str) -> None:
+    status = served.error(f"{API}/{path}", **query)
+    assert (status["code"], status["message"].startswith(words)) == (code, True), status["message"]
+
+
+def test_outcomes_of_other_schedulers_are_counted_and_the_ones_that_do_not_follow_are_told(service: Service) -> None:
+    source = replace(THEN.key, source=Source.RECONSTRUCTED)
+    agrees = replace(THEN, key=source, reconstruction=Reconstruction(Agreement.IN_WINDOW, None, -1))
+    otherwise = Reconstruction(Agreement.DISAGREE, Cause.SAMPLING)
+    other = replace(OTHER, key=replace(OTHER.key, source=Source.RECONSTRUCTED), reconstruction=otherwise)
+    service.stored(rows(TABLE), FIRST, agrees, other, SECRET)  # FIRST and SECRET are our own: nothing to compare
+    document = service.get(f"{API}/agreements")
+    assert document["complete"]
+    assert document["schedulers"] == [
+        {
+            "scheduler": THEN.scheduler.profile,
+            "outcomes": 2,
+            "agree": 0,
+            "agreeInWindow": 1,
+            "disagree": 1,
+            "unknown": 0,
+            "causes": {"sampling": 1},
+        }
+    ]
+    (told,) = document["disagreements"]
+    assert (told["namespace"], told["pod"], told["node"], told["cause"]) == (
+        "shop",
+        OTHER.pod.name,
+        "worker-1",
+        "sampling",
+    )
+    assert told["headline"].endswith("it may not have evaluated every node (percentageOfNodesToScore).")
+    assert service.get(f"{API}/namespaces/vault/agreements")["schedulers"] == []
+    assert service.get(f"{API}/agreements", profile="another")["schedulers"] == []

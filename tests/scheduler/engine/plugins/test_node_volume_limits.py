@@ -1,0 +1,283 @@
+"""NodeVolumeLimits: what counts as a volume, how much a node takes, and columns that follow every change."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herodotus_record.model import Code, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.plugin import NoArgs
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.types import Object
+from scheduler.engine.plugins.node_volume_limits import NodeVolumeLimits
+from tests.scheduler.builders import Json, PodBuilder, columns_of, make_node, make_pod
+from tests.scheduler.storage import (
+    EBS,
+    Cluster,
+    attachment,
+    claim,
+    claiming,
+    codes,
+    csi_node,
+    storage_class,
+    tried,
+    volume,
+    with_volumes,
+)
+
+TOO_MANY = "volume-limit"
+
+
+def csi(handle: str, driver: str = EBS) -> Json:
+    return {"csi": {"driver": driver, "volumeHandle": handle}}
+
+
+def plugin(*objects: Object) -> NodeVolumeLimits:
+    return NodeVolumeLimits(NoArgs(), Cluster(*objects))
+
+
+def bound(name: str, handle: str = "", **more: Any) -> list[Object]:
+    """A claim of this name, bound to a volume of EBS."""
+    return [claim(name, volume=f"pv-{name}", **more), volume(f"pv-{name}", **csi(handle or name))]
+
+
+def uses(name: str, on: str, *claims: str, namespace: str = "default") -> PodBuilder:
+    return claiming(*claims, pod=make_pod(name, namespace).node(on))
+
+
+def decided(pod: PodBuilder, *objects: Object, running: list[PodBuilder] | None = None) -> Any:
+    """Of node `n`, which takes one EBS volume, and node `free`, which has no CSINode."""
+    columns = columns_of([make_node("n"), make_node("free")], running or [])
+    return codes(tried(plugin(csi_node("n", ebs=1), *objects), pod, columns))
+
+
+def on_n(code: str) -> Json:
+    return {"n": code, "free": ""}
+
+
+# --- what counts ------------------------------------------------------------------------------------------------------
+
+EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {}}}
+OTHER = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"emptyDir": {}}, "skip", id="a volume of the node"),
+        pytest.param({"csi": {"driver": EBS}}, "skip", id="an inline CSI volume"),
+        pytest.param({"iscsi": {"iqn": "i"}}, "skip", id="an in-tree volume that nothing took over"),
+        pytest.param({"awsElasticBlockStore": {"volumeID": "vol-1"}}, on_n(TOO_MANY), id="aws"),
+        pytest.param({"gcePersistentDisk": {"pdName": "d"}}, on_n(""), id="gce: a driver without a limit"),
+        pytest.param({"vsphereVolume": {"volumePath": "p"}}, on_n(""), id="vsphere is not counted"),
+        pytest.param({"azureFile": {"shareName": "s", "secretName": "t"}}, on_n(""), id="azure file is not counted"),
+        pytest.param(
+            {"awsElasticBlockStore": {"volumeID": "aws://zone/disk"}},
+            on_n(
+                "!converting volume(v0) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID"
+                " Invalid format for AWS volume (disk)"
+            ),
+            id="an in-tree volume without a CSI form, where there is a CSINode",
+        ),
+        pytest.param({"persistentVolumeClaim": {"claimName": "bound"}}, on_n(TOO_MANY), id="a bound claim"),
+        pytest.param({"persistentVolumeClaim": {"claimName": "waits"}}, on_n(TOO_MANY), id="one to be provisioned"),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "lost"}}, on_n(TOO_MANY), id="one whose volume is missing"
+        ),
+        pytest.param({"persistentVolumeClaim": {"claimName": "migrated"}}, on_n(TOO_MANY), id="of an in-tree class"),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "in-tree"}}, on_n(TOO_MANY), id="bound to an in-tree disk"
+        ),
+        pytest.param({"persistentVolumeClaim": {"claimName": "local"}}, on_n(""), id="bound to a local volume"),
+        pytest.param({"persistentVolumeClaim": {"claimName": "classless"}}, on_n(""), id="unbound, without a class"),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "vsphere"}}, on_n(""), id="of an in-tree class not counted"
+        ),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "none"}},
+            {"n": "claim-lookup", "free": "claim-lookup"},
+            id="a claim that does not exist",
+        ),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": ""}},
+            dict.fromkeys(("n", "free"), "!PersistentVolumeClaim had no name"),
+            id="a claim without a name",
+        ),
+        pytest.param(
+            EPHEMERAL,
+            dict.fromkeys(("n", "free"), "!PVC default/p-v0 was not created for pod default/p (pod is not owner)"),
+            id="an ephemeral volume's claim of someone else",
+        ),
+    ],
+)
+def test_what_counts(given: Json, expected: Any) -> None:
+    objects = [
+        *bound("bound"),
+        *bound("own"),
+        claim("waits"),
+        storage_class(),
+        claim("lost", volume="gone"),
+        claim("migrated", storage_class="old"),
+        storage_class("old", provisioner="kubernetes.io/aws-ebs"),
+        claim("vsphere", storage_class="vsphere"),
+        storage_class("vsphere", provisioner="kubernetes.io/vsphere-volume"),
+        claim("in-tree", volume="pv-in-tree"),
+        volume("pv-in-tree", **OTHER),
+        claim("local", volume="pv-local"),
+        volume("pv-local", local={"path": "/mnt"}),
+        claim("classless", storage_class=None),
+        claim("p-v0", owner="uid-other"),
+    ]
+    pod = with_volumes(make_pod(), given)
+    assert decided(pod, *objects, running=[uses("other", "n", "own"), uses("elsewhere", "free", "own")]) == expected
+
+
+def test_an_ephemeral_volume_counts_like_any_other() -> None:
+    own = claim("p-v0", owner="uid-p")
+    columns = columns_of([make_node("n")])
+    by = plugin(csi_node("n", ebs=0), own, storage_class())
+    assert codes(tried(by, with_volumes(make_pod(), EPHEMERAL), columns)) == {"n": TOO_MANY}
+
+
+# --- how much fits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "running", "claims", "expected"),
+    [
+        pytest.param(2, [], ["a", "b"], "", id="up to the limit"),
+        pytest.param(2, [], ["a", "b", "c"], TOO_MANY, id="over it at once"),
+        pytest.param(2, [["a"]], ["b", "c"], TOO_MANY, id="together with what is there"),
+        pytest.param(2, [["a"], ["a"]], ["b"], "", id="a volume of two pods counts once"),
+        pytest.param(2, [["a", "b"]], ["b", "a"], "", id="what is there already costs nothing"),
+        pytest.param(1, [["a", "b"]], ["a"], "", id="a node over its limit takes pods that bring nothing new"),
+        pytest.param(2, [["a", "b"]], ["a", "c"], TOO_MANY, id="one of them is new"),
+        pytest.param(2, [["a"]], ["same", "b"], "", id="claims of one handle are one volume"),
+        pytest.param(0, [], ["a"], TOO_MANY, id="none at all"),
+        pytest.param(None, [["a"]], ["b", "c"], "", id="no limit"),
+        pytest.param(1, [["gone"]], ["a"], "", id="a running pod's claim that is gone does not count"),
+    ],
+)
+def test_limits(limit: int | None, running: list[list[str]], claims: list[str], expected: str) -> None:
+    objects = [obj for name in ("a", "b", "c") for obj in bound(name)] + bound("same", handle="a")
+    pods = [uses(f"r{i}", "n", *its) for i, its in enumerate(running)]
+    columns = columns_of([make_node("n")], pods)
+    assert codes(tried(plugin(csi_node("n", ebs=limit), *objects), claiming(*claims), columns)) == {"n": expected}
+
+
+def test_the_reason_has_the_numbers_and_preemption_may_help() -> None:
+    columns = columns_of([make_node("n")], [uses("r", "n", "a", "b")])
+    objects = [obj for name in ("a", "b", "c") for obj in bound(name)]
+    said = tried(plugin(csi_node("n", ebs=2), *objects), claiming("a", "c"), columns)
+    params = {"driver": EBS, "limit": "2", "attached": "2", "new": "1"}
+    assert said == {"n": Verdict(Code.UNSCHEDULABLE, (Reason("volume-limit", params),))}
+
+
+def test_each_driver_has_its_own_limit() -> None:
+    objects = [*bound("a"), claim("x", volume="pv-x"), volume("pv-x", **csi("x", "other"))]
+    columns = columns_of([make_node("n")], [uses("r", "n", "a")])
+    assert codes(tried(plugin(csi_node("n", ebs=1, other=1), *objects), claiming("x"), columns)) == {"n": ""}
+    assert codes(tried(plugin(csi_node("n", ebs=1, other=0), *objects), claiming("x"), columns)) == {"n": TOO_MANY}
+
+
+@pytest.mark.parametrize(
+    ("attachments", "expected"),
+    [
+        pytest.param([attachment("va", "n", "pv-b")], TOO_MANY, id="still attached counts"),
+        pytest.param([attachment("va", "other", "pv-b")], "", id="to another node"),
+        pytest.param([attachment("va", "n", "pv-a")], "", id="one that a pod uses is counted already"),
+        pytest.param([attachment("va", "n", "gone")], "", id="of a volume that is gone"),
+        pytest.param([attachment("va", "n", None)], "", id="of no persistent volume"),
+        pytest.param([attachment("va", "n", "pv-b", attacher="")], "", id="without an attacher"),
+        pytest.param([attachment("va", "n", "pv-b", attacher="other")], "", id="of another attacher"),
+        pytest.param([attachment("va", "n", "pv-local")], "", id="of a volume that is not CSI"),
+    ],
+)
+def test_attachments(attachments: list[Object], expected: str) -> None:
+    objects = [*bound("a"), *bound("b"), *bound("c"), volume("pv-local", local={"path": "/"}), *attachments]
+    columns = columns_of([make_node("n")], [uses("r", "n", "a")])
+    assert codes(tried(plugin(csi_node("n", ebs=2), *objects), claiming("c"), columns)) == {"n": expected}
+
+
+def test_an_attachment_of_the_pods_own_volume_counts_beside_it() -> None:
+    """As upstream counts: a volume that is attached, and that no pod on the node uses yet, takes two places."""
+    columns = columns_of([make_node("n")])
+    objects = [*bound("a"), attachment("va", "n", "pv-a")]
+    assert codes(tried(plugin(csi_node("n", ebs=1), *objects), claiming("a"), columns)) == {"n": TOO_MANY}
+
+
+def test_a_running_pod_whose_volumes_cannot_be_told_is_an_error_where_there_is_a_limit() -> None:
+    stranger = with_volumes(make_pod("r").node("n"), EPHEMERAL)
+    elsewhere = with_volumes(make_pod("s").node("free"), EPHEMERAL)
+    objects = [*bound("a"), claim("r-v0", owner="uid-x"), claim("s-v0", owner="uid-x")]
+    error = "!PVC default/r-v0 was not created for pod default/r (pod is not owner)"
+    assert decided(claiming("a"), *objects, running=[stranger, elsewhere]) == on_n(error)
+
+
+# --- what changes -----------------------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c")
+HOSTS = ("n0", "n1", "n2")
+
+
+def fresh(cluster: Cluster, columns: NodeColumns) -> Any:
+    return said(NodeVolumeLimits(NoArgs(), cluster), columns)
+
+
+def said(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
+    verdicts = by.filter(CycleState(), claiming("a", "b").info(), columns)
+    return {columns.names[s]: verdicts.verdict_at(s) for s in range(columns.slots) if columns.live[s]}
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[str, Any]:
+    what = draw(
+        st.sampled_from(["pod", "gone", "node", "no node", "claim", "volume", "class", "csi", "attach", "detach"])
+    )
+    name, host = draw(st.sampled_from(NAMES)), draw(st.sampled_from(HOSTS))
+    objects: dict[str, Any] = {
+        "claim": claim(name, volume=draw(st.sampled_from(["", "pv-a", "pv-b"]))),
+        "volume": volume(f"pv-{name}", **csi(draw(st.sampled_from(["x", "y"])))),
+        "class": storage_class(provisioner=draw(st.sampled_from([EBS, "other"]))),
+        "csi": csi_node(host, ebs=draw(st.integers(0, 3))),
+        "attach": attachment(f"va-{name}", host, f"pv-{draw(st.sampled_from(NAMES))}"),
+        "detach": attachment(f"va-{name}", host, "pv-a"),
+    }
+    return what, objects.get(what, (name, host))
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(changes(), max_size=25), asked=st.lists(st.booleans(), min_size=25, max_size=25))
+def test_what_is_kept_equals_counting_anew(steps: list[tuple[str, Any]], asked: list[bool]) -> None:
+    cluster = Cluster(*[obj for name in NAMES for obj in bound(name)], storage_class())
+    columns = columns_of([make_node(host) for host in HOSTS])
+    for host in HOSTS:
+        cluster.objects.set(csi_node(host, ebs=2))
+    by = NodeVolumeLimits(NoArgs(), cluster)
+    running: dict[str, str] = {}
+    for (what, given_), ask in zip(steps, asked, strict=False):
+        apply(what, given_, cluster, columns, running)
+        if ask:
+            assert said(by, columns) == fresh(cluster, columns)
+    assert said(by, columns) == fresh(cluster, columns)
+
+
+def apply(what: str, given_: Any, cluster: Cluster, columns: NodeColumns, running: dict[str, str]) -> None:
+    match what:
+        case "pod" | "gone":
+            name, host = given_
+            if name in running:
+                columns.remove_pod(f"uid-{name}", running.pop(name))
+            if what == "pod":
+                columns.add_pod(uses(name, host, name).info(), host)
+                running[name] = host
+        case "node":
+            columns.set_node(make_node(given_[1]).obj())
+        case "no node":
+            columns.remove_node(given_[1])
+        case "detach":
+            cluster.objects.remove(given_)
+        case _:
+            cluster.objects.set(given_)

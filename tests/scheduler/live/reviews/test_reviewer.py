@@ -1,0 +1,208 @@
+"""A review from question to answer: a loop, a decisions service and the API server's classes, in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from herodotus_record.model import Code
+from herodotus_record.reviews import REVIEWED
+from scheduler.engine.framework.extender import Extender
+from scheduler.engine.whatif.placement import Origin
+from scheduler.kube.credentials import Credentials
+from scheduler.kube.http import ApiServer
+from scheduler.live.reviews.forked_copies import ForkedCopies
+from scheduler.live.reviews.review_client import ReviewClient
+from scheduler.live.reviews.reviewer import ReviewWorker
+from scheduler.recorder.endpoint import ServiceEndpoint
+from tests.endpoint.service import API, Service, a_service, envelope
+from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.scheduler.live.test_loop import World
+
+REVIEWS = f"{API}/namespaces/default/placementreviews"
+URGENT = {"metadata": {"name": "urgent"}, "value": 1000}
+
+
+@dataclass
+class Rig:
+    """Everything that a review passes through."""
+
+    world: World
+    service: Service
+    answers: list[httpx.Response] = field(default_factory=list)  # of the API server, instead of its classes
+    extenders: list[Extender] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = ReviewClient(
+            ServiceEndpoint("http://service"), "c1", [PROFILE], httpx.WSGITransport(self.service.client.application)
+        )
+        api = ApiServer(Credentials("http://api", None, dict), transport=httpx.MockTransport(self._api))
+        self.reviewer = ReviewWorker(
+            self.client,
+            ForkedCopies(self.world.loop),
+            api,
+            {PROFILE: self.world.framework},
+            self.world.shared,
+            Origin("c1", "here"),
+            ready=lambda: self.world.loop.synced,
+            extenders=lambda: self.extenders,
+        )
+
+    def _api(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/apis/scheduling.k8s.io/v1/priorityclasses"
+        return self.answers.pop() if self.answers else httpx.Response(200, json={"items": [URGENT]})
+
+    def ask(self, object: Any, **spec: Any) -> Any:
+        """The answer to a review, while the loop goes round and the reviewer works."""
+        self.service.store.reviews.announce("c1", [PROFILE])
+        body = {"kind": "PlacementReview", "spec": {"object": object, **spec}}
+        with ThreadPoolExecutor(2) as pool:
+            answer = pool.submit(self.service.client.application.test_client().post, REVIEWS, json=body)
+            work = pool.submit(self._work, answer)
+            while not (answer.done() and work.done()):
+                self.world.loop.step(0.002)
+            work.result()
+        return answer.result()
+
+    def _work(self, answer: Future[Any]) -> None:
+        while not answer.done():
+            question = self.client.next_request()
+            if question is not None:
+                self.reviewer.review(question)
+                return
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr("scheduler.live.reviews.review_client.WAIT_S", 0)
+    world = World(tmp_path / "spool")
+    made = Rig(world, a_service(tmp_path))
+    yield made
+    world.loop.binder.close()
+    made.service.store.close()
+
+
+def node(name: str, cpu: str = "4") -> NodeBuilder:
+    return make_node(name).allocatable(cpu=cpu, memory="8Gi", pods="9")
+
+
+def manifest(pod: PodBuilder, **spec: Any) -> dict[str, Any]:
+    return {"kind": "Pod", "metadata": {"name": pod.json["metadata"]["name"]}, "spec": pod.spec | spec}
+
+
+def wanted(cpu: str, name: str = "web", **spec: Any) -> dict[str, Any]:
+    return manifest(make_pod(name).request(cpu=cpu), **spec)
+
+
+def status(answer: Any) -> dict[str, Any]:
+    assert answer.status_code == 201, answer.text
+    return dict(answer.get_json()["status"])
+
+
+def test_a_pod_goes_where_the_scheduler_then_puts_it(rig: Rig) -> None:
+    rig.world.start(node("small", "2"), node("large", "9"))
+    told = status(rig.ask(wanted("1")))
+    assert (told["fits"], told["pods"][0]["node"]) == (1, "large")
+    assert rig.world.requested == {"small": 0, "large": 0}
+    assert rig.world.decisions == [], "nothing is recorded"
+    rig.world.pod("ADDED", make_pod("web").request(cpu="1"))
+    rig.world.settle()
+    assert [n for _, n in rig.world.cluster.bound] == ["large"]
+    told = told["first"]
+    (decision,) = rig.world.decisions
+    assert told["message"] == decision.message
+    assert told["outcome"]["phases"] == [
+        told["outcome"]["phases"][0]
+        | {"phase": REVIEWED, "status": Code.SKIP.label, "message": "reviewed: nothing is created"}
+    ]
+    assert (told["attempt"]["scheduler"], told["attempt"]["source"]) == ("here", "reconstructed")
+
+
+def test_a_pod_that_fits_nowhere_is_told_what_its_attempt_says(rig: Rig) -> None:
+    rig.world.start(node("a", "2"), node("b", "3"))
+    told = status(rig.ask(wanted("5")))
+    rig.world.pod("ADDED", make_pod("web").request(cpu="5"))
+    rig.world.settle()
+    (decision,) = rig.world.decisions
+    assert (told["fits"], told["stopped"]["message"]) == (0, decision.message)
+    assert told["stopped"]["nextSteps"] == [
+        "request at most 3000m cpu (free now; b has 3000m in all), or add a larger node"
+    ]
+
+
+def test_each_of_several_counts_on_its_node_for_the_next(rig: Rig) -> None:
+    rig.world.start(node("a", "2"), node("b", "3"))
+    told = status(rig.ask(wanted("1"), replicas=9))
+    assert (told["fits"], told["nodes"]) == (5, [{"node": "b", "pods": 3}, {"node": "a", "pods": 2}])
+    assert told["stopped"]["metadata"]["name"] == "web-5"
+    assert "2 Insufficient cpu" in told["stopped"]["message"]
+    assert [n["free"] for g in told["stopped"]["rejections"] for x in g["nodes"] for n in x["reasons"]] == [0, 0]
+
+
+def test_victims_are_named_and_stay(rig: Rig) -> None:
+    rig.world.start(node("a", "2"), pods=[make_pod("low").request(cpu="2").node("a")])
+    told = status(rig.ask(wanted("2", priorityClassName="urgent")))["stopped"]
+    assert told["pod"]["priority"] == 1000
+    assert told["preemption"] | {"candidates": 0} == {
+        "nominatedNode": "a", "evicted": False, "candidates": 0, "candidatesOmitted": 0,
+    }  # fmt: skip
+    assert told["preemption"]["candidates"][0]["victims"] == ["default/low"]
+    rig.world.settle()
+    assert [said for said in rig.world.writes.said if said[0] in ("evicted", "preempted")] == []
+
+
+def test_a_pod_that_is_there_is_asked_about_as_if_it_were_not(rig: Rig) -> None:
+    rig.world.start(node("a", "2"), pods=[make_pod("web").request(cpu="2").node("a")])
+    told = status(rig.ask(wanted("2", nodeName="a")))
+    assert (told["fits"], told["first"]["marks"]) == (1, ["spec.nodeName is ignored"])
+    assert rig.world.requested == {"a": 2000}
+
+
+@pytest.mark.parametrize(
+    ("object", "code", "says"),
+    [
+        (wanted("1", priorityClassName="low"), 422, "no PriorityClass with name low was found"),
+        (wanted("many"), 422, "the pod: spec.containers[0]"),
+    ],
+)
+def test_a_pod_that_would_not_be_created_is_refused(rig: Rig, object: Any, code: int, says: str) -> None:
+    rig.world.start(node("a"))
+    refused = envelope(rig.ask(object))
+    assert (refused["code"], says in refused["message"]) == (code, True), refused["message"]
+
+
+def test_what_cannot_be_had_now_is_said_so(rig: Rig) -> None:
+    assert envelope(rig.ask(wanted("1")))["message"] == "the scheduler has not seen the whole cluster yet"
+    rig.world.start(node("a"))
+    rig.answers.append(httpx.Response(403, json={"kind": "Status", "message": "no right", "reason": "Forbidden"}))
+    assert "no right" in envelope(rig.ask(wanted("1")))["message"]
+
+
+def test_reviews_are_answered_one_after_the_other_and_pods_are_scheduled_meanwhile(rig: Rig) -> None:
+    """By the reviewer's own thread."""
+    rig.world.start(node("a", "200"), node("b", "200"))
+    rig.world.until(lambda: rig.world.loop.synced)
+    rig.reviewer.start()
+    try:
+        rig.world.until(lambda: rig.service.store.reviews.reviewers(60))
+        with ThreadPoolExecutor(5) as pool:
+            body = {"kind": "PlacementReview", "spec": {"object": wanted("1")}}
+            clients = [rig.service.client.application.test_client() for _ in range(5)]
+            answers = [pool.submit(clients[i % 5].post, REVIEWS, json=body) for i in range(5)]
+            for i in range(12):
+                rig.world.pod("ADDED", make_pod(f"p{i}").request(cpu="1"))
+            while not all(a.done() for a in answers):
+                rig.world.loop.step(0.002)
+        rig.world.until(lambda: len(rig.world.cluster.bound) == 12)
+        assert [a.result().status_code for a in answers] == [201] * 5
+    finally:
+        rig.reviewer.close()
+        rig.reviewer._thread.join(5)

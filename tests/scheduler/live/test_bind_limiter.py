@@ -1,0 +1,137 @@
+"""Turns: work begins in order, as many at once as the server takes without letting them wait for each other."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from scheduler.live.bind_limiter import (
+    INITIAL_IN_FLIGHT,
+    MAX_IN_FLIGHT,
+    MAX_WAITING,
+    MEMORY_S,
+    MIN_IN_FLIGHT,
+    RESUME_WAITING,
+    BindLimiter,
+    ConcurrencyLimit,
+)
+
+
+class Server:
+    """Answers after `way_s`, and after `each_s` more for each that is under way before it."""
+
+    def __init__(self, way_s: float, each_s: float) -> None:
+        self.now = 0.0
+        self.pace = ConcurrencyLimit(lambda: self.now)
+        self.way_s = way_s
+        self.each_s = each_s
+
+    def serve(self, rounds: int) -> int:
+        """Every round fills the turns; now and then one finds the server idle, as requests do. The turns there are."""
+        for _ in range(rounds):
+            self.now += self.way_s
+            durations = [self.way_s + self.each_s * i for i in range(self.pace.limit)]
+            for duration_s in durations:
+                self.pace.add_response(duration_s)
+        return self.pace.limit
+
+
+@pytest.mark.parametrize(
+    ("way_s", "each_s", "turns"),
+    [
+        pytest.param(0.1, 0.0, MAX_IN_FLIGHT, id="far away, and idle: all there are"),
+        pytest.param(0.1, 0.0001, MAX_IN_FLIGHT, id="far away, and hardly busy"),
+        pytest.param(0.002, 0.003, range(MIN_IN_FLIGHT, INITIAL_IN_FLIGHT + 3), id="near, and busy: few"),
+        pytest.param(
+            0.0001,
+            0.01,
+            range(MIN_IN_FLIGHT, INITIAL_IN_FLIGHT + 1),
+            id="near, and overwhelmed: never fewer than the fewest",
+        ),
+        pytest.param(0.0, 0.0, MAX_IN_FLIGHT, id="answers in no time that a clock shows"),
+    ],
+)
+def test_the_limit_follows_the_requests_queued_in_the_server(way_s: float, each_s: float, turns: int | range) -> None:
+    found = Server(way_s, each_s).serve(200)
+    assert found in (turns if isinstance(turns, range) else [turns])
+
+
+def test_a_way_that_became_longer_is_learnt() -> None:
+    """The shortest duration is forgotten: what moved away is not taken for busy for ever."""
+    server = Server(0.001, 0.0)
+    server.serve(100)
+    server.way_s = 0.1
+    assert server.serve(int(MEMORY_S / 0.1 / 2)) < MAX_IN_FLIGHT
+    assert server.serve(int(3 * MEMORY_S / 0.1)) == MAX_IN_FLIGHT
+
+
+def test_work_begins_in_order_and_up_to_the_limit_at_once() -> None:
+    begun: list[int] = []
+    turns = BindLimiter(begun.append)
+    for i in range(100):
+        turns.put(i)
+    assert begun == list(range(INITIAL_IN_FLIGHT))
+    for done in range(1, 100 - INITIAL_IN_FLIGHT + 1):
+        turns.leave(None)
+        assert len(begun) == INITIAL_IN_FLIGHT + done
+    assert begun == list(range(100))
+
+
+def test_work_that_is_over_while_it_begins_is_no_recursion() -> None:
+    begun: list[int] = []
+
+    def begin(i: int) -> None:
+        begun.append(i)
+        if i < 5000:
+            turns.put(i + 1)
+        turns.leave(None)
+
+    turns = BindLimiter(begin)
+    turns.put(0)
+    assert begun == list(range(5001))
+
+
+def test_the_loop_waits_from_max_waiting_until_resume_waiting() -> None:
+    turns = BindLimiter[int](lambda _: None)
+    for i in range(INITIAL_IN_FLIGHT + MAX_WAITING - 1):
+        turns.put(i)
+    assert turns.wait_for_capacity(0.0), "there is room for one more"
+    turns.put(-1)
+    assert not turns.wait_for_capacity(0.0)
+    for _ in range(MAX_WAITING - RESUME_WAITING - 1):
+        turns.leave(None)
+    assert turns.wait_for_capacity(0.0), "a caller that has not waited finds room"
+
+
+def test_a_waiting_caller_wakes_when_few_items_wait() -> None:
+    turns = BindLimiter[int](lambda _: None)
+    for i in range(INITIAL_IN_FLIGHT + MAX_WAITING):
+        turns.put(i)
+    found: list[bool] = []
+    waiter = threading.Thread(target=lambda: found.append(turns.wait_for_capacity(60.0)))
+    waiter.start()
+    while not turns._has_room._cond._waiters:  # type: ignore[attr-defined]  # until it sleeps
+        pass
+    for _ in range(MAX_WAITING - RESUME_WAITING):
+        assert waiter.is_alive()
+        turns.leave(None)
+    waiter.join(10)
+    assert found == [True]
+
+
+def test_closing_drops_what_waits_and_waits_for_what_is_in_flight() -> None:
+    begun: list[int] = []
+    turns = BindLimiter(begun.append)
+    for i in range(INITIAL_IN_FLIGHT + 1):
+        turns.put(i)
+    closing = threading.Thread(target=turns.close, args=(60.0,))
+    closing.start()
+    while not turns._closed:
+        pass
+    for _ in range(INITIAL_IN_FLIGHT):
+        assert closing.is_alive()
+        turns.leave(0.001)
+    closing.join(10)
+    assert not closing.is_alive()
+    assert begun == list(range(INITIAL_IN_FLIGHT))

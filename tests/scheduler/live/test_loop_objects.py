@@ -1,0 +1,185 @@
+"""Objects other than nodes and pods, in the loop: they wake the pods that wait for them, and may be absent."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_record import notes
+from herodotus_record.model import Decision
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.event_handlers import NODES, PODS, list_node_events
+from scheduler.config import Configuration, build_profile
+from scheduler.engine.framework.events import ClusterEvent
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.engine.objects.types import Object
+from scheduler.engine.plugins import IN_TREE
+from scheduler.kube.watch import ListResult, WatchEvent
+from scheduler.live.loop import Loop
+from scheduler.live.metrics import SchedulerMetrics
+from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.spool import Spool
+from tests.scheduler import spools
+from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
+from tests.scheduler.live.test_loop import Writes
+from tests.scheduler.storage import Cluster, claim, claiming, storage_class, volume
+
+CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
+
+
+class Bindings(Cluster):
+    """The plugins' handle: keeps what is bound, and what is written of volumes."""
+
+    def __init__(self, shared: ClusterState) -> None:
+        super().__init__()
+        self.objects = shared.objects
+        self.shared = shared
+        self.bound: list[str] = []
+        self.wrote: list[tuple[str, str]] = []
+
+    def node(self, name: str) -> Any:
+        return self.shared.cache.node(name)
+
+    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
+        self.wrote.append((volume.metadata.name, claim.metadata.name))
+        return 1
+
+    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
+        self.wrote.append((claim.metadata.name, node))
+        return 1
+
+    def bind(self, pod: Any, node: str, done: Callable[[str | None], None]) -> None:
+        self.bound.append(pod.name)
+        done(None)
+
+
+class World:
+    """A loop that watches volumes, claims and classes; `p` mounts the claim `c`."""
+
+    def __init__(self, spool: Path) -> None:
+        self.spool, self.shared, self.writes = spool, ClusterState(), Writes()
+        self.cluster = Bindings(self.shared)
+        framework = Framework(build_profile(Configuration(), 0, IN_TREE, self.cluster), time.monotonic)
+        self.loop = Loop(
+            {PROFILE: framework},
+            Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
+            self.writes,
+            self.shared,
+            {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass},
+            SchedulerMetrics(),
+            binding_threads=1,
+            initial_backoff_s=0.001,
+            max_backoff_s=0.001,
+        )
+
+    def start(self, *absent: str, **listed: list[Object]) -> None:
+        self.loop.inbox.put(ListResult(NODES, [make_node("n").obj()]))
+        self.loop.inbox.put(ListResult(PODS, [claiming("c").obj()]))
+        for kind in (CLAIMS, VOLUMES, CLASSES):
+            self.loop.inbox.put(ListResult(kind, listed.get(kind, []), absent=kind in absent))
+        self.settle()
+
+    def change(self, kind: str, type: str, obj: Object) -> None:
+        self.loop.inbox.put(WatchEvent(kind, type, obj))
+
+    def settle(self) -> None:
+        """Until there is nothing more to do at once; a pod that waits for its volumes waits on."""
+        while self.loop.step(0.0) or self.loop._in_flight.keys() - self.loop._cycles.parked:
+            pass
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            self.loop.step(0.002)
+
+    @property
+    def messages(self) -> list[str]:
+        return [said[2] for said in self.writes.said if said[0] == "Unschedulable"]
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return spools.of(Decision, self.spool)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "spool")
+    yield made
+    made.loop.binder.close()
+
+
+def test_a_claim_and_its_volume_wake_the_pod_that_waits_for_them(world: World) -> None:
+    world.start()
+    assert 'persistentvolumeclaim "c" not found' in world.messages[-1]
+    world.change(CLAIMS, "ADDED", claim("c", volume="v"))
+    world.until(lambda: len(world.messages) == 2)
+    assert "persistentvolume" in world.messages[-1]
+    world.change(VOLUMES, "ADDED", volume("v"))
+    world.until(lambda: world.cluster.bound)
+    assert world.cluster.bound == ["p"]
+
+
+def test_a_claim_that_changes_wakes_it_too(world: World) -> None:
+    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
+    assert "pod has unbound immediate PersistentVolumeClaims" in world.messages[-1]
+    world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_so_does_a_list_that_came_anew(world: World) -> None:
+    world.start(**{VOLUMES: [volume("v")]})
+    world.loop.inbox.put(ListResult(CLAIMS, [claim("c", volume="v")]))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_what_it_does_not_wait_for_leaves_it_alone(world: World) -> None:
+    world.start()
+    attempts = len(world.messages)
+    world.change(VOLUMES, "DELETED", volume("v"))
+    world.change(CLASSES, "ADDED", storage_class())  # the claim is missing: VolumeRestrictions asks for nothing else
+    time.sleep(0.01)
+    world.settle()
+    assert len(world.messages) == attempts
+
+
+def test_a_claim_that_waits_for_its_node_is_bound_before_the_pod_is(world: World) -> None:
+    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class()]})
+    world.until(lambda: world.cluster.wrote)
+    assert (world.cluster.wrote, world.cluster.bound) == ([("v", "c")], [])
+    world.change(VOLUMES, "MODIFIED", volume("v", claim="default/c", claim_uid="uid-c", version="2"))
+    world.change(CLAIMS, "MODIFIED", claim("c", volume="v", version="3"))
+    world.until(lambda: world.cluster.bound)
+
+
+def test_a_kind_that_is_absent_counts_as_empty_and_every_record_says_so(world: World) -> None:
+    world.start(CLASSES, **{CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]})
+    world.until(lambda: world.cluster.bound)
+    assert (
+        notes.format_decision_notes(world.decisions[-1])[-1] == "absent: the API server does not serve storageclasses"
+    )
+
+
+def test_the_mark_goes_when_the_kind_comes(world: World) -> None:
+    world.start(CLASSES)
+    world.loop.inbox.put(ListResult(CLASSES, [storage_class()]))
+    world.change(CLAIMS, "ADDED", claim("c"))
+    world.until(lambda: len(world.decisions) == 2)
+    assert [any("storageclasses" in mark for mark in notes.format_decision_notes(d)) for d in world.decisions] == [
+        True,
+        False,
+    ]
+
+
+def featured(*features: str) -> NodeBuilder:
+    made = make_node("n")
+    made.json["status"]["declaredFeatures"] = list(features)
+    return made
+
+
+def test_declared_features_are_an_event() -> None:
+    assert list_node_events(featured("a").obj(), featured("a", "b").obj()) == [ClusterEvent.NODE_FEATURE]
+    assert list_node_events(featured("a").obj(), featured("a").obj()) == []

@@ -1,0 +1,157 @@
+"""Slow, silent and never-reading clients on every port: others are answered as if they were not there."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.slow_clients import KINDS
+from herodotus_record import codec
+from scheduler.serving.certificates import CertificateFiles, Certificates
+from scheduler.serving.health import Check
+from scheduler.serving.routes import Content, StatusRoutes
+from scheduler.serving.server import StatusServer
+from tests.builders import CLUSTER, INCARNATION, a_table
+from tests.processes import Process, python
+from tests.scheduler.kube.servers import api_of, status
+
+CLIENTS = 100
+PATIENCE_S = 5.0  # milliseconds on a machine that does nothing else
+BATCH = codec.encode(a_table(["worker-1"]).rows(CLUSTER, INCARNATION))
+FRAMES = {"Content-Type": codec.CONTENT_TYPE}
+PREFIX = "/apis/herodotus.dev/v1alpha1"
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A port under attack. `reads`: a path whose response is long; `posts`: one that takes a body."""
+
+    port: int
+    tls: bool = False
+    reads: str = "/"
+    posts: str = "/"
+
+
+@contextmanager
+def attacked(directory: Path, kind: str, *targets: Target) -> Iterator[None]:
+    """CLIENTS of a kind on each port, in processes of their own."""
+    processes = []
+    try:
+        for i, t in enumerate(targets):
+            flags = [str(t.port), "--count", str(CLIENTS), "--kind", kind, "--reads", t.reads, "--posts", t.posts]
+            command = python("bench.slow_clients", *flags, *(["--tls"] if t.tls else []))
+            processes.append(Process("clients", command, directory / f"clients-{i}.log"))
+        for process in processes:
+            process.wait_for("attacking")
+        yield
+    finally:
+        for process in processes:
+            process.stop()
+
+
+def ask(target: Target, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> int:
+    """Return the status of the response on a new connection. Raises TimeoutError if it does not come."""
+    if target.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "127.0.0.1", target.port, timeout=PATIENCE_S, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=PATIENCE_S)
+    try:
+        connection.request("POST" if body else "GET", path, body, headers or {})
+        response = connection.getresponse()
+        response.read()
+    finally:
+        connection.close()
+    return response.status
+
+
+@contextmanager
+def decisions_service(directory: Path) -> Iterator[tuple[Target, Target, Target]]:
+    """Its queries, ingest and probes."""
+    binds = [word for flag in ("--bind", "--ingest-bind", "--probe-bind") for word in (flag, "127.0.0.1:0")]
+    command = python("herodotus_endpoint", "--data", str(directory), *binds)
+    process = Process("service", command, directory / "log", {"HERODOTUS_DATABASE_URL": ""})
+    try:
+        ports = [
+            int(process.wait_for(rf"listening on http://127\.0\.0\.1:(\d+) \({name}\)")[1])
+            for name in ("queries", "ingest", "probes")
+        ]
+        path = "/openapi.json"
+        queries, ingest, probes = (Target(port, reads=path, posts="/ingest/v1/frames") for port in ports)
+        yield queries, ingest, probes
+    finally:
+        process.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Target, Target]]:
+    with decisions_service(tmp_path_factory.mktemp("service")) as targets:
+        yield targets
+
+
+@kinds
+def test_the_decisions_service(service: tuple[Target, Target, Target], tmp_path: Path, kind: str) -> None:
+    """All three ports at once."""
+    queries, ingest, probes = service
+    with attacked(tmp_path, kind, *service):
+        for _ in range(5):
+            assert ask(probes, "/livez") == 200
+            assert ask(probes, "/readyz") == 200
+            assert ask(queries, f"{PREFIX}/decisions") == 200
+            assert ask(ingest, "/ingest/v1/frames", BATCH, FRAMES) == 200
+
+
+@kinds
+def test_the_scheduler_s_port(tmp_path: Path, kind: str) -> None:
+    certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
+    content = Content(configuration={}, metrics=lambda: b"x" * 100_000, livez=(Check("ping", lambda: None),))
+    access = _everybody()
+    server = StatusServer(("127.0.0.1", 0), certificates.context, StatusRoutes(access, content))
+    server.start()
+    target = Target(server.port, tls=True, reads="/livez", posts="/debug/flags/v")
+    try:
+        with attacked(tmp_path, kind, target):
+            for _ in range(5):
+                assert ask(target, "/livez") == 200
+                assert ask(target, "/metrics") == 200
+    finally:
+        server.close()
+
+
+def _everybody() -> Any:
+    from scheduler.serving.access import RequestAuthorizer
+
+    return RequestAuthorizer(api_of(lambda request: status(500)), ["/*"])
+
+
+@kinds
+def test_the_extender_service(agents: Target, tmp_path: Path, kind: str) -> None:
+    body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": [{"metadata": {"name": "n"}}]}}).encode()
+    with attacked(tmp_path, kind, agents):
+        for _ in range(5):
+            assert ask(agents, "/version") == 200
+            assert ask(agents, agents.posts, body, {"Content-Type": "application/json"}) == 200
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    command = python("herodotus_agents", "serve", "--address", "127.0.0.1", "--port", "0", "--agents", "foo")
+    process = Process("agents", command, tmp_path_factory.mktemp("agents") / "log", {"LOG_LEVEL": "WARNING"})
+    try:
+        port = int(process.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1])
+        yield Target(port, reads="/", posts="/scheduler/predicates/foo")
+    finally:
+        process.stop()
