@@ -1,4 +1,4 @@
-"""The invariants after a run: one function each, which yields violations with the history that shows them.
+"""The invariants after a run: one function each, which yields violations with the history that proves them.
 
 Owns: the invariants. Does not own: the evidence (`Evidence`: the journal and the records of the decisions service).
 """
@@ -19,12 +19,13 @@ from scheduler.offline.evaluate import CaseError, evaluate_lines
 
 Json = dict[str, Any]
 
+DELETED: Final = "was deleted"  # in the outcome of a binding whose pod could not be read any more
 LAG_S: Final = 15.0  # maximum age of the state behind a decision: an outage, retry pauses, a delayed watch
 
 
 @dataclass
 class Evidence:
-    """The observed history and the stored records."""
+    """What a run leaves behind: the observed history and the stored records."""
 
     history: list[ObservedChange]
     decisions: list[Json]
@@ -90,12 +91,12 @@ Invariant = Callable[[Evidence], Iterable[str]]
 
 
 def no_process_crashed(evidence: Evidence) -> Iterator[str]:
-    """A scheduler ends only on a signal or after losing its Lease."""
+    """Check that schedulers ended only on a signal or after losing their Lease."""
     yield from evidence.crashes
 
 
 def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
-    """No pod is bound twice, in the API server or in the records."""
+    """Check that no pod is bound twice, in the API server or in the records."""
     nodes = defaultdict(set)
     for seen in evidence.history:
         if seen.kind == "Pod" and node_of(seen.object):
@@ -106,26 +107,33 @@ def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
 
 
 def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]:
-    """A bound pod has one Bound decision, the one in its annotation; an unbound pod has none; none is open.
+    """Check that a bound pod has one Bound decision, the one in its annotation, an unbound pod none, and none is open.
 
-    A pod that was deleted before its unanswered binding could be read proves nothing: no decision claims it then.
+    A pod that is deleted before its unanswered binding can be read needs no Bound decision. Instead an outcome of the
+    decision for its node names the deletion.
     """
     bound = {b.uid: b.object for b in evidence.bindings}
     for uid, decisions in evidence.placements.items():
         claims = [d for d in decisions if d["status"]["state"] == "Bound"]
+        exists = uid in evidence.state.pods
         if any(d["status"]["state"] == "Binding" for d in decisions):
             yield f"a decision is left open:\n{evidence.describe_pod(uid)}"
-        if uid in bound and (claims or uid in evidence.state.pods):
+        if uid in bound and (claims or exists):
             node, mark = node_of(bound[uid]), (bound[uid]["metadata"].get("annotations") or {}).get(DECISION)
             if [d["status"]["node"] for d in claims] != [node] or (mark and claims[0]["metadata"]["name"] != mark):
                 story = evidence.describe_pod(uid)
-                yield f"bound to {node} by decision {mark}, and the record says otherwise:\n{story}"
-        elif uid not in bound and claims and uid in evidence.state.pods:
-            yield f"not bound, and the record says otherwise:\n{evidence.describe_pod(uid)}"
+                yield f"bound to {node} by decision {mark}, but the record disagrees:\n{story}"
+        elif uid in bound:
+            node = node_of(bound[uid])
+            if not any(d["status"]["node"] == node and _names_deletion(evidence.record(d)) for d in decisions):
+                story = evidence.describe_pod(uid)
+                yield f"bound to {node} and deleted; no decision is Bound or names the deletion:\n{story}"
+        elif claims and exists:
+            yield f"not bound, but the record has a Bound decision:\n{evidence.describe_pod(uid)}"
 
 
 def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
-    """No decision has two final outcomes."""
+    """Check that no decision has two final outcomes."""
     for decision in (d for decisions in evidence.placements.values() for d in decisions):
         final = [o for o in evidence.record(decision)["status"]["outcomes"] if o["final"]]
         if len(final) > 1:
@@ -134,7 +142,7 @@ def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
 
 
 def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
-    """At each binding the pod fits, by the node's largest size within LAG_S before the decision."""
+    """Check that each pod fits when it is bound, by the node's largest size in the LAG_S before its decision."""
     began = {b.uid: _started(evidence.decision_of(b), b) for b in evidence.bindings}
     first = {b.uid: b.version for b in evidence.bindings}
     sizes: dict[str, list[tuple[float, int]]] = defaultdict(list)  # (start time, cpu)
@@ -155,8 +163,8 @@ def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
             )
 
 
-def no_pod_is_where_it_may_not_be(evidence: Evidence) -> Iterator[str]:
-    """The node admitted the pod in some state that the decision may be based on."""
+def no_pod_is_on_a_node_that_does_not_admit_it(evidence: Evidence) -> Iterator[str]:
+    """Check that each pod's node admitted it in some state that the decision may be based on."""
     nodes: dict[str, list[ObservedChange]] = defaultdict(list)
     bindings = {b.uid: b for b in evidence.bindings}
     for seen, _ in replay_history(evidence.history):
@@ -173,34 +181,34 @@ def no_pod_is_where_it_may_not_be(evidence: Evidence) -> Iterator[str]:
 
 
 def every_bound_pod_has_its_decision(evidence: Evidence) -> Iterator[str]:
-    """A decision for the bound node is stored."""
+    """Check that each bound pod has a stored decision for its node."""
     for binding in evidence.bindings:
         if evidence.decision_of(binding) is None:
             yield f"bound without a stored decision:\n{evidence.describe_pod(binding.uid)}"
 
 
 def no_pod_is_on_a_node_that_a_filter_rejected(evidence: Evidence) -> Iterator[str]:
-    """In the stored record the node was evaluated and no filter rejected it."""
+    """Check that each bound pod's record says that its node was evaluated and no filter rejected it."""
     for binding in evidence.bindings:
         decision = evidence.decision_of(binding)
         if decision is None:
             continue  # Another invariant reports this.
         spec, node = evidence.record(decision)["spec"], node_of(binding.object)
-        against = [f["plugin"] for f in spec["filters"] if node in f["rejected"]]
-        if against or spec["evaluation"].get(node) not in ("evaluated", "Evaluated"):
+        rejecting = [f["plugin"] for f in spec["filters"] if node in f["rejected"]]
+        if rejecting or spec["evaluation"].get(node) not in ("evaluated", "Evaluated"):
             story = evidence.describe_pod(binding.uid)
-            yield f"{node} was {spec['evaluation'].get(node)}, against it {against}:\n{story}"
+            yield f"{node} was {spec['evaluation'].get(node)}, rejected by {rejecting}:\n{story}"
 
 
 def no_schedulable_pod_is_pending(evidence: Evidence) -> Iterator[str]:
-    """The engine finds no feasible node for a pod that is still pending."""
+    """Check that the engine finds no feasible node for any pod that is still pending."""
     for pod in evidence.state.pending():
         if node := find_feasible_node(evidence.state, pod):
             yield f"pending, and fits on {node}:\n{evidence.describe_pod(pod['metadata']['uid'])}"
 
 
 def every_attempt_is_stored_once(evidence: Evidence) -> Iterator[str]:
-    """No record is stored twice, each missing one is in a gap, and the number equals that in the logs.
+    """Check that no record is stored twice, missing ones are in gaps, and the number equals that in the logs.
 
     A killed scheduler may have logged an attempt without recording it.
     """
@@ -225,7 +233,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     every_record_agrees_with_the_api_server,
     no_decision_has_two_outcomes,
     no_node_is_overcommitted,
-    no_pod_is_where_it_may_not_be,
+    no_pod_is_on_a_node_that_does_not_admit_it,
     every_bound_pod_has_its_decision,
     no_pod_is_on_a_node_that_a_filter_rejected,
     no_schedulable_pod_is_pending,
@@ -251,6 +259,11 @@ def _largest(sizes: list[tuple[float, int]], since: float) -> int:
     """Return the largest size that was valid at `since` or later."""
     before = [cpu for at, cpu in sizes if at < since][-1:]
     return max(before + [cpu for at, cpu in sizes if at >= since], default=0)
+
+
+def _names_deletion(record: Json) -> bool:
+    """Return whether an outcome of the record says that the pod was deleted."""
+    return any(DELETED in o["message"] for o in record["status"]["outcomes"])
 
 
 def _full_name(decision: Json) -> str:

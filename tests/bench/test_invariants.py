@@ -1,4 +1,4 @@
-"""Each invariant of the reliability run speaks when it is violated, and only then."""
+"""Each invariant of the reliability run reports a violation, and nothing else."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def decision(name: str = "a", node: str | None = "n", attempt: int = 1, state: s
     }
 
 
-def record(finals: int = 1, **rejected: Json) -> Callable[[Json], Json]:
+def record(finals: int = 1, message: str = "", **rejected: Json) -> Callable[[Json], Json]:
     filters = [{"plugin": plugin, "rejected": nodes} for plugin, nodes in rejected.items()]
     spec = {"filters": filters, "evaluation": {"n": "evaluated"}}
-    outcomes = [{"phase": "Permit", "final": False}, *[{"phase": "Bind", "final": True}] * finals]
+    bind = {"phase": "Bind", "final": True, "message": message}
+    outcomes = [{"phase": "Permit", "final": False, "message": ""}, *[bind] * finals]
     return lambda decision: {"spec": spec, "status": {"outcomes": outcomes}}
 
 
@@ -67,10 +68,11 @@ TAINT: dict[str, Any] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
 
 
 UNTRUE = "every_record_agrees_with_the_api_server"
+DELETED = [node(1), pod(2), pod(3, node="n"), pod(4, node="n", type="DELETED")]
 
 
-def spoken(evidence: Evidence) -> list[str]:
-    """The invariants that were violated."""
+def violated_invariants(evidence: Evidence) -> list[str]:
+    """Return the name of an invariant for each of its violations."""
     return [check.__name__ for check in INVARIANTS for _ in check(evidence)]
 
 
@@ -79,10 +81,13 @@ def with_history(*history: ObservedChange, **more: Any) -> Evidence:
 
 
 CASES: dict[str, tuple[Evidence, list[str]]] = {
-    "all well": (GOOD, []),
-    "a crash": (replace(GOOD, crashes=["it died"]), ["no_process_crashed"]),
-    "moved": (with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")), ["no_pod_is_bound_twice"]),
-    "two bindings recorded": (
+    "no violation": (GOOD, []),
+    "a process crashed": (replace(GOOD, crashes=["it died"]), ["no_process_crashed"]),
+    "bound to two nodes": (
+        with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")),
+        ["no_pod_is_bound_twice"],
+    ),
+    "two Bound decisions": (
         replace(GOOD, decisions=[decision(), decision(attempt=2)], attempts=Counter({"x/a": 2})),
         ["no_pod_is_bound_twice", UNTRUE],
     ),
@@ -92,75 +97,99 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
         with_history(node(1), pod(2), pod(3, node="n", decision="decision-a-1")),
         [],
     ),
-    "bound by another decision than the one that says so": (
+    "bound by another decision than the Bound one": (
         with_history(node(1), pod(2), pod(3, node="n", decision="decision-a-2")),
         [UNTRUE],
     ),
-    "not bound, and its decision says so": (with_history(node(1, "0"), pod(2)), [UNTRUE]),
+    "not bound, but its decision is Bound": (with_history(node(1, "0"), pod(2)), [UNTRUE]),
     "one decision failed, a later one bound it": (
         replace(GOOD, decisions=[decision(state="Failed"), decision(attempt=2)], attempts=Counter({"x/a": 2})),
         [],
     ),
+    "bound, deleted before it could be read, and its decision names the deletion": (
+        with_history(
+            *DELETED,
+            decisions=[decision(state="Failed")],
+            record=record(message="the pod was deleted; whether it was bound before is unknown (not found)"),
+        ),
+        [],
+    ),
+    "bound, deleted, and its decision failed for another reason": (
+        with_history(*DELETED, decisions=[decision(state="Failed")], record=record(message="timed out")),
+        [UNTRUE],
+    ),
+    "bound, deleted, and only a decision for another node names the deletion": (
+        with_history(
+            *DELETED,
+            decisions=[decision(node="m", state="Failed")],
+            record=record(message="the pod was deleted"),
+        ),
+        [UNTRUE, "every_bound_pod_has_its_decision"],
+    ),
+    "bound by a decision and deleted": (with_history(*DELETED), []),
     "two final outcomes": (replace(GOOD, record=record(finals=2)), ["no_decision_has_two_outcomes"]),
-    "too full": (
+    "two pods need more than the node has": (
         with_history(node(1), pod(2, node="n"), pod(3, "b", "n"), **BOTH),
         ["no_node_is_overcommitted"],
     ),
-    "the first one has gone": (
+    "the first pod was deleted before the second was bound": (
         with_history(node(1), pod(2, node="n"), pod(3, node="n", type="DELETED"), pod(4, "b", "n"), **BOTH),
         [],
     ),
-    "shrunk so recently that the scheduler need not know": (
+    "the node shrank less than LAG_S before the decision": (
         with_history(node(1, "2"), node(2, at=99.0 - LAG_S + 1), pod(3, node="n"), pod(4, "b", "n"), **BOTH),
         [],
     ),
-    "shrunk long ago": (
+    "the node shrank more than LAG_S before the decision": (
         with_history(node(1, "2"), node(2, at=99.0 - LAG_S - 1), pod(3, node="n"), pod(4, "b", "n"), **BOTH),
         ["no_node_is_overcommitted"],
     ),
     "a taint not tolerated": (
         with_history(node(1, **TAINT), pod(2, node="n")),
-        ["no_pod_is_where_it_may_not_be"],
+        ["no_pod_is_on_a_node_that_does_not_admit_it"],
     ),
-    "tainted a moment before": (with_history(node(1), node(2, at=98.0, **TAINT), pod(3, node="n")), []),
-    "another zone": (
+    "tainted just before the decision": (with_history(node(1), node(2, at=98.0, **TAINT), pod(3, node="n")), []),
+    "node selector does not match": (
         with_history(node(1), pod(2, node="n", nodeSelector={"zone": "z"})),
-        ["no_pod_is_where_it_may_not_be"],
+        ["no_pod_is_on_a_node_that_does_not_admit_it"],
     ),
-    "decided elsewhere": (
+    "bound to another node than its decision's": (
         replace(GOOD, decisions=[decision(node="m")]),
         [UNTRUE, "every_bound_pod_has_its_decision"],
     ),
-    "a filter was against it": (
+    "a filter rejected the node": (
         replace(GOOD, record=record(NodePorts={"n": {}})),
         ["no_pod_is_on_a_node_that_a_filter_rejected"],
     ),
-    "forgotten": (with_history(node(1), pod(2), **NOTHING), ["no_schedulable_pod_is_pending"]),
-    "waiting with reason": (with_history(node(1, "0"), pod(2), **NOTHING), []),
-    "gated": (with_history(node(1), pod(2, schedulingGates=[{"name": "g"}]), **NOTHING), []),
-    "a hole": (
+    "pending although a node is feasible": (
+        with_history(node(1), pod(2), **NOTHING),
+        ["no_schedulable_pod_is_pending"],
+    ),
+    "pending without a feasible node": (with_history(node(1, "0"), pod(2), **NOTHING), []),
+    "pending with a scheduling gate": (with_history(node(1), pod(2, schedulingGates=[{"name": "g"}]), **NOTHING), []),
+    "sequences missing without a gap": (
         replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 1}]),
         ["every_attempt_is_stored_once"],
     ),
-    "a hole with a gap record": (replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 2}]), []),
-    "an attempt without record": (replace(GOOD, attempts=Counter({"x/a": 2})), ["every_attempt_is_stored_once"]),
+    "missing sequences explained by a gap": (replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 2}]), []),
+    "an attempt without a record": (replace(GOOD, attempts=Counter({"x/a": 2})), ["every_attempt_is_stored_once"]),
     "killed before it was recorded": (replace(GOOD, attempts=Counter({"x/a": 2}), kills=1), []),
-    "a record of no attempt": (replace(GOOD, attempts=Counter()), ["every_attempt_is_stored_once"]),
+    "a record without an attempt": (replace(GOOD, attempts=Counter()), ["every_attempt_is_stored_once"]),
 }
 
 
 @pytest.mark.parametrize(("evidence", "violated"), CASES.values(), ids=CASES)
-def test_what_is_violated(evidence: Evidence, violated: list[str]) -> None:
-    assert spoken(evidence) == violated
+def test_invariants_report_their_violations(evidence: Evidence, violated: list[str]) -> None:
+    assert violated_invariants(evidence) == violated
 
 
-def test_every_invariant_can_be_violated() -> None:
+def test_every_invariant_is_checked() -> None:
     defined = {name for name, f in vars(invariants).items() if name.startswith(("no_", "every_")) and callable(f)}
     assert {check.__name__ for check in INVARIANTS} == defined
 
 
-def test_a_violation_tells_the_pods_history() -> None:
-    (said,) = invariants.no_pod_is_bound_twice(with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")))
-    assert [line.split()[0:2] for line in said.splitlines()[1:]] == [["seen", "100.000"]] * 3 + [
+def test_a_violation_includes_the_history_of_the_pod() -> None:
+    (violation,) = invariants.no_pod_is_bound_twice(with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")))
+    assert [line.split()[0:2] for line in violation.splitlines()[1:]] == [["seen", "100.000"]] * 3 + [
         ["decided", "1970-01-01T00:01:39+00:00"]
     ]
