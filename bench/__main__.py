@@ -52,10 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     evaluate = benchmarks.add_parser("evaluate", help="single pods on a full cluster")
     evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
     evaluate.set_defaults(run=_evaluate)
-    asked = benchmarks.add_parser("reviews", help="what reviews cost the loop")
+    reviews = benchmarks.add_parser("reviews", help="what reviews cost the loop")
     for option, default in (("nodes", 5000), ("pods", 50_000), ("replicas", 1), ("rounds", 3)):
-        asked.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
-    asked.set_defaults(run=_reviews)
+        reviews.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
+    reviews.set_defaults(run=_reviews)
     agents = benchmarks.add_parser(
         "extender", help="the extender service: 500 nodes a call, by names and as whole nodes"
     )

@@ -89,7 +89,7 @@ class Memory:
 
 def main() -> int:
     """Run the benchmark; return 1 if memory grew or a pod stayed pending."""
-    given = _parser().parse_args()
+    args = _parser().parse_args()
     ending.exit_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
     print(f"logs in {directory}", flush=True)
@@ -97,7 +97,7 @@ def main() -> int:
     try:
         system = System(api, directory, 1, Election(15.0, 10.0, 2.0), verbosity=0)
         try:
-            return churn(system, given.pod_events, given.nodes, given.pods)
+            return churn(system, args.pod_events, args.nodes, args.pods)
         finally:
             system.stop()
     finally:
@@ -157,9 +157,9 @@ def _delete(api: RetryingClient, cluster: ObservedPods, stop: threading.Event, p
     deleted: deque[str] = deque(maxlen=4 * AHEAD)  # deleted pods whose deletion the watch may not have delivered yet
     while not stop.is_set():
         surplus = list(itertools.islice(cluster.bound.copy(), max(0, len(cluster.bound) - pods)))
-        asked = set(deleted)
+        requested = set(deleted)
         for name in surplus:
-            if name not in asked:
+            if name not in requested:
                 deleted.append(name)
                 api.delete(f"{PODS}/{name}")
         stop.wait(0.02)

@@ -54,7 +54,7 @@ class Contender(ABC):
         """Return nodes evaluated per decision and what it recorded. Call it after `settle` and before `stop`."""
 
     def stop(self) -> None:
-        """Stop its processes."""
+        """Stop the processes of this contender."""
         self.process.stop()
 
 

@@ -40,22 +40,22 @@ class FillClient:
 
     def create(self, path: str, body: Json) -> None:
         """Send a POST. Raises RuntimeError if it is rejected."""
-        status, said = self._request("POST", path, msgspec.json.encode(body))
+        status, text = self._request("POST", path, msgspec.json.encode(body))
         if status != 201:
-            raise RuntimeError(f"POST {path}: {status} {said[:500]!r}")
+            raise RuntimeError(f"POST {path}: {status} {text[:500]!r}")
 
     def delete(self, path: str) -> None:
         """Send a DELETE without a grace period; a missing object is not an error."""
-        status, said = self._request("DELETE", path, b'{"gracePeriodSeconds":0}')
+        status, text = self._request("DELETE", path, b'{"gracePeriodSeconds":0}')
         if status not in (200, 202, 404):
-            raise RuntimeError(f"DELETE {path}: {status} {said[:500]!r}")
+            raise RuntimeError(f"DELETE {path}: {status} {text[:500]!r}")
 
     def get(self, path: str) -> Any:
         """Return the decoded JSON of a GET."""
-        status, said = self._request("GET", path, None)
+        status, text = self._request("GET", path, None)
         if status != 200:
-            raise RuntimeError(f"GET {path}: {status} {said[:500]!r}")
-        return msgspec.json.decode(said)
+            raise RuntimeError(f"GET {path}: {status} {text[:500]!r}")
+        return msgspec.json.decode(text)
 
     def close(self) -> None:
         """Close the connections."""

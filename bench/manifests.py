@@ -58,10 +58,10 @@ def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[
 
 def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bool, **term: Any) -> Json:
     """Return a pod's affinity term; `kind` is podAffinity or podAntiAffinity, `term` selects namespaces."""
-    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **term}
+    term_spec = {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **term}
     if required:
-        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [wanted]}}}
-    weighted = {"weight": 1, "podAffinityTerm": wanted}
+        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term_spec]}}}
+    weighted = {"weight": 1, "podAffinityTerm": term_spec}
     return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}}
 
 

@@ -59,7 +59,7 @@ class Report:
             [
                 f"{self.pods} pods, {self.placed} placed by kube-scheduler;"
                 f" {self.reconstructed} outcomes reconstructed",
-                *(f"  {name}: {said}" for name, said in share.items()),
+                *(f"  {name}: {count}" for name, count in share.items()),
                 f"{len(self.unrecorded)} of {self.tried} pods that were tried have no reconstruction"
                 f" {self.unrecorded[:5]}",
                 f"{self.compared} agreeing decisions are in the log with scores: {self.equal} of {self.cells} cells"
@@ -77,20 +77,20 @@ def main() -> int:
     parser.add_argument("--per-s", type=float, default=50.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", type=Path, help="for logs and records; default: a new temporary one")
-    given = parser.parse_args()
+    args = parser.parse_args()
     binaries = control_plane.assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         raise SystemExit("no etcd, kube-apiserver and kube-scheduler: see tests/e2e/control_plane.py")
-    directory = given.directory or Path(tempfile.mkdtemp(prefix="observation-"))
+    directory = args.directory or Path(tempfile.mkdtemp(prefix="observation-"))
     directory.mkdir(parents=True, exist_ok=True)
-    print(f"seed {given.seed}; logs in {directory}", flush=True)
+    print(f"seed {args.seed}; logs in {directory}", flush=True)
     plane = control_plane.ControlPlane(binaries, directory)
     try:
         plane.wait_until_ready()
         with ExitStack() as closing:
-            run = Run(plane, binaries, directory, given.seed, given.nodes)
+            run = Run(plane, binaries, directory, args.seed, args.nodes)
             closing.callback(run.stop)
-            report = run.report(given.pods, given.per_s)
+            report = run.report(args.pods, args.per_s)
     finally:
         plane.stop()
     print(report)

@@ -83,16 +83,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.plugin", description="Measure the plugin.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=25)
-    given = parser.parse_args()
+    args = parser.parse_args()
     measured = contenders()
-    with tempfile.TemporaryDirectory() as directory, run_decided_cluster(given.nodes, Path(directory)) as environ:
-        for turn in range(given.rounds + 1):
+    with tempfile.TemporaryDirectory() as directory, run_decided_cluster(args.nodes, Path(directory)) as environ:
+        for turn in range(args.rounds + 1):
             for contender in measured:
                 contender.run(environ)
                 if turn == 0:  # The first turn warms kubectl's discovery cache and the page cache.
                     contender.wall_ms.clear()
                     contender.cpu_ms.clear()
-    print(f"{'':44}{'WALL MS':>9}{'×':>7}{'CPU MS':>9}{'×':>7}    {given.nodes} nodes, p50 of {given.rounds}")
+    print(f"{'':44}{'WALL MS':>9}{'×':>7}{'CPU MS':>9}{'×':>7}    {args.nodes} nodes, p50 of {args.rounds}")
     for contender in measured:
         print(contender.row(measured[0]))
     base = statistics.median(measured[0].wall_ms)

@@ -137,11 +137,11 @@ class _Rig:
         """Run reviews one after another until `stop` is set."""
         copies, origin = ForkedCopies(self.loop), Origin("bench", "bench")
         template = parse_pod_template({"kind": "Pod"} | self._template)
-        asked = pods_of(template, "default", self.framework.profile.scheduler_name, replicas, {})
+        pods = pods_of(template, "default", self.framework.profile.scheduler_name, replicas, {})
         columns = self.shared.cache.columns
 
         def placed() -> bytes:
-            return b"".join(map(codec.encode, place(self.framework, columns, asked, origin, SEED)))
+            return b"".join(map(codec.encode, place(self.framework, columns, pods, origin, SEED)))
 
         while not stop.is_set():
             started = time.perf_counter()

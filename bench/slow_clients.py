@@ -1,9 +1,9 @@
-"""Clients that are slow, silent or never read, for tests and for `python -m bench.attack`.
+"""Clients that are slow, send nothing or never read, for tests and for `python -m bench.attack`.
 
-python -m bench.slow_clients PORT [--tls] [--count 100] [--kind trickle] [--reads PATH] [--posts PATH]
+python -m bench.slow_clients PORT [--tls] [--count 100] [--kind trickle] [--long-path PATH] [--post-path PATH]
 
-The program prints `attacking` when its clients are connected, and ends on SIGTERM. Owns: how such a client behaves.
-Does not own: which server it meets, what is measured.
+The program prints `attacking` when its clients are connected, and runs until SIGTERM. Owns: the behaviour of each kind
+of client. Does not own: the attacked server, and measurements.
 """
 
 from __future__ import annotations
@@ -20,88 +20,94 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-PATIENCE_S: Final = 5.0  # for the first connections
-REOPEN_S: Final = 0.5  # after the server closed the connection
-TRICKLE_S: Final = 0.5  # between two bytes
-PIPELINED: Final = 2000  # requests of a client that never reads
-ADDRESS: Final = "127.0.0.2"  # another than that of those who are to be answered, as a pod's is
-LITTLE: Final = 4096  # bytes that such a client's kernel takes
+CONNECT_DEADLINE_S: Final = 5.0  # for the first connection of every client
+RECONNECT_PAUSE_S: Final = 0.5  # after the server closed the connection
+BYTE_PAUSE_S: Final = 0.5  # between two bytes of a slow request
+PIPELINED_REQUESTS: Final = 2000  # of a client that never reads
+# Slow clients have another source address than the measured ones, as another pod has: servers limit connections by it.
+SOURCE_ADDRESS: Final = "127.0.0.2"
+RECEIVE_BUFFER_BYTES: Final = 4096  # small, so that the server's send buffer fills
 
 
 @dataclass(frozen=True)
 class Target:
-    """A port under attack. `reads`: a path whose response is long; `posts`: one that takes a body."""
+    """A port under attack. `long_path` has a long response to GET; `post_path` takes a body."""
 
     port: int
     tls: bool = False
-    reads: str = "/"
-    posts: str = "/"
+    long_path: str = "/"
+    post_path: str = "/"
+
+    def arguments(self) -> list[str]:
+        """Return the command-line arguments of this program for the target."""
+        paths = ["--long-path", self.long_path, "--post-path", self.post_path]
+        return [str(self.port), *paths, *(["--tls"] if self.tls else [])]
 
 
-def silent(connection: socket.socket, _target: Target) -> None:
-    """Send nothing."""
+def send_nothing(connection: socket.socket, _target: Target) -> None:
+    """Leave the connection open without a byte."""
 
 
-def one_byte(connection: socket.socket, target: Target) -> None:
+def send_one_byte(connection: socket.socket, target: Target) -> None:
     """Send the first byte of a TLS handshake, or of a request."""
     connection.sendall(b"\x16" if target.tls else b"G")
 
 
-def trickle(connection: socket.socket, target: Target) -> None:
-    """Send the headers of a request byte by byte, and never the last one."""
-    connection = shake_hands(connection, target)
+def trickle_headers(connection: socket.socket, target: Target) -> None:
+    """Send the headers of a request byte by byte without ever completing them."""
+    connection = wrap_in_tls(connection, target)
     connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
-    while not is_closed(connection, TRICKLE_S):
+    while not wait_for_close(connection, BYTE_PAUSE_S):
         connection.sendall(b"x")
 
 
-def incomplete_body(connection: socket.socket, target: Target) -> None:
-    """Announce a body and send ten bytes of it."""
-    connection = shake_hands(connection, target)
-    head = f"POST {target.posts} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
-    connection.sendall(head.encode() + b"x" * 10)
-    while not is_closed(connection, 5.0):
+def send_incomplete_body(connection: socket.socket, target: Target) -> None:
+    """Announce a body of 1000 bytes and send ten of them."""
+    connection = wrap_in_tls(connection, target)
+    lines = [f"POST {target.post_path} HTTP/1.1", "Host: x", "Content-Type: application/json", "Content-Length: 1000"]
+    connection.sendall("\r\n".join([*lines, "", "x" * 10]).encode())
+    while not wait_for_close(connection, 5.0):
         continue
 
 
-def never_reads(connection: socket.socket, target: Target) -> None:
+def read_no_response(connection: socket.socket, target: Target) -> None:
     """Send many requests at once and read no response."""
-    connection = shake_hands(connection, target)
-    request = f"GET {target.reads} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    connection = wrap_in_tls(connection, target)
+    request = f"GET {target.long_path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     connection.settimeout(1.0)
     with contextlib.suppress(TimeoutError):
-        connection.sendall(request * PIPELINED)
-    while not is_closed(connection, 5.0):
+        connection.sendall(request * PIPELINED_REQUESTS)
+    while not wait_for_close(connection, 5.0):
         continue
 
 
 Behaviour = Callable[[socket.socket, Target], None]
 KINDS: Final[dict[str, Behaviour]] = {
-    "silent": silent,
-    "one-byte": one_byte,
-    "trickle": trickle,
-    "incomplete-body": incomplete_body,
-    "never-reads": never_reads,
+    "silent": send_nothing,
+    "one-byte": send_one_byte,
+    "trickle": trickle_headers,
+    "incomplete-body": send_incomplete_body,
+    "never-reads": read_no_response,
 }
 
 
-def attack(target: Target, behave: Behaviour, connected: Callable[[], object]) -> None:
-    """Be one client for ever; connect again whenever the server closes the connection."""
+def run_client(target: Target, behave: Behaviour, on_connect: Callable[[], object]) -> None:
+    """Act as one client for ever; connect again whenever the server closes the connection."""
     while True:
         with contextlib.suppress(OSError), socket.socket() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LITTLE)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             connection.settimeout(5.0)
-            connection.bind((ADDRESS, 0))
+            connection.bind((SOURCE_ADDRESS, 0))
             connection.connect(("127.0.0.1", target.port))
-            connected()
+            on_connect()
             behave(connection, target)
-            while not is_closed(connection, 5.0):
+            while not wait_for_close(connection, 5.0):
                 continue
-        time.sleep(REOPEN_S)
+        time.sleep(RECONNECT_PAUSE_S)
 
 
-def shake_hands(connection: socket.socket, target: Target) -> socket.socket:
-    """Return the connection, over TLS if the target speaks it."""
+def wrap_in_tls(connection: socket.socket, target: Target) -> socket.socket:
+    """Return the connection after a TLS handshake, or unchanged if the target speaks plain HTTP."""
     if not target.tls:
         return connection
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -109,32 +115,34 @@ def shake_hands(connection: socket.socket, target: Target) -> socket.socket:
     return context.wrap_socket(connection)
 
 
-def is_closed(connection: socket.socket, wait_s: float) -> bool:
-    """Wait, without reading; return whether the server has closed the connection."""
+def wait_for_close(connection: socket.socket, timeout_s: float) -> bool:
+    """Wait without reading; return whether the server closed the connection in time."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLRDHUP)
-    return bool(poll.poll(wait_s * 1000))
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def main() -> int:
-    """Attack until SIGTERM."""
+    """Start one thread per client and run until SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m bench.slow_clients", description="Slow clients of one port.")
     parser.add_argument("port", type=int)
     parser.add_argument("--tls", action="store_true")
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--kind", action="append", choices=[*KINDS], help="repeatable (default: all in turn)")
-    parser.add_argument("--reads", default="/", help="path with a long response (default %(default)s)")
-    parser.add_argument("--posts", default="/", help="path that takes a body (default %(default)s)")
-    given = parser.parse_args()
-    target = Target(given.port, given.tls, given.reads, given.posts)
-    kinds = [KINDS[name] for name in given.kind or KINDS]
-    opened = threading.Semaphore(0)
-    for i in range(given.count):
-        arguments = (target, kinds[i % len(kinds)], opened.release)
-        threading.Thread(target=attack, args=arguments, daemon=True).start()
-    end = time.monotonic() + PATIENCE_S
-    for _ in range(given.count):  # those that the server does not accept are not waited for
-        opened.acquire(timeout=max(0.0, end - time.monotonic()))
+    parser.add_argument("--count", type=int, default=100, help="number of clients (default %(default)s)")
+    parser.add_argument(
+        "--kind", action="append", choices=[*KINDS], help="repeatable (default: all kinds, alternating)"
+    )
+    parser.add_argument("--long-path", default="/", help="path with a long response (default %(default)s)")
+    parser.add_argument("--post-path", default="/", help="path that takes a body (default %(default)s)")
+    args = parser.parse_args()
+    target = Target(args.port, args.tls, args.long_path, args.post_path)
+    kinds = [KINDS[name] for name in args.kind or KINDS]
+    connected = threading.Semaphore(0)
+    for i in range(args.count):
+        client = (target, kinds[i % len(kinds)], connected.release)
+        threading.Thread(target=run_client, args=client, daemon=True).start()
+    deadline = time.monotonic() + CONNECT_DEADLINE_S
+    for _ in range(args.count):  # the server may refuse some of them until then
+        connected.acquire(timeout=max(0.0, deadline - time.monotonic()))
     print("attacking", flush=True)
     threading.Event().wait()
     return 0

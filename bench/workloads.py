@@ -39,9 +39,9 @@ class Size:
 
     def scaled(self, nodes: int | None, pods: int | None) -> Size:
         """Return another size of the same shape; earlier pods scale with the nodes unless `few` is set."""
-        wanted = self.nodes if nodes is None or self.few else nodes
-        before = -(-self.before * wanted // self.nodes)
-        return Size(wanted, before, self.pods if pods is None else pods, self.few)
+        node_count = self.nodes if nodes is None or self.few else nodes
+        before = -(-self.before * node_count // self.nodes)
+        return Size(node_count, before, self.pods if pods is None else pods, self.few)
 
 
 @dataclass(frozen=True)

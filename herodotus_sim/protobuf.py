@@ -134,7 +134,7 @@ def decode(body: bytes) -> Object:
 
 
 def _read(data: bytes, fields: dict[int, Field], strict: bool = False) -> Object:
-    """Return a message. Empty strings are omitted, as by JSON's omitempty. `whole`: an unknown field is an error."""
+    """Return a message. Empty strings are omitted, as by JSON's omitempty. `strict`: an unknown field is an error."""
     out: Object = {}
     for number, value in _split_fields(data):
         known = fields.get(number)

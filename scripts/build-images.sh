@@ -4,7 +4,7 @@
 #   scripts/build-images.sh [ARGUMENT OF docker buildx build ...]
 #   REGISTRY=registry.example.com/team BASE=python:3.13-slim scripts/build-images.sh --no-cache
 #
-# DIGESTS=DIR keeps there what docker says of each image, its digest among it.
+# DIGESTS=DIR stores docker's metadata of each image there, including its digest.
 set -eu
 
 case ${1:-} in -h | --help)

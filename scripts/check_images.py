@@ -35,7 +35,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = ("scheduler", "endpoint", "agents")
 DATA: Final = "/var/lib/herodotus"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the value that container engines set
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 COMPILERS: Final = ("cc", "gcc", "g++", "c++", "clang", "rustc", "cargo", "make", "ld")
 FORBIDDEN: Final = "import sys; open(sys.prefix + '/new', 'w')"
 
@@ -53,9 +53,9 @@ def main(arguments: Sequence[str]) -> None:
     for name in IMAGES:
         say(f"image {name}")
         check(found[name], roots[name], work)
-    say("check_cluster")
+    say("a cluster of all images")
     check_cluster(found, roots, work)
-    say("all is as it should be")
+    say("all checks passed")
 
 
 def say(text: str) -> None:
@@ -66,7 +66,7 @@ def say(text: str) -> None:
 def expect(what: str, condition: object) -> None:
     """Exit with an error unless the condition is true."""
     if not condition:
-        raise SystemExit(f"error: not so: {what}")
+        raise SystemExit(f"error: check failed: {what}")
     say(f"  {what}")
 
 
@@ -91,7 +91,7 @@ def build(stage: Stage, roots: dict[str, Path], work: Path) -> Path:
 
 
 def run(step: DockerfileStep, root: Path) -> None:
-    """Run the step's command in the root, with this machine's network and certificates."""
+    """Run a RUN step's command in the root, with this machine's network and certificates."""
     environment = {"PATH": PATH, "HOME": "/root", **step.environment}
     environment |= {k: v for k, v in os.environ.items() if k in ("PIP_INDEX_URL", "PIP_CERT")}
     for file in ("/etc/resolv.conf", os.environ.get("PIP_CERT", "/etc/resolv.conf")):
@@ -102,7 +102,7 @@ def run(step: DockerfileStep, root: Path) -> None:
 
 
 def copy(step: DockerfileStep, root: Path, source: Path) -> None:
-    """Copy files and folders without those that .dockerignore excludes."""
+    """Copy what a COPY step names from `source` into the root, without what .dockerignore excludes."""
     *names, target = step.words
     for name in names:
         origin = source / name.lstrip("/")
@@ -154,13 +154,13 @@ def run_container(
 def output(stage: Stage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
     """Run a program that exits by itself and return its output."""
     with run_container(stage, root, work / "data", *arguments, program=program) as process:
-        return process.communicate(timeout=PATIENCE_S)[0]
+        return process.communicate(timeout=TIMEOUT_S)[0]
 
 
 def check(stage: Stage, root: Path, work: Path) -> None:
     """Check the contents of an image without starting its service."""
     expect(f"user is {stage.user}, a number and not root", re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.user))
-    expect("labels say title, version and licence", {"title", "version", "licenses"} <= labels(stage))
+    expect("labels name title, version and licence", {"title", "version", "licenses"} <= labels(stage))
     expect(
         "no compiler",
         not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
@@ -170,15 +170,15 @@ def check(stage: Stage, root: Path, work: Path) -> None:
     listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
     python = "/opt/herodotus/bin/python"
     names = json.loads(output(stage, root, work, "-c", listed, program=python))
-    expect(f"{len(locked)} packages, those that are locked", {n.lower().replace("_", "-") for n in names} == locked)
-    wait_for_line = output(stage, root, work, "--version")
-    expect(f"says its version: {wait_for_line.strip()}", wait_for_line == f"{__version__}\n")
-    expect("without arguments it says what it takes", output(stage, root, work).startswith("usage: "))
-    expect("its root cannot be written to", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
+    expect(f"{len(locked)} packages, exactly the locked ones", {n.lower().replace("_", "-") for n in names} == locked)
+    version = output(stage, root, work, "--version")
+    expect(f"--version prints {version.strip()}", version == f"{__version__}\n")
+    expect("without arguments it prints its usage", output(stage, root, work).startswith("usage: "))
+    expect("its root is read-only", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
 
 
 def labels(stage: Stage) -> set[str]:
-    """Return the names of OCI labels with a value."""
+    """Return the names of the image's OCI labels that have a value."""
     return {key.removeprefix("org.opencontainers.image.") for key, value in stage.labels.items() if value}
 
 
@@ -214,7 +214,9 @@ def check_cluster(found: dict[str, Stage], roots: dict[str, Path], work: Path) -
         )
         decisions = f"{service}/apis/herodotus.dev/v1alpha1/namespaces/default/decisions"
         expect("its decision is recorded", wait_until(lambda: request(decisions)["items"]))
-        expect("it runs as the user, without a right", is_unprivileged(find_first_process(process), scheduler.user))
+        expect(
+            "it runs as the user, without capabilities", is_unprivileged(find_first_process(process), scheduler.user)
+        )
 
 
 def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
@@ -225,23 +227,23 @@ def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
         seen.append(line)
         if match := re.search(pattern, line):
             return match[1]
-    raise SystemExit("error: it ended: " + "".join(seen))
+    raise SystemExit("error: the process ended: " + "".join(seen))
 
 
 def request(url: str, body: object = None) -> Any:
-    """Return the response as JSON, or as text if it is not JSON."""
+    """Send a GET, or a POST if there is a body; return the response as JSON, or as text if it is not JSON."""
     data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    answer: IO[bytes]
-    with urllib.request.urlopen(asked, timeout=10) as answer:
-        text = answer.read().decode()
+    post = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    response: IO[bytes]
+    with urllib.request.urlopen(post, timeout=10) as response:
+        text = response.read().decode()
     return json.loads(text) if text.startswith("{") else text
 
 
-def wait_until(found: Callable[[], Any]) -> Any:
-    """Return the first true value, or the last value after a timeout."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (value := found()) and time.monotonic() < deadline:
+def wait_until(read: Callable[[], Any]) -> Any:
+    """Call `read` until its value is true; return that value, or the last one after TIMEOUT_S seconds."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (value := read()) and time.monotonic() < deadline:
         time.sleep(0.2)
     return value
 
@@ -257,8 +259,8 @@ def find_first_process(process: subprocess.Popen[str]) -> int:
 def is_unprivileged(pid: int, user: str) -> bool:
     """Return whether a process has the user's id, no capability, and no way to gain one."""
     status = Path(f"/proc/{pid}/status").read_text()
-    wanted = {"Uid": user.partition(":")[0], "CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
-    return all(re.search(rf"^{key}:\t{value}\b", status, re.MULTILINE) for key, value in wanted.items())
+    expected = {"Uid": user.partition(":")[0], "CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
+    return all(re.search(rf"^{key}:\t{value}\b", status, re.MULTILINE) for key, value in expected.items())
 
 
 if __name__ == "__main__":

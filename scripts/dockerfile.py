@@ -101,4 +101,4 @@ def _apply(stage: Stage, instruction: str, rest: str, variables: Mapping[str, st
         environment = {**variables, **stage.environment}
         stage.steps.append(DockerfileStep(instruction, words[bool(source) :], environment, stage.workdir, source))
     else:
-        raise ValueError(f"not understood: {instruction} {rest}")
+        raise ValueError(f"unknown instruction: {instruction} {rest}")

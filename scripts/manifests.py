@@ -34,7 +34,7 @@ ORDER: Final = ("rbac", "readers", "priorityclass", "configmap", "claim", "certi
 class ManifestFile:
     """A rendered file, relative to deploy/, with the comment at its top.
 
-    `parts` are template folders or single templates. `creates_namespace` tells whether it includes its namespace.
+    `parts` are template folders or single templates. With `creates_namespace` it includes its namespace.
     """
 
     path: str
@@ -120,14 +120,14 @@ def manifests() -> tuple[ManifestFile, ...]:
 
 
 def render(manifest: ManifestFile) -> str:
-    """Return the text of a file."""
+    """Return the text of a rendered file, with its comment."""
     with helm_python.Chart.load(CHART) as chart:
-        creates_namespace = chart.render(dict(manifest.values), name=RELEASE, namespace=manifest.namespace)
+        templates = chart.render(dict(manifest.values), name=RELEASE, namespace=manifest.namespace)
     documents = [_namespace(manifest.namespace)] if manifest.creates_namespace else []
     for part in manifest.parts:
-        chosen = [path for path in creates_namespace if path.startswith(f"{CHART.name}/templates/{part}")]
+        chosen = [path for path in templates if path.startswith(f"{CHART.name}/templates/{part}")]
         for path in sorted(chosen, key=lambda path: ORDER.index(Path(path).stem)):
-            documents += _documents(creates_namespace[path])
+            documents += _split_documents(templates[path])
     return _comment(manifest.header) + RENDERED + "---\n".join(documents)
 
 
@@ -136,10 +136,11 @@ def _namespace(name: str) -> str:
     return f"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n{labels}"
 
 
-def _documents(text: str) -> list[str]:
-    """Return the YAML documents without empty ones and without blank lines."""
+def _split_documents(text: str) -> list[str]:
+    """Return the YAML documents of a text, without empty documents and blank lines."""
     split = re.split(r"^---\n", text, flags=re.MULTILINE)
-    return [found for found in (re.sub(r"^\s*\n", "", one, flags=re.MULTILINE) for one in split) if found]
+    documents = (re.sub(r"^\s*\n", "", part, flags=re.MULTILINE) for part in split)
+    return [document for document in documents if document]
 
 
 def _comment(text: str) -> str:
@@ -148,7 +149,7 @@ def _comment(text: str) -> str:
 
 
 def main() -> None:
-    """Write the files that have changed."""
+    """Render every file, and write those whose text changed."""
     for manifest in manifests():
         file = DEPLOY / manifest.path
         text = render(manifest)

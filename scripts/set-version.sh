@@ -3,7 +3,7 @@
 #
 #   scripts/set-version.sh 0.2.0
 #
-# What else a release is, docs/packages.md says.
+# docs/packages.md has the other steps of a release.
 set -eu
 
 case ${1:-} in
@@ -17,12 +17,12 @@ esac
 
 cd "$(dirname "$0")/.."
 
-edit() { # edit FILE SED-SCRIPT: without -i, which not every sed has
+edit() { # edit FILE SED-SCRIPT: without -i, which some versions of sed lack
     sed "$2" "$1" >"$1.new"
     if cmp -s "$1" "$1.new"; then
         rm "$1.new"
     else
-        cat "$1.new" >"$1" # and not mv: the file keeps its mode
+        cat "$1.new" >"$1" # unlike mv, this keeps the mode of the file
         rm "$1.new"
         echo "$1"
     fi

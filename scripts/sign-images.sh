@@ -4,7 +4,7 @@
 #
 #   DIGESTS=DIR scripts/sign-images.sh SBOM
 #
-# DIGESTS: where build-images.sh has left what docker said of each image. Needs cosign, and `docker login`.
+# DIGESTS: the directory in which build-images.sh stored docker's metadata. Needs cosign, and `docker login`.
 set -eu
 
 case ${1:-} in '' | -h | --help)
@@ -16,9 +16,9 @@ esac
 
 registry=${REGISTRY:-ghcr.io/herodotus-scheduler}
 for image in scheduler endpoint agents; do
-    said=${DIGESTS:?}/herodotus-$image.json
-    digest=$(sed -n 's/.*"containerimage\.digest": *"\(sha256:[0-9a-f]*\)".*/\1/p' "$said")
-    [ -n "$digest" ] || { echo "error: no digest in $said" >&2; exit 1; }
+    metadata=${DIGESTS:?}/herodotus-$image.json
+    digest=$(sed -n 's/.*"containerimage\.digest": *"\(sha256:[0-9a-f]*\)".*/\1/p' "$metadata")
+    [ -n "$digest" ] || { echo "error: no digest in $metadata" >&2; exit 1; }
     cosign sign --yes "$registry/herodotus-$image@$digest"
     cosign attest --yes --type cyclonedx --predicate "$1" "$registry/herodotus-$image@$digest"
 done

@@ -19,17 +19,15 @@ from tests.e2e import control_plane
 
 def main() -> int:
     """Run and print the report; return 1 if an invariant was violated."""
-    given = _parser().parse_args()
+    args = _parser().parse_args()
     ending.exit_on_sigterm()
-    directory = Path(given.directory or tempfile.mkdtemp(prefix="reliability-"))
+    directory = Path(args.directory or tempfile.mkdtemp(prefix="reliability-"))
     directory.mkdir(parents=True, exist_ok=True)
-    settings = RunSettings(given.seed, given.operations, given.per_s, given.disturb_every_s, given.rounds)
-    print(f"seed {given.seed}; logs in {directory}", flush=True)
-    api = _api(given.server, directory)
+    settings = RunSettings(args.seed, args.operations, args.per_s, args.disturb_every_s, args.rounds)
+    print(f"seed {args.seed}; logs in {directory}", flush=True)
+    api = _api(args.server, directory)
     try:
-        system = System(
-            api, directory, given.replicas, Election(given.lease_s, given.lease_s * 2 / 3, given.lease_s / 6)
-        )
+        system = System(api, directory, args.replicas, Election(args.lease_s, args.lease_s * 2 / 3, args.lease_s / 6))
         try:
             result = run(system, settings)
         finally:

@@ -97,8 +97,8 @@ def stop_leader(scene: DisturbanceContext) -> None:
     if leader := _ending(scene, "SIGTERM"):
         code = leader.stop()
         if code != 0 and not leader.lost_lease:
-            said = leader.running.output()[-3000:]
-            scene.system.crashes.append(f"{leader.logs[-1].name} ended with {code} on SIGTERM:\n{said}")
+            log_tail = leader.running.output()[-3000:]
+            scene.system.crashes.append(f"{leader.logs[-1].name} ended with {code} on SIGTERM:\n{log_tail}")
 
 
 def kill_standby(scene: DisturbanceContext) -> None:

@@ -149,14 +149,14 @@ def _wait_for_results(system: System, journal: Journal) -> str:
             "records in a spool": [] if system.is_delivered() else ["some"],
             "decisions without a result": open_decisions(system),
         }
-        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in missing.items() if names)
-        if not said or time.monotonic() > deadline:
-            return said
+        summary = "; ".join(f"{what}: {', '.join(names)}" for what, names in missing.items() if names)
+        if not summary or time.monotonic() > deadline:
+            return summary
         time.sleep(TEND_S)
 
 
 def open_decisions(system: System) -> list[str]:
-    """The ids of stored decisions whose result is not stored."""
+    """Return the names of stored decisions that are still binding."""
     found = system.list_all(f"/namespaces/{NAMESPACE}/decisions", fieldSelector="status.state=Binding")
     return [decision["metadata"]["name"] for decision in found]
 

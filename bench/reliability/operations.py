@@ -232,16 +232,16 @@ def _path(found: Json) -> str:
     return f"{PODS}/{found['metadata']['name']}"
 
 
-def _pick_object(world: OperationContext, wanted: Callable[[Json], bool]) -> Json | None:
-    return _pick(world, [p for _, p in sorted(world.state.pods.items()) if wanted(p)])
+def _pick_object(world: OperationContext, is_eligible: Callable[[Json], bool]) -> Json | None:
+    return _pick(world, [p for _, p in sorted(world.state.pods.items()) if is_eligible(p)])
 
 
 def _pick(world: OperationContext, choices: Sequence[T]) -> T | None:
     return world.draw.choice(choices) if choices else None
 
 
-def _change_node(world: OperationContext, patch: Json, wanted: Callable[[Json], bool] = lambda n: True) -> None:
-    if name := _pick(world, sorted(n for n, obj in world.state.nodes.items() if wanted(obj))):
+def _change_node(world: OperationContext, patch: Json, is_eligible: Callable[[Json], bool] = lambda n: True) -> None:
+    if name := _pick(world, sorted(n for n, obj in world.state.nodes.items() if is_eligible(obj))):
         world.api.patch(f"{NODES}/{name}", patch)
 
 

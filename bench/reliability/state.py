@@ -46,8 +46,8 @@ class ObservedChange:
             "unschedulable": spec.get("unschedulable"),
             "allocatable": status.get("allocatable"),
         }
-        said = " ".join(f"{k}={v}" for k, v in shown.items() if v)
-        return f"{self.at:.3f} v{self.version} {self.type} {self.kind} {self.name} {said}"
+        fields = " ".join(f"{k}={v}" for k, v in shown.items() if v)
+        return f"{self.at:.3f} v{self.version} {self.type} {self.kind} {self.name} {fields}"
 
 
 @dataclass

@@ -144,28 +144,28 @@ class Replica:
     process: Process | None = None
     logs: list[Path] = field(default_factory=list)
     kills: int = 0
-    asked: bool = False  # whether it was told to stop
+    end_requested: bool = False  # by `stop` or `kill`
 
     def start(self) -> None:
         """Start a new process with its own log."""
-        self.asked = False
+        self.end_requested = False
         self.logs.append(self.directory / f"{self.name}-{len(self.logs) + 1}.log")
         self.process = Process(self.name, [*self.command, "--spool", str(self.directory / self.name)], self.logs[-1])
 
     @property
     def running(self) -> Process:
-        """Return the process, which may have ended by itself."""
+        """The current process, which may have ended by itself."""
         assert self.process is not None
         return self.process
 
     @property
     def leads(self) -> bool:
-        """Return whether this replica schedules."""
+        """Whether this replica schedules."""
         return self.running.running and SCHEDULING in self.running.output()
 
     def kill(self) -> None:
         """Send SIGKILL without starting a new process."""
-        self.asked = True
+        self.end_requested = True
         self.kills += 1
         self.running.kill()
 
@@ -175,12 +175,12 @@ class Replica:
 
     def stop(self) -> int:
         """Send SIGTERM and return the exit code."""
-        self.asked = True
+        self.end_requested = True
         return self.running.stop()
 
     @property
     def lost_lease(self) -> bool:
-        """Return whether the process ended, or is about to, because it lost the Lease."""
+        """Whether the process ended, or is about to, because it lost the Lease."""
         return "Leaderelection lost" in self.running.output()
 
 
@@ -222,7 +222,7 @@ class System:
         for replica in self.replicas:
             process = replica.running
             if not process.running:
-                if not replica.asked and not replica.lost_lease:
+                if not replica.end_requested and not replica.lost_lease:
                     self.crashes.append(f"{replica.logs[-1].name} ended by itself:\n{process.output()[-3000:]}")
                 process.stop()
                 replica.start()

@@ -88,6 +88,6 @@ def test_what_is_copied_is_there_and_the_context_holds_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("line", ["VOLUME /data", "HEALTHCHECK NONE", "ADD x y"])
-def test_an_instruction_that_the_check_does_not_carry_out_is_an_error(line: str) -> None:
-    with pytest.raises(ValueError, match=f"not understood: {line}"):
+def test_an_unknown_instruction_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown instruction: {line}"):
         parse_stages(f"FROM x AS y\n{line}\n", {})

@@ -1,4 +1,4 @@
-"""Slow, silent and never-reading clients on every port: others are answered as if they were not there."""
+"""Slow, silent and never-reading clients on every port do not delay other clients."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.slow_clients import KINDS
+from bench.slow_clients import KINDS, Target
 from herodotus_record import codec
 from scheduler.serving.certificates import CertificateFiles, Certificates
 from scheduler.serving.health import Check
@@ -25,31 +24,20 @@ from tests.processes import Process, python
 from tests.scheduler.kube.servers import api_of, status
 
 CLIENTS = 100
-PATIENCE_S = 5.0  # milliseconds on a machine that does nothing else
+RESPONSE_TIMEOUT_S = 5.0  # a response takes milliseconds on an idle machine
 BATCH = codec.encode(a_table(["worker-1"]).rows(CLUSTER, INCARNATION))
 FRAMES = {"Content-Type": codec.CONTENT_TYPE}
 PREFIX = "/apis/herodotus.dev/v1alpha1"
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-@dataclass(frozen=True)
-class Target:
-    """A port under attack. `reads`: a path whose response is long; `posts`: one that takes a body."""
-
-    port: int
-    tls: bool = False
-    reads: str = "/"
-    posts: str = "/"
-
-
 @contextmanager
 def attacked(directory: Path, kind: str, *targets: Target) -> Iterator[None]:
-    """CLIENTS of a kind on each port, in processes of their own."""
+    """Run CLIENTS slow clients of a kind against each target, in child processes, while the block runs."""
     processes = []
     try:
         for i, t in enumerate(targets):
-            flags = [str(t.port), "--count", str(CLIENTS), "--kind", kind, "--reads", t.reads, "--posts", t.posts]
-            command = python("bench.slow_clients", *flags, *(["--tls"] if t.tls else []))
+            command = python("bench.slow_clients", *t.arguments(), "--count", str(CLIENTS), "--kind", kind)
             processes.append(Process("clients", command, directory / f"clients-{i}.log"))
         for process in processes:
             process.wait_for("attacking")
@@ -59,16 +47,16 @@ def attacked(directory: Path, kind: str, *targets: Target) -> Iterator[None]:
             process.stop()
 
 
-def ask(target: Target, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> int:
+def send_request(target: Target, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> int:
     """Return the status of the response on a new connection. Raises TimeoutError if it does not come."""
     if target.tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "127.0.0.1", target.port, timeout=PATIENCE_S, context=context
+            "127.0.0.1", target.port, timeout=RESPONSE_TIMEOUT_S, context=context
         )
     else:
-        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=RESPONSE_TIMEOUT_S)
     try:
         connection.request("POST" if body else "GET", path, body, headers or {})
         response = connection.getresponse()
@@ -80,7 +68,7 @@ def ask(target: Target, path: str, body: bytes | None = None, headers: dict[str,
 
 @contextmanager
 def decisions_service(directory: Path) -> Iterator[tuple[Target, Target, Target]]:
-    """Its queries, ingest and probes."""
+    """Run the decisions service while the block runs; yield its ports for queries, ingest and probes."""
     binds = [word for flag in ("--bind", "--ingest-bind", "--probe-bind") for word in (flag, "127.0.0.1:0")]
     command = python("herodotus_endpoint", "--data", str(directory), *binds)
     process = Process("service", command, directory / "log", {"HERODOTUS_DATABASE_URL": ""})
@@ -90,7 +78,7 @@ def decisions_service(directory: Path) -> Iterator[tuple[Target, Target, Target]
             for name in ("queries", "ingest", "probes")
         ]
         path = "/openapi.json"
-        queries, ingest, probes = (Target(port, reads=path, posts="/ingest/v1/frames") for port in ports)
+        queries, ingest, probes = (Target(port, long_path=path, post_path="/ingest/v1/frames") for port in ports)
         yield queries, ingest, probes
     finally:
         process.stop()
@@ -103,47 +91,48 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, 
 
 
 @kinds
-def test_the_decisions_service(service: tuple[Target, Target, Target], tmp_path: Path, kind: str) -> None:
-    """All three ports at once."""
+def test_the_decisions_service_answers_on_all_ports(
+    service: tuple[Target, Target, Target], tmp_path: Path, kind: str
+) -> None:
     queries, ingest, probes = service
     with attacked(tmp_path, kind, *service):
         for _ in range(5):
-            assert ask(probes, "/livez") == 200
-            assert ask(probes, "/readyz") == 200
-            assert ask(queries, f"{PREFIX}/decisions") == 200
-            assert ask(ingest, "/ingest/v1/frames", BATCH, FRAMES) == 200
+            assert send_request(probes, "/livez") == 200
+            assert send_request(probes, "/readyz") == 200
+            assert send_request(queries, f"{PREFIX}/decisions") == 200
+            assert send_request(ingest, "/ingest/v1/frames", BATCH, FRAMES) == 200
 
 
 @kinds
-def test_the_scheduler_s_port(tmp_path: Path, kind: str) -> None:
+def test_the_scheduler_answers_on_its_port(tmp_path: Path, kind: str) -> None:
     certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
     content = Content(configuration={}, metrics=lambda: b"x" * 100_000, livez=(Check("ping", lambda: None),))
-    access = _everybody()
+    access = _allow_everything()
     server = StatusServer(("127.0.0.1", 0), certificates.context, StatusRoutes(access, content))
     server.start()
-    target = Target(server.port, tls=True, reads="/livez", posts="/debug/flags/v")
+    target = Target(server.port, tls=True, long_path="/livez", post_path="/debug/flags/v")
     try:
         with attacked(tmp_path, kind, target):
             for _ in range(5):
-                assert ask(target, "/livez") == 200
-                assert ask(target, "/metrics") == 200
+                assert send_request(target, "/livez") == 200
+                assert send_request(target, "/metrics") == 200
     finally:
         server.close()
 
 
-def _everybody() -> Any:
+def _allow_everything() -> Any:
     from scheduler.serving.access import RequestAuthorizer
 
     return RequestAuthorizer(api_of(lambda request: status(500)), ["/*"])
 
 
 @kinds
-def test_the_extender_service(agents: Target, tmp_path: Path, kind: str) -> None:
+def test_the_extender_service_answers(agents: Target, tmp_path: Path, kind: str) -> None:
     body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": [{"metadata": {"name": "n"}}]}}).encode()
     with attacked(tmp_path, kind, agents):
         for _ in range(5):
-            assert ask(agents, "/version") == 200
-            assert ask(agents, agents.posts, body, {"Content-Type": "application/json"}) == 200
+            assert send_request(agents, "/version") == 200
+            assert send_request(agents, agents.post_path, body, {"Content-Type": "application/json"}) == 200
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +141,6 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     process = Process("agents", command, tmp_path_factory.mktemp("agents") / "log", {"LOG_LEVEL": "WARNING"})
     try:
         port = int(process.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1])
-        yield Target(port, reads="/", posts="/scheduler/predicates/foo")
+        yield Target(port, post_path="/scheduler/predicates/foo")
     finally:
         process.stop()
