@@ -21,7 +21,7 @@ def read_dated(group: str, nodes: Sequence[NodeView], now_s: float, limit_s: flo
     """Return the time of measurement of a group of annotations on each node, and which are older than `limit_s`."""
     stamp = measurements.MEASURED[group]
     moments_s = [measurements.moment(node.annotations.get(stamp)) for node in nodes]
-    return MeasurementTimes.of(np.array(moments_s, np.float64), now_s, limit_s)
+    return MeasurementTimes.from_moments(np.array(moments_s, np.float64), now_s, limit_s)
 
 
 def read_numbers(nodes: Sequence[NodeView], *keys: str) -> Floats:

@@ -50,7 +50,7 @@ class Rewards:
             return False
         counted.append(outcome)
         for key in (f"/nodes/{node}", f"/pods/{pod_type}/{node}", f"/pods/{pod_type}/all"):
-            self._state.rewards[key] = reward.learnt(self._state.rewards.get(key, reward.INITIAL), earned)
+            self._state.rewards[key] = reward.update_reward(self._state.rewards.get(key, reward.INITIAL), earned)
         return True
 
     def forget_pod(self, uid: str) -> None:

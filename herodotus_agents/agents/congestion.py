@@ -13,7 +13,7 @@ from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, Explained
 from herodotus_agents.measured import read_dated
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import congestion, measurements
-from scheduler.engine.formulas.inputs import InputColumn
+from scheduler.engine.formulas.inputs import NodeInputColumn
 
 _log: Final = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def _make(settings: CongestionSettings, clock: Callable[[], float]) -> Agent:
             for node, factor, score in zip(nodes, factors, points, strict=True):
                 _log.debug("pod=%s node=%s factor=%g points=%d", pod.name, node.name, factor, score)
         return ExplainedResult(
-            points, (measured.inputs((measurements.CONGESTION,), InputColumn("factor", factors, digits=0)),)
+            points, (measured.inputs((measurements.CONGESTION,), NodeInputColumn("factor", factors, digits=0)),)
         )
 
     return Agent(priorities={"congestion": priority})

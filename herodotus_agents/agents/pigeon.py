@@ -25,7 +25,7 @@ from herodotus_agents.agent import Agent, AgentError, AgentFactory, AgentSetting
 from herodotus_agents.measured import present_keys, read_dated, read_numbers
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import measurements, packing
-from scheduler.engine.formulas.inputs import InputColumn, MeasurementTimes, NodeInputs
+from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
 from scheduler.engine.formulas.packing import Demand, Floats
 
 _log: Final = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class PigeonAgent:
         Allocations older than the limit count as no usage.
         """
         keys = present_keys(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
-        inputs = measured.inputs(keys, InputColumn("objective", values, digits=6))
+        inputs = measured.inputs(keys, NodeInputColumn("objective", values, digits=6))
         return replace(inputs, source=f"{self._settings.policy_objective.value} of {inputs.source}")
 
     def _values(self, capacity: Floats, usage: Floats, demand: Floats, learned: Demand) -> Floats:

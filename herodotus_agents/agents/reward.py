@@ -13,7 +13,7 @@ from herodotus_agents.agent import Agent, AgentFactory, ExplainedResult, NoSetti
 from herodotus_agents.measured import read_dated
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import measurements, reward
-from scheduler.engine.formulas.inputs import InputColumn
+from scheduler.engine.formulas.inputs import NodeInputColumn
 
 _log: Final = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
         """Return 10 points for each node without a bad outcome of this pod type."""
         pod_type = measurements.rewards_key(pod.labels, pod.metadata.name)
         rewards = np.array(
-            [reward.of(node.annotations.get(measurements.REWARDS), pod_type) for node in nodes], np.float64
+            [reward.parse_reward(node.annotations.get(measurements.REWARDS), pod_type) for node in nodes], np.float64
         )
         points: list[int] = reward.points(rewards).tolist()
         _log.info("==> RLPriority pod=%s type=%s nodes=%d", pod.name, pod_type, len(nodes))
@@ -31,7 +31,7 @@ def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
             for node, learned, score in zip(nodes, rewards, points, strict=True):
                 _log.debug("pod=%s node=%s reward=%.6f points=%d", pod.name, node.name, learned, score)
         inputs = read_dated("rewards", nodes, clock(), float("inf")).inputs(
-            (measurements.REWARDS,), InputColumn("reward", rewards, digits=6)
+            (measurements.REWARDS,), NodeInputColumn("reward", rewards, digits=6)
         )
         return ExplainedResult(points, (replace(inputs, source=f"{inputs.source}, pod type {pod_type}"),))
 

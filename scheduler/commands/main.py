@@ -31,7 +31,7 @@ from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import convert_file
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
-from scheduler.engine.plugins.registry import Named, PluginLoadError, Registry
+from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
 from scheduler.kube.credentials import KubeconfigError
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
@@ -44,7 +44,7 @@ from scheduler.serving import options
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
-def main(argv: Sequence[str] | None = None, plugins: Iterable[Named] = ()) -> int:
+def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ()) -> int:
     """Run a command; the exit code.
 
     `plugins`: out-of-tree plugins of a command of one's own: `main(plugins=[with_plugin("Name", Factory)])`.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.config.extenders import ExtenderConfig as ExtenderConfig
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.extender import (
     ExtenderError,
     ExtenderVictims,
@@ -171,7 +171,7 @@ def _meta_victims(candidate: PreemptionCandidate) -> wire.MetaVictims:
 
 
 def _inputs(told: wire.ExplainedInputs) -> NodeInputs:
-    numbers = tuple(InputColumn(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
+    numbers = tuple(NodeInputColumn(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
     measured_s = None if told.measured is None else _floats(told.measured)
     return NodeInputs(told.source, numbers, measured_s, None if told.stale is None else np.array(told.stale, np.bool_))
 

@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class InputColumn:
+class NodeInputColumn:
     """One number for every node, NaN if there is none. `digits`: the decimals to keep."""
 
     name: str
@@ -36,7 +36,7 @@ class NodeInputs:
     """
 
     source: str
-    numbers: tuple[InputColumn, ...]
+    numbers: tuple[NodeInputColumn, ...]
     measured_s: Floats | None = None
     stale: Mask | None = None
 
@@ -49,12 +49,12 @@ class MeasurementTimes:
     stale: Mask
 
     @classmethod
-    def of(cls, moments_s: Floats, now_s: float, limit_s: float) -> MeasurementTimes:
+    def from_moments(cls, moments_s: Floats, now_s: float, limit_s: float) -> MeasurementTimes:
         """Return the times and which are older than the limit. NaN in `moments_s`: no time is known, so the value
         counts."""
         return cls(moments_s, now_s - moments_s > limit_s)
 
-    def inputs(self, keys: Sequence[str], *numbers: InputColumn) -> NodeInputs:
+    def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
         """Return the inputs that come from annotations with these keys."""
         source = f"annotation{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
         return NodeInputs(source, numbers, self.moments_s, self.stale)
@@ -62,8 +62,8 @@ class MeasurementTimes:
 
 def build_load_columns(
     resource: str, mean: Floats, deviation: Floats, risk: Floats | None = None
-) -> tuple[InputColumn, ...]:
+) -> tuple[NodeInputColumn, ...]:
     """Return a resource's used share with the pod, its deviation and the risk of overload, in per cent."""
     known = np.where(np.isnan(mean), np.nan, deviation)
     shares = {"used": mean, "deviation": known} | ({} if risk is None else {"risk": risk})
-    return tuple(InputColumn(f"{resource} {name}", 100 * values, "%") for name, values in shares.items())
+    return tuple(NodeInputColumn(f"{resource} {name}", 100 * values, "%") for name, values in shares.items())

@@ -22,12 +22,12 @@ MAX_POINTS = 10
 _DIGITS: Final = 6  # decimals that a stored reward has; the points are those of the stored one
 
 
-def learnt(reward: float, outcome: float) -> float:
+def update_reward(reward: float, outcome: float) -> float:
     """The reward after one more outcome (0 to 1)."""
     return (1 - WEIGHT) * reward + WEIGHT * outcome
 
 
-def of(published: str | None, kind: str) -> float:
+def parse_reward(published: str | None, kind: str) -> float:
     """The reward of a pod type on a node, from what is published there as JSON: {type: reward}.
 
     `INITIAL` where nothing is published of the type: only what became worse is. NaN where it cannot be read.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import NOT_RUN, SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Filter, InputReporter, Mask, NormalizeScore, Score, Scores
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.state import CycleState
@@ -186,7 +186,7 @@ def _build_inputs(source: str, by_name: Mapping[str, Mapping[int, Input]], slots
             measured[slot] = measured[slot] if one.measured_s is None else one.measured_s
             stale[slot] |= one.stale
         last = list(by_slot.values())[-1]
-        numbers.append(InputColumn(name, values, last.unit, last.digits))
+        numbers.append(NodeInputColumn(name, values, last.unit, last.digits))
     return NodeInputs(source, tuple(numbers), measured, stale)
 
 

@@ -90,13 +90,21 @@ class PodInfo:
     @lazy
     def requests(self) -> Mapping[str, int]:
         """The effective requests in base units."""
-        return self._asked.requests if self._asked else requests.compute_pod_requests(self.pod, running=self.running)
+        return (
+            self._spec_requests.requests
+            if self._spec_requests
+            else requests.compute_pod_requests(self.pod, running=self.running)
+        )
 
     @lazy
     def scoring_requests(self) -> tuple[int, int]:
         """The (cpu, memory) that the pod adds to a node's non-zero requests: defaults replace absent container
         requests."""
-        return self._asked.scoring if self._asked else requests.compute_scoring_requests(self.pod, running=self.running)
+        return (
+            self._spec_requests.scoring
+            if self._spec_requests
+            else requests.compute_scoring_requests(self.pod, running=self.running)
+        )
 
     @lazy
     def counted(self) -> CountedRequests:
@@ -107,13 +115,13 @@ class PodInfo:
     def incoming_scoring_requests(self) -> tuple[int, int]:
         """The non-zero requests without pod-level resources, with which NodeResourcesFit scores the incoming pod."""
         return (
-            self._asked.incoming_scoring
-            if self._asked
+            self._spec_requests.incoming_scoring
+            if self._spec_requests
             else requests.compute_scoring_requests(self.pod, pod_level=False)
         )
 
     @lazy
-    def _asked(self) -> SpecRequests | None:
+    def _spec_requests(self) -> SpecRequests | None:
         return (
             None
             if self.running and requests.has_resource_status(self.pod)
@@ -135,7 +143,7 @@ class PodInfo:
     @lazy
     def terms(self) -> PodTerms | None:
         """The affinity and anti-affinity to pods, or None if the pod has neither."""
-        return PodTerms.of(self)
+        return PodTerms.from_affinity(self.namespace, self.pod.spec.affinity)
 
     @lazy
     def claims(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Pod affinity terms prepared: which pods does a term of a pod mean.
+"""The pod affinity and anti-affinity terms of a pod, parsed, and the test whether a term selects another pod.
 
 Source: k8s.io/kube-scheduler/framework AffinityTerm and pkg/scheduler/framework/types.go (getAffinityTerms) v1.36.
 """
@@ -7,20 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from scheduler.engine.objects.lazy import lazy
 from scheduler.engine.objects.selectors import label_selector_matches, validate_selector
-from scheduler.engine.objects.types import LabelSelector, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from scheduler.engine.objects.types import (
+    Affinity,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    WeightedPodAffinityTerm,
+)
 
-if TYPE_CHECKING:  # a PodInfo has its terms at hand
-    from scheduler.engine.objects.pod import PodInfo
+
+class LabelledPod(Protocol):
+    """What a term reads of a pod: its namespace and its labels. `PodInfo` is one."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
 
 
 class Term(NamedTuple):
-    """A term of a pod in some namespace, which is what `namespaces` holds where the term names none."""
+    """One affinity or anti-affinity term. `namespaces` holds the pod's own namespace if the term names none."""
 
     topology_key: str
     selector: LabelSelector | None
@@ -28,8 +41,8 @@ class Term(NamedTuple):
     namespace_selector: LabelSelector | None
     weight: int = 0  # of a preferred term, negative for anti-affinity
 
-    def selects(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> bool:
-        """Whether the term means the pod. `namespace_labels`: those of the pod's namespace."""
+    def selects(self, pod: LabelledPod, namespace_labels: Mapping[str, str]) -> bool:
+        """Return whether the term selects the pod. `namespace_labels` are the labels of the pod's namespace."""
         in_namespace = pod.namespace in self.namespaces
         if not in_namespace and not label_selector_matches(self.namespace_selector, namespace_labels):
             return False
@@ -41,43 +54,42 @@ Terms = tuple[Term, ...]
 
 @dataclass(frozen=True)
 class PodTerms:
-    """All pod affinity of a pod; equal for pods of one namespace that ask for the same, whatever their names.
+    """The pod affinity and anti-affinity of a pod, equal for all pods of a namespace with the same terms.
 
-    A kind of term whose selectors do not parse raises InvalidSelectorError where it is read.
+    Reading one of the four lists of terms raises InvalidSelectorError if a selector in it does not parse.
     """
 
     namespace: str
-    encoded: bytes  # of both below: what is compared
+    encoded: bytes  # both fields below; instances are compared by it
     affinity: PodAffinity | None = field(compare=False)
     anti_affinity: PodAffinity | None = field(compare=False)
 
     @classmethod
-    def of(cls, pod: PodInfo) -> PodTerms | None:
-        """None where the pod has neither affinity nor anti-affinity to pods."""
-        spec = pod.pod.spec.affinity
-        if spec is None or (spec.pod_affinity is None and spec.pod_anti_affinity is None):
+    def from_affinity(cls, namespace: str, affinity: Affinity | None) -> PodTerms | None:
+        """Return the terms of a pod in the namespace, or None if it has neither affinity nor anti-affinity to pods."""
+        if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
             return None
-        both = (spec.pod_affinity, spec.pod_anti_affinity)
-        return cls(pod.namespace, msgspec.msgpack.encode(both), *both)
+        both = (affinity.pod_affinity, affinity.pod_anti_affinity)
+        return cls(namespace, msgspec.msgpack.encode(both), *both)
 
     @lazy
     def required(self) -> Terms:
-        """Pods that must be near."""
+        """The required affinity terms."""
         return self._required(self.affinity)
 
     @lazy
     def required_anti(self) -> Terms:
-        """Pods that must be far."""
+        """The required anti-affinity terms."""
         return self._required(self.anti_affinity)
 
     @lazy
     def preferred(self) -> Terms:
-        """Pods that had better be near."""
+        """The preferred affinity terms, with positive weights."""
         return self._preferred(self.affinity, +1)
 
     @lazy
     def preferred_anti(self) -> Terms:
-        """Pods that had better be far: their weights are negative."""
+        """The preferred anti-affinity terms, with negative weights."""
         return self._preferred(self.anti_affinity, -1)
 
     def _required(self, affinity: PodAffinity | None) -> Terms:

@@ -12,14 +12,14 @@ import numpy as np
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, price
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.plugins.measured import Measured
+from scheduler.engine.plugins.node_measurements import MeasurementReader
 
 MILLIONTHS: Final = 1_000_000
 UNPRICED: Final = -1
@@ -43,19 +43,19 @@ class BestPrice(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._measured = Measured("price", float("inf"))
-        self.annotations = frozenset({args.annotation, self._measured.stamp})
+        self._reader = MeasurementReader("price", float("inf"))
+        self.annotations = frozenset({args.annotation, self._reader.time_annotation})
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return the price in millionths, -1 if there is none."""
-        prices = self._measured.read(nodes).of(self.args.annotation)
+        prices = self._reader.read(nodes).get(self.args.annotation)
         usable = (prices >= 0) & (prices < 2**40)
         return np.where(usable, np.rint(np.where(usable, prices, 0) * MILLIONTHS), UNPRICED).astype(np.int64)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """Return the annotated prices."""
-        reading, key = self._measured.read(nodes), self.args.annotation
-        return (reading.inputs((key,), InputColumn("price", reading.of(key), digits=6)),)
+        reading, key = self._reader.read(nodes), self.args.annotation
+        return (reading.inputs((key,), NodeInputColumn("price", reading.get(key), digits=6)),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Return 100 for the cheapest feasible node alone and 0 for the most expensive."""

@@ -14,13 +14,13 @@ import numpy as np
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import congestion, measurements
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.plugins.measured import Floats, Measured, Reading
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements
 
 SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
@@ -42,7 +42,7 @@ class CongestionArgs(Args, frozen=True):
 class _Factors:
     """The state that Score writes: the factors, NaN where a node has none."""
 
-    reading: Reading
+    reading: NodeMeasurements
     factors: Floats
 
 
@@ -58,23 +58,27 @@ class Congestion(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._measured = Measured("congestion", args.max_age_seconds)
+        self._reader = MeasurementReader("congestion", args.max_age_seconds)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Report how many nodes have expired factors."""
-        return self._measured.note(nodes, feasible)
+        return self._reader.report_stale(nodes, feasible)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return 0 to 10 points. A value that is not an integer does not count as a factor."""
-        reading = self._measured.read(nodes)
-        given = reading.of(measurements.CONGESTION)
+        reading = self._reader.read(nodes)
+        given = reading.get(measurements.CONGESTION)
         factors = np.where(given == np.floor(given), given, np.nan)
         state.write(_Factors(reading, factors))
         return congestion.points(np.nan_to_num(factors), self.args.factor_max)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        seen = state.read(_Factors)
-        return (seen.reading.inputs((measurements.CONGESTION,), InputColumn("factor", seen.factors, digits=0)),)
+        state_of_score = state.read(_Factors)
+        return (
+            state_of_score.reading.inputs(
+                (measurements.CONGESTION,), NodeInputColumn("factor", state_of_score.factors, digits=0)
+            ),
+        )
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         return raw * SCALE

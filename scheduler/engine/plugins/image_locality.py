@@ -29,14 +29,14 @@ class ImageLocality(BasePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Scaled so that an image of 23 MiB is worth nothing and 1000 MiB a container everything."""
-        return points(pod, nodes, lambda name, image, slots: len(image.slots))
+        return compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
 
 
-def points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
+def compute_points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
     """Return the points of each slot. `count`: how many nodes have an image, one number or one for each slot."""
     total_nodes = int(nodes.live.sum())
     local = np.zeros(nodes.slots, np.int64)
-    for name in _images(pod):
+    for name in _list_images(pod):
         image = nodes.images.get(name)
         if image is not None:
             slots = list(image.slots)
@@ -50,14 +50,14 @@ def points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[i
     return scaled
 
 
-def _images(pod: PodInfo) -> Iterator[str]:
+def _list_images(pod: PodInfo) -> Iterator[str]:
     for container in pod.containers:
-        yield _normalized(container.image)
+        yield _add_default_tag(container.image)
     for volume in pod.pod.spec.volumes or ():
         if volume.image is not None:
-            yield _normalized(volume.image.reference)
+            yield _add_default_tag(volume.image.reference)
 
 
-def _normalized(image: str) -> str:
+def _add_default_tag(image: str) -> str:
     """An image without a tag means `latest`."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

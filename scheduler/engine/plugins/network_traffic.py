@@ -19,7 +19,7 @@ from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import traffic
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.metric_query import MetricAnswer
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
@@ -74,7 +74,7 @@ class NetworkTrafficArgs(Args, frozen=True):
 
 
 @dataclass(frozen=True)
-class Reading:
+class TrafficReading:
     """The answer that one scheduling cycle uses, and whether it is older than `maxAgeSeconds` allows."""
 
     answer: MetricAnswer
@@ -96,7 +96,7 @@ class NetworkTraffic(BasePlugin):
         super().__init__(args, handle)
         self._clock = clock
         self.source = handle.query_metrics(
-            args.ip, query(args), "nodename", every_s=args.refresh_seconds, timeout_s=args.timeout_seconds
+            args.ip, build_query(args), "nodename", every_s=args.refresh_seconds, timeout_s=args.timeout_seconds
         )
 
     def prepare(self, nodes: NodeColumns) -> None:
@@ -115,7 +115,7 @@ class NetworkTraffic(BasePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Bytes a second (or the sum of readings); -1 of a node without a sample, and of all when those are stale."""
         reading = self._reading(state)
-        usable = _usable(reading.answer, nodes)
+        usable = _select_samples(reading.answer, nodes)
         known = ~np.isnan(usable) & (not reading.is_stale)
         raw: Scores = np.where(known, np.nan_to_num(usable), UNKNOWN).astype(np.int64)
         if klog.enabled(3):
@@ -127,34 +127,34 @@ class NetworkTraffic(BasePlugin):
         """What was received, as of when Prometheus evaluated the query."""
         reading = self._reading(state)
         answer, unit = reading.answer, "B/s" if self.args.function == RATE else "B"
-        received = InputColumn("received", _usable(answer, nodes), unit, digits=0)
+        received = NodeInputColumn("received", _select_samples(answer, nodes), unit, digits=0)
         measured_s = np.full(nodes.slots, np.nan if answer.evaluated_s is None else answer.evaluated_s)
         stale = np.full(nodes.slots, reading.is_stale)
-        return (NodeInputs(f"Prometheus: {query(self.args)}", (received,), measured_s, stale),)
+        return (NodeInputs(f"Prometheus: {build_query(self.args)}", (received,), measured_s, stale),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """0 for the busiest feasible node."""
         known = raw != UNKNOWN
         return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
 
-    def _reading(self, state: CycleState) -> Reading:
+    def _reading(self, state: CycleState) -> TrafficReading:
         """Return the cycle's one reading: the newest answer when it was first needed."""
-        reading = state.find(Reading)
+        reading = state.find(TrafficReading)
         if reading is None:
             answer = self.source.latest()
             age_s = 0.0 if answer.received_s is None else self._clock() - answer.received_s
-            reading = Reading(answer, age_s, age_s > self.args.max_age_seconds)
+            reading = TrafficReading(answer, age_s, age_s > self.args.max_age_seconds)
             state.write(reading)
         return reading
 
 
-def query(args: NetworkTrafficArgs) -> str:
+def build_query(args: NetworkTrafficArgs) -> str:
     """PromQL for all nodes at once."""
     counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
     return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
 
 
-def _usable(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
+def _select_samples(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
     """The samples by slot; NaN where there is none, or one that is no amount."""
     found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
     return np.where((found >= 0) & (found < 2.0**62), found, np.nan)

@@ -55,7 +55,9 @@ class NodeAffinity(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Register the events after which a node may match that did not match before."""
-        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node)
+        yield ClusterEventWithHint(
+            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._is_schedulable_after_node_change
+        )
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return True
@@ -65,7 +67,7 @@ class NodeAffinity(BasePlugin):
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:
             return SKIPPED
-        names = _named(required)
+        names = _list_named_nodes(required)
         if names is None:
             return PreFilterResult()
         return PreFilterResult(SUCCESS, names) if names else PreFilterResult(CONFLICT)
@@ -73,10 +75,10 @@ class NodeAffinity(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The profile's affinity first, then the pod's."""
         ids = np.zeros(nodes.slots, np.uint8)
-        ids[~required_matches(pod, nodes)] = 2
+        ids[~match_required_affinity(pod, nodes)] = 2
         if self._added_required is not None:
-            ids[~_any_term(self._added_required.node_selector_terms or (), nodes)] = 1
-        mismatch = unresolvable(Reason("node-affinity", {"wants": _wants(pod)}))
+            ids[~_match_any_term(self._added_required.node_selector_terms or (), nodes)] = 1
+        mismatch = unresolvable(Reason("node-affinity", {"wants": _format_requirements(pod)}))
         return Verdicts((SUCCESS, ENFORCED, mismatch), ids) if ids.any() else Verdicts()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
@@ -91,19 +93,19 @@ class NodeAffinity(BasePlugin):
         """The weights of the preferred terms that match. InvalidSelectorError where one of the pod's does not parse."""
         total = np.zeros(nodes.slots, np.int64)
         for preferred in (*_preferred(pod), *self._added_preferred):
-            if _counts(preferred):
-                total += preferred.weight * _term(preferred.preference, nodes)
+            if _has_effect(preferred):
+                total += preferred.weight * _match_term(preferred.preference, nodes)
         return total
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the highest becomes 100."""
         return default_normalize(raw, feasible)
 
-    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         added = self._added_required
-        if added is not None and not _any_term_of(added.node_selector_terms or (), new):
+        if added is not None and not _node_matches_any_term(added.node_selector_terms or (), new):
             return False
-        return _accepts(pod, new) and (old is None or not _accepts(pod, old))
+        return _node_accepts(pod, new) and (old is None or not _node_accepts(pod, old))
 
     @property
     def _added_required(self) -> NodeSelector | None:
@@ -116,14 +118,14 @@ class NodeAffinity(BasePlugin):
         return (added.preferred if added else None) or ()
 
 
-def required_matches(pod: PodInfo, nodes: NodeColumns) -> Mask:
+def match_required_affinity(pod: PodInfo, nodes: NodeColumns) -> Mask:
     """Return which nodes the pod's nodeSelector and required node affinity accept."""
     matches = np.ones(nodes.slots, np.bool_)
     for key, value in (pod.pod.spec.node_selector or {}).items():
         matches &= nodes.label(key).where(nodes.slots, lambda v, value=value: v == value)  # type: ignore[misc]
     required = _required(pod)
     if required is not None:
-        matches &= _any_term(required.node_selector_terms or (), nodes)
+        matches &= _match_any_term(required.node_selector_terms or (), nodes)
     return matches
 
 
@@ -132,7 +134,7 @@ def _required(pod: PodInfo) -> NodeSelector | None:
     return affinity.node_affinity.required if affinity and affinity.node_affinity else None
 
 
-def _named(required: NodeSelector | None) -> frozenset[str] | None:
+def _list_named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
     """The nodes that the terms name; None when a term names none, so that every node must be looked at."""
     if required is None or not required.node_selector_terms:
         return None
@@ -160,29 +162,31 @@ def _preferred(pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
 def _preference_problems(terms: Iterable[PreferredSchedulingTerm] | None, path: str) -> Iterator[Problem]:
     """Every requirement that does not parse; terms without weight are not parsed."""
     for i, preferred in enumerate(terms or ()):
-        if _counts(preferred):
+        if _has_effect(preferred):
             yield from find_term_problems(preferred.preference, f"{path}[{i}]")
 
 
-def _counts(preferred: PreferredSchedulingTerm) -> bool:
+def _has_effect(preferred: PreferredSchedulingTerm) -> bool:
     return preferred.weight != 0 and not selectors.is_empty_term(preferred.preference)
 
 
-def _any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Mask:
+def _match_any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Mask:
     matches = np.zeros(nodes.slots, np.bool_)
     for term in terms:
-        matches |= _valid_term(term, nodes)
+        matches |= _match_valid_term(term, nodes)
     return matches
 
 
-def _valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+def _match_valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
     """A term that is empty or malformed matches nothing; the others still count."""
     return (
-        np.zeros(nodes.slots, np.bool_) if selectors.is_empty_term(term) or not is_valid(term) else _term(term, nodes)
+        np.zeros(nodes.slots, np.bool_)
+        if selectors.is_empty_term(term) or not is_valid(term)
+        else _match_term(term, nodes)
     )
 
 
-def _term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+def _match_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
     matches = np.ones(nodes.slots, np.bool_)
     for r in term.match_expressions or ():
         matches &= nodes.label(r.key).where(
@@ -190,11 +194,11 @@ def _term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
             lambda v, r=r: selectors.requirement_matches(r, v),  # type: ignore[misc]
         )
     for f in term.match_fields or ():
-        matches &= _names(f, nodes)
+        matches &= _match_field(f, nodes)
     return matches
 
 
-def _names(field: Requirement, nodes: NodeColumns) -> Mask:
+def _match_field(field: Requirement, nodes: NodeColumns) -> Mask:
     if field.key != selectors.NAME_FIELD:
         return np.full(nodes.slots, selectors.field_matches(field, ""))
     named = np.zeros(nodes.slots, np.bool_)
@@ -205,28 +209,28 @@ def _names(field: Requirement, nodes: NodeColumns) -> Mask:
     return named if field.operator == "In" else ~named
 
 
-def _wants(pod: PodInfo) -> str:
+def _format_requirements(pod: PodInfo) -> str:
     """What the pod asks of a node's labels, as people write it."""
-    wanted = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
+    requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
     terms = [
         " and ".join(selectors.format_requirement(r) for r in [*(t.match_expressions or ()), *(t.match_fields or ())])
         for t in (required.node_selector_terms or () if required else ())
     ]
     if terms:
-        wanted.append(" or ".join(terms))
-    return ", ".join(wanted) or "its node affinity (which matches nothing)"
+        requirements.append(" or ".join(terms))
+    return ", ".join(requirements) or "its node affinity (which matches nothing)"
 
 
-def _accepts(pod: PodInfo, node: Node) -> bool:
-    """`required_matches` for a single node. InvalidSelectorError where no term matches and one is malformed."""
+def _node_accepts(pod: PodInfo, node: Node) -> bool:
+    """`match_required_affinity` for a single node. InvalidSelectorError where no term matches and one is malformed."""
     labels, required = node.metadata.labels or {}, _required(pod)
     if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
         return False
-    return required is None or _any_term_of(required.node_selector_terms or (), node)
+    return required is None or _node_matches_any_term(required.node_selector_terms or (), node)
 
 
-def _any_term_of(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
+def _node_matches_any_term(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
     labels, malformed = node.metadata.labels or {}, None
     for term in terms:
         problems = list(find_term_problems(term, ""))

@@ -42,15 +42,15 @@ class NodeDeclaredFeatures(BasePlugin):
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node's features, or what this pod needs of them."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
-        yield ClusterEventWithHint(EventResource.NODE, actions, _after_node)
-        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _after_update)
+        yield ClusterEventWithHint(EventResource.NODE, actions, _is_schedulable_after_node_change)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _is_schedulable_after_pod_update)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Skip the pods, most of them, that require no feature."""
-        features = needed(pod.pod.spec)
+        features = find_required_features(pod.pod.spec)
         if not features:
             return SKIPPED
         state.write(_Needed(features))
@@ -67,7 +67,7 @@ class NodeDeclaredFeatures(BasePlugin):
         return Verdicts.from_ids(nodes.declared_features.ids(nodes.slots), len(nodes.declared_features.values), verdict)
 
 
-def needed(spec: PodSpec) -> frozenset[str]:
+def find_required_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a pod requires of its node."""
     found = set()
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
@@ -78,9 +78,9 @@ def needed(spec: PodSpec) -> frozenset[str]:
     return frozenset(found)
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
     return old is None or old.status.declared_features != new.status.declared_features
 
 
-def _after_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    return new.uid == pod.uid and needed(old.pod.spec) != needed(new.pod.spec)
+def _is_schedulable_after_pod_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and find_required_features(old.pod.spec) != find_required_features(new.pod.spec)

@@ -23,7 +23,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.requests import CPU, MEMORY
-from scheduler.engine.plugins.measured import Floats, Measured, Reading
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements
 
 RESOURCES: Final = (CPU, MEMORY)
 SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
@@ -36,19 +36,19 @@ class LoadArgs(Args, frozen=True):
     max_age_seconds: float = measurements.DEFAULT_LIMIT_S
 
     def problems(self) -> Iterator[Problem]:
-        yield from percent("forecastWeight", self.forecast_weight)
+        yield from validate_percentage("forecastWeight", self.forecast_weight)
         if self.max_age_seconds <= 0:
             yield invalid("maxAgeSeconds", self.max_age_seconds, "must be positive")
 
 
-def percent(path: str, value: int) -> Iterator[Problem]:
+def validate_percentage(path: str, value: int) -> Iterator[Problem]:
     """Yield a problem if the value is not a percentage."""
     if not 0 <= value <= 100:
         yield invalid(path, value, "must be from 0 to 100")
 
 
 @dataclass(frozen=True)
-class Load:
+class NodeLoad:
     """The load of every node in one resource: mean and deviation of the used share, NaN if unknown.
 
     `reading`: the statistics that they follow from.
@@ -57,13 +57,13 @@ class Load:
     resource: str
     mean: Floats
     deviation: Floats
-    reading: Reading
+    reading: NodeMeasurements
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def has_statistics(self) -> NDArray[np.bool_]:
         """Where there are statistics."""
-        known: NDArray[np.bool_] = ~np.isnan(self.mean)
-        return known
+        has_statistics: NDArray[np.bool_] = ~np.isnan(self.mean)
+        return has_statistics
 
     def inputs(self, risky: Floats | None = None) -> NodeInputs:
         """For the record; with the risk of overload where there is one."""
@@ -86,28 +86,28 @@ class LoadPlugin(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._measured = Measured("usage", args.max_age_seconds)
+        self._reader = MeasurementReader("usage", args.max_age_seconds)
 
-    def loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[Load]:
+    def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
         """Each resource, with the pod on every node."""
-        reading = self._measured.read(nodes)
+        reading = self._reader.read(nodes)
         for resource in RESOURCES:
-            mean = reading.of(MEAN_FREE[resource])
-            forecast = reading.of(*FORECAST_FREE[resource])
-            deviation = np.nan_to_num(reading.of(DEVIATION_FREE[resource]))
+            mean = reading.get(MEAN_FREE[resource])
+            forecast = reading.get(*FORECAST_FREE[resource])
+            deviation = np.nan_to_num(reading.get(DEVIATION_FREE[resource]))
             free = risk.expected_free(mean, forecast, self.args.forecast_weight / 100)
             demand = pod.requests.get(resource, 0)
             shares = risk.utilization(nodes.allocatable(resource), free, deviation, demand)
-            yield Load(resource, *shares, reading)
+            yield NodeLoad(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Notes what is too old."""
-        return self._measured.note(nodes, feasible)
+        return self._reader.report_stale(nodes, feasible)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         return raw * SCALE
 
 
-def least(loads: Iterable[Load], points: Iterable[Scores]) -> Scores:
+def lowest_points(loads: Iterable[NodeLoad], points: Iterable[Scores]) -> Scores:
     """Return the lower score of the resources with statistics; 0 if there are none."""
-    return risk.least_known(list(points), [load.known for load in loads])
+    return risk.least_known(list(points), [load.has_statistics for load in loads])

@@ -25,7 +25,7 @@ class NodePorts(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A pod that had one of the ports is gone, or there is a new node."""
-        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _after_delete)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
@@ -53,5 +53,5 @@ class NodePorts(BasePlugin):
         return Verdicts(tuple(table), ids) if taken else Verdicts()
 
 
-def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
     return occupies_node(old) and any(wanted.conflicts(free) for wanted in pod.host_ports for free in old.host_ports)

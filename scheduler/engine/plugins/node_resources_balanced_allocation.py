@@ -65,8 +65,8 @@ class NodeResourcesBalancedAllocation(BasePlugin):
             return np.zeros(nodes.slots, np.int64)
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         allocatable, before = nodes.allocatable_of(names), nodes.requested_of(names)
-        asked = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
-        return balance_gain(allocatable, before, before + asked)
+        requests = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
+        return balance_gain(allocatable, before, before + requests)
 
     def _is_requested(self, pod: PodInfo) -> bool:
         """Return whether the pod requests any of the resources."""

@@ -92,19 +92,22 @@ class NodeResourcesFit(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._allocatable = _Allocatable()
+        self._allocatable = _AllocatableCache()
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods that make room, and nodes with more of what the pod requests."""
         pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
-        yield ClusterEventWithHint(EventResource.POD, pods, _after_pod)
+        yield ClusterEventWithHint(EventResource.POD, pods, _is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
-        yield ClusterEventWithHint(EventResource.NODE, nodes, self._after_node)
+        yield ClusterEventWithHint(EventResource.NODE, nodes, self._is_schedulable_after_node_change)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
-        asked = [(r, q) for r, q in _in_filter_order(pod) if q > 0 and not self._ignored(r)]
-        resources, amounts = [PODS, *(r for r, _ in asked)], np.array([1, *(q for _, q in asked)], np.int64)[:, None]
+        requests = [(r, q) for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)]
+        resources, amounts = (
+            [PODS, *(r for r, _ in requests)],
+            np.array([1, *(q for _, q in requests)], np.int64)[:, None],
+        )
         allocatable = nodes.allocatable_of(resources)
         short = amounts > allocatable - nodes.requested_of(resources)
         short &= nodes.live
@@ -115,7 +118,7 @@ class NodeResourcesFit(BasePlugin):
         for i, row in enumerate(short):
             failing |= row.astype(np.int64) << i
         failing |= too_large * (short & (amounts > allocatable))[1:].any(axis=0)
-        reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in asked)]
+        reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in requests)]
         distinct, ids = np.unique(failing, return_inverse=True)
 
         def verdict(number: int) -> Verdict:
@@ -134,21 +137,21 @@ class NodeResourcesFit(BasePlugin):
         if not specs:
             return np.zeros(nodes.slots, np.int64)
         names, (cpu, memory) = [s.name for s in specs], pod.incoming_scoring_requests
-        asked = {**pod.requests, CPU: cpu, MEMORY: memory}
+        requests = {**pod.requests, CPU: cpu, MEMORY: memory}
         allocatable = nodes.allocatable_of(names)
-        requested = nodes.scoring_requested_of(names) + np.array([asked.get(n, 0) for n in names], np.int64)[:, None]
+        requested = nodes.scoring_requested_of(names) + np.array([requests.get(n, 0) for n in names], np.int64)[:, None]
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
         return mean(scores, allocatable != 0, [s.weight for s in specs])
 
-    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """The pod fits the node when it is empty, and, where the node was there before, something grew."""
-        asked = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
-        has = self._allocatable.of(new)
-        if any(amount > has.get(resource, 0) for resource, amount in asked.items()):
+        requests = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
+        has = self._allocatable.get(new)
+        if any(amount > has.get(resource, 0) for resource, amount in requests.items()):
             return False
-        had = None if old is None else self._allocatable.of(old)
-        return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in asked)
+        had = None if old is None else self._allocatable.get(old)
+        return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in requests)
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
         strategy: ScoringStrategy = self.args.scoring_strategy
@@ -167,7 +170,7 @@ class NodeResourcesFit(BasePlugin):
         return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
 
 
-def _in_filter_order(pod: PodInfo) -> list[tuple[str, int]]:
+def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:
     """The pod's requests in the order of the message: cpu, memory, storage, then the scalars by name."""
     first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
     return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
@@ -210,7 +213,7 @@ def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
             yield invalid(f"[{i}].score", point.score, f"not in valid range [0, {RATIO_SCALE}]")
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
+def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
     """A pod that took up room is gone; one asks for less of what this pod requests; or this pod asks for less."""
     if new is None:
         return occupies_node(old)
@@ -220,13 +223,13 @@ def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
     return bool(new.pod.spec.node_name) and any(new.requests.get(r, 0) < old.requests.get(r, 0) for r in wanted)
 
 
-class _Allocatable:
+class _AllocatableCache:
     """A cache of two nodes' allocatable: an event concerns the same two for every pod template that waits."""
 
     def __init__(self) -> None:
         self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)
 
-    def of(self, node: Node) -> dict[str, int]:
+    def get(self, node: Node) -> dict[str, int]:
         for known, amounts in self._last:
             if known is node:
                 return amounts

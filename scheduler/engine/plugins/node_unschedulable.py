@@ -25,8 +25,12 @@ class NodeUnschedulable(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node that takes pods now, or this pod's toleration of those that do not."""
-        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node)
-        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration)
+        yield ClusterEventWithHint(
+            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
+        )
+        yield ClusterEventWithHint(
+            EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _is_schedulable_after_toleration_change
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Asked of the synthetic taint that cordoning stands for."""
@@ -35,9 +39,9 @@ class NodeUnschedulable(BasePlugin):
         return Verdicts.reject(nodes.unschedulable, CORDONED)
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
+def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
     return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
 
 
-def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+def _is_schedulable_after_toleration_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
     return new.uid == pod.uid and is_tolerated(UNSCHEDULABLE, new.pod.spec.tolerations or ())

@@ -3,7 +3,7 @@
 Known to Herodotus alone. The cluster is the feasible nodes; usage is what their pods request, as the columns have it.
 Source: IBM's kube-safe-scheduler, agent `pigeon`; the objectives are `formulas.packing`.
 
-Invariant: what pods ask for is learnt from every pod that is scored; at the start, from the pods that are there.
+Invariant: what pods ask for is learned from every pod that is scored; at the start, from the pods that are there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, packing
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.formulas.packing import Demand, Floats
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
@@ -70,35 +70,35 @@ class Pigeon(BasePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._resources = measurements.ALLOCATED[: args.num_resources]
-        self._learnt = Demand()
+        self._learned = Demand()
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Learn from the pods that are there, in the order of their creation."""
-        there = [pod for pods in nodes.pods for pod in pods.values()]
-        there.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
+        existing = [pod for pods in nodes.pods for pod in pods.values()]
+        existing.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
         capacity = self._matrix(nodes.live, nodes.allocatable)
-        for pod in there[-packing.WINDOW :] if nodes.live.any() else ():
-            self._learnt = packing.learn(self._learnt, self._demand(pod).tolist(), capacity)
+        for pod in existing[-packing.WINDOW :] if nodes.live.any() else ():
+            self._learned = packing.learn(self._learned, self._demand(pod).tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """0 to 10, of the feasible nodes alone."""
         demand = self._demand(pod)
         capacity = self._matrix(feasible, nodes.allocatable)
-        self._learnt = packing.learn(self._learnt, demand.tolist(), capacity)
+        self._learned = packing.learn(self._learned, demand.tolist(), capacity)
         usage = self._matrix(feasible, nodes.requested)
         raw = np.zeros(nodes.slots, np.int64)
         values = np.full(nodes.slots, np.nan)
         values[feasible] = self._values(capacity, usage, demand)
-        state.write(_Scored(values, self._learnt.count))
+        state.write(_Scored(values, self._learned.count))
         raw[feasible] = packing.points(values[feasible])
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """The objective as if the pod were on each node in turn; none where it does not fit."""
-        seen = state.read(_Scored)
-        learnt = f"; demand of {seen.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
-        source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learnt}"
-        return (NodeInputs(source, (InputColumn("objective", seen.values, digits=6),)),)
+        scored = state.read(_Scored)
+        learned = f"; demand of {scored.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
+        source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learned}"
+        return (NodeInputs(source, (NodeInputColumn("objective", scored.values, digits=6),)),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         return raw * SCALE
@@ -108,7 +108,7 @@ class Pigeon(BasePlugin):
             return packing.load_balance(capacity, usage, demand, self.args.policy_resource_index)
         if self.args.policy_objective == CONSOLIDATE:
             return packing.consolidate(capacity, usage, demand, self.args.policy_resource_index)
-        return packing.adaptive_bin_pack(capacity, usage, demand, self._learnt)
+        return packing.adaptive_bin_pack(capacity, usage, demand, self._learned)
 
     def _matrix(self, feasible: Mask, column: Callable[[str], NDArray[np.int64]]) -> Floats:
         return np.array([packing.scaled(r, column(self._name(r))[feasible]) for r in self._resources], np.float64)
@@ -117,8 +117,8 @@ class Pigeon(BasePlugin):
         def amount(resource: str) -> int:
             if resource == PODS:
                 return 1
-            asked = packing.scaled(resource, pod.requests.get(self._name(resource), 0))
-            return asked if asked > 0 else packing.LEAST.get(resource, 0)
+            requested = packing.scaled(resource, pod.requests.get(self._name(resource), 0))
+            return requested if requested > 0 else packing.LEAST.get(resource, 0)
 
         return np.array([amount(resource) for resource in self._resources], np.float64)
 

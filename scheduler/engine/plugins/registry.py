@@ -25,22 +25,22 @@ GROUP: Final = "herodotus.plugins"
 _REFERENCE: Final = re.compile(r"[\w.]+\s*:\s*[\w.]+")
 
 Factory = type[BasePlugin]
-Named = tuple[str, Factory]
+NamedPlugin = tuple[str, Factory]
 
 
 class PluginLoadError(Exception):
     """A plugin that a configuration names but that cannot be loaded, with the reason."""
 
 
-def with_plugin(name: str, factory: Factory) -> Named:
+def with_plugin(name: str, factory: Factory) -> NamedPlugin:
     """Return an out-of-tree plugin for `Registry` and `app.main`. Raise PluginLoadError if its own name differs."""
-    return name, _checked(name, factory, f'with_plugin("{name}", …)')
+    return name, _check_plugin(name, factory, f'with_plugin("{name}", …)')
 
 
 class Registry(Mapping[str, Factory]):
     """Plugins by name. Reading one that is not in-tree may import it: PluginLoadError when that fails."""
 
-    def __init__(self, given: Iterable[Named] = ()) -> None:
+    def __init__(self, given: Iterable[NamedPlugin] = ()) -> None:
         """`given`: out-of-tree plugins (`with_plugin`). PluginLoadError where a name is taken."""
         self._known: dict[str, Factory] = dict(IN_TREE)
         for name, factory in given:
@@ -50,13 +50,13 @@ class Registry(Mapping[str, Factory]):
     def __getitem__(self, name: str) -> Factory:
         if name not in self._known:
             if ":" in name:
-                factory = _imported(EntryPoint(name, name, GROUP))
+                factory = _import_plugin(EntryPoint(name, name, GROUP))
                 self._add(factory.name, factory)
                 self._known[name] = factory
             else:
                 entry = self._installed[name]
                 where = f"the entry point {entry.name} = {entry.value}"
-                self._known[name] = _checked(name, _imported(entry), where)
+                self._known[name] = _check_plugin(name, _import_plugin(entry), where)
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
@@ -74,17 +74,17 @@ class Registry(Mapping[str, Factory]):
             raise PluginLoadError(f"a plugin named {name} already exists")
 
 
-def _imported(entry: EntryPoint) -> Factory:
+def _import_plugin(entry: EntryPoint) -> Factory:
     if not _REFERENCE.fullmatch(entry.value):
         raise PluginLoadError(f"plugin {entry.value}: expected module:Class")
     try:
         factory: Any = entry.load()
     except Exception as e:  # whatever a foreign module does when it is imported
         raise PluginLoadError(f"plugin {entry.value} cannot be loaded: {type(e).__name__}: {e}") from e
-    return _checked(None, factory, f"plugin {entry.value}")
+    return _check_plugin(None, factory, f"plugin {entry.value}")
 
 
-def _checked(name: str | None, factory: Any, where: str) -> Factory:
+def _check_plugin(name: str | None, factory: Any, where: str) -> Factory:
     """The factory itself where it is a plugin's class, and has the name that it is known by."""
     if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
         raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")

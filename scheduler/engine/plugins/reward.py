@@ -1,4 +1,4 @@
-"""Reward: prefers nodes on which pods of this type did well, as the monitor has learnt and written there.
+"""Reward: prefers nodes on which pods of this type did well, as the monitor has learned and written there.
 
 Known to Herodotus alone. Source: IBM's kubeRL.
 """
@@ -13,12 +13,12 @@ import numpy as np
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, reward
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plugins.measured import Floats, Measured
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader
 
 SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
@@ -31,25 +31,27 @@ class Reward(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._measured = Measured("rewards", float("inf"))
+        self._reader = MeasurementReader("rewards", float("inf"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """0 to 10, by the type of the pod."""
-        return reward.points(_learnt(measurements.rewards_key(pod.labels, pod.name), nodes))
+        return reward.points(_parse_rewards(measurements.rewards_key(pod.labels, pod.name), nodes))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """The rewards; they are as old as the outcome that changed them last."""
         kind, key = measurements.rewards_key(pod.labels, pod.name), measurements.REWARDS
-        told = self._measured.read(nodes).inputs((key,), InputColumn("reward", _learnt(kind, nodes), digits=6))
-        return (replace(told, source=f"{told.source}, pod type {kind}"),)
+        inputs = self._reader.read(nodes).inputs(
+            (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
+        )
+        return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Ten times the points."""
         return raw * SCALE
 
 
-def _learnt(kind: str, nodes: NodeColumns) -> Floats:
+def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:
     """The rewards of a pod type. Each distinct annotation is read once."""
     column = nodes.annotation(measurements.REWARDS)
-    learnt = np.array([reward.of(published, kind) for published in column.values])
-    return learnt.take(column.ids(nodes.slots))
+    rewards = np.array([reward.parse_reward(published, kind) for published in column.values])
+    return rewards.take(column.ids(nodes.slots))

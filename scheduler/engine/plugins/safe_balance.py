@@ -15,7 +15,7 @@ from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plugins.node_load import Load, LoadArgs, LoadPlugin, least
+from scheduler.engine.plugins.node_load import LoadArgs, LoadPlugin, NodeLoad, lowest_points
 
 
 class SafeBalanceArgs(LoadArgs, frozen=True):
@@ -23,10 +23,10 @@ class SafeBalanceArgs(LoadArgs, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Loads:
+class _NodeLoads:
     """The state that Score writes."""
 
-    by_resource: tuple[Load, ...]
+    by_resource: tuple[NodeLoad, ...]
 
 
 class SafeBalance(LoadPlugin):
@@ -37,10 +37,10 @@ class SafeBalance(LoadPlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The worse of both resources, 0 to 10."""
-        loads = tuple(self.loads(pod, nodes))
-        state.write(_Loads(loads))
-        return least(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
+        loads = tuple(self.compute_loads(pod, nodes))
+        state.write(_NodeLoads(loads))
+        return lowest_points(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
         """Used share and deviation of each resource."""
-        yield from (load.inputs() for load in state.read(_Loads).by_resource)
+        yield from (load.inputs() for load in state.read(_NodeLoads).by_resource)

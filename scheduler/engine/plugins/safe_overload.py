@@ -21,8 +21,8 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem
-from scheduler.engine.plugins.measured import Floats
-from scheduler.engine.plugins.node_load import Load, LoadArgs, LoadPlugin, percent
+from scheduler.engine.plugins.node_load import LoadArgs, LoadPlugin, NodeLoad, validate_percentage
+from scheduler.engine.plugins.node_measurements import Floats
 
 
 class SafeOverloadArgs(LoadArgs, frozen=True):
@@ -32,8 +32,8 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
     percentile: int = 30
 
     def problems(self) -> Iterator[Problem]:
-        yield from percent("utilization", self.utilization)
-        yield from percent("percentile", self.percentile)
+        yield from validate_percentage("utilization", self.utilization)
+        yield from validate_percentage("percentile", self.percentile)
         yield from super().problems()
 
 
@@ -44,7 +44,7 @@ class _Risks:
     nodes: NodeColumns
     revision: int
     by_resource: dict[str, Floats]
-    loads: tuple[Load, ...]
+    loads: tuple[NodeLoad, ...]
 
 
 class SafeOverload(LoadPlugin):
@@ -86,14 +86,14 @@ class SafeOverload(LoadPlugin):
 
     def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
         """Computed once a cycle for Filter and Score."""
-        known = state.find(_Risks)
-        if known is None or known.nodes is not nodes or known.revision != nodes.revision:
+        cached = state.find(_Risks)
+        if cached is None or cached.nodes is not nodes or cached.revision != nodes.revision:
             threshold = self.args.utilization / 100
-            loads = tuple(self.loads(pod, nodes))
+            loads = tuple(self.compute_loads(pod, nodes))
             risks = {load.resource: risk.risk(load.mean, load.deviation, threshold) for load in loads}
-            known = _Risks(nodes, nodes.revision, risks, loads)
-            state.write(known)
-        return known
+            cached = _Risks(nodes, nodes.revision, risks, loads)
+            state.write(cached)
+        return cached
 
     def _verdict(self, number: int, resources: list[str]) -> Verdict:
         reasons = []

@@ -34,8 +34,12 @@ class TaintToleration(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node whose taints the pod tolerates now and did not before, or this pod's own toleration."""
-        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node)
-        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration)
+        yield ClusterEventWithHint(
+            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
+        )
+        yield ClusterEventWithHint(
+            EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _is_schedulable_after_toleration_change
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The reason names the first taint that is not tolerated, and for our screens the others."""
@@ -66,16 +70,16 @@ def _rejection(taints: Iterator[Taint]) -> Verdict:
     return unresolvable(Reason("untolerated-taint", params | ({"others": others} if others else {})))
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> bool:
-    was_closed = old is None or not _open(old, pod)
-    return was_closed and _open(new, pod)
+def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    was_closed = old is None or not _is_open(old, pod)
+    return was_closed and _is_open(new, pod)
 
 
-def _open(node: Node, pod: PodInfo) -> bool:
+def _is_open(node: Node, pod: PodInfo) -> bool:
     return next(_untolerated(node.spec.taints or (), pod), None) is None
 
 
-def _after_toleration(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+def _is_schedulable_after_toleration_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
     return new.uid == pod.uid
 
 

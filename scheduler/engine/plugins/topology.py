@@ -23,7 +23,7 @@ Counts = NDArray[np.int64]
 _NO_VALUE: Final = 0  # number of the value of nodes that lack the key, in every label column
 
 
-class Domains:
+class DomainCounts:
     """The number of pods in each domain of a key. A domain with a count of 0 still exists.
 
     Counts are indexed by the label column's number of each value; other columns may number values differently.
@@ -38,7 +38,7 @@ class Domains:
         self._numbers: dict[str | None, int] | None = None  # of the values, once they are asked for
 
     @classmethod
-    def of(cls, key: str, nodes: NodeColumns, tally: Tally) -> Domains:
+    def from_tally(cls, key: str, nodes: NodeColumns, tally: Tally) -> DomainCounts:
         """Return the domains that contain pods."""
         column = nodes.label(key)
         counts = tally.by_value(column).copy()
@@ -46,7 +46,7 @@ class Domains:
         return cls(key, column.values, counts > 0, counts)
 
     @classmethod
-    def among(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> Domains:
+    def from_nodes(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> DomainCounts:
         """The domains of the nodes of `where`, with or without pods. Both masks are kept (`NodeColumns.kept`).
 
         `present`: which numbers of the label's values these are.
@@ -55,13 +55,13 @@ class Domains:
         return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
 
     @classmethod
-    def none(cls, key: str) -> Domains:
+    def empty(cls, key: str) -> DomainCounts:
         """Return an object without domains."""
         return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
 
-    def clone(self) -> Domains:
+    def clone(self) -> DomainCounts:
         """A copy to change."""
-        copy = Domains(self.key, self._values, self._present.copy(), self._counts.copy())
+        copy = DomainCounts(self.key, self._values, self._present.copy(), self._counts.copy())
         copy._numbers = self._numbers
         return copy
 
@@ -83,45 +83,45 @@ class Domains:
         """The count of every value of the key, by number; 0 where there is no such domain."""
         return self._counts
 
-    def on(self, nodes: NodeColumns) -> Counts:
+    def per_slot(self, nodes: NodeColumns) -> Counts:
         """The count of each slot's domain; 0 where there is no such domain or the node lacks the key."""
-        return self.told(self._counts, nodes)
+        return self.map_to_slots(self._counts, nodes)
 
-    def told(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
+    def map_to_slots(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
         """Return, for each slot, the entry of `by_value` for its value of the key; other slots get the entry of no
         value."""
         column = nodes.label(self.key)
         ids = column.ids(nodes.slots)
         if column.values is self._values and len(column.values) == len(by_value):
             return by_value.take(ids)
-        numbers = self._known()
+        numbers = self._numbers_by_value()
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
-    def differing(self, before: Domains, nodes: NodeColumns) -> NDArray[np.intp] | None:
+    def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
         """The slots in domains that were not there before, or are not any more; None where these may be any."""
-        return differing(self.key, (self._values, self._present), (before._values, before._present), nodes)
+        return find_changed_slots(self.key, (self._values, self._present), (before._values, before._present), nodes)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
         """Count pods on a node, more or fewer. Nothing changes where the node lacks the key."""
-        value = labels_of(nodes, slot).get(self.key)
+        value = get_labels(nodes, slot).get(self.key)
         if value is None:
             return
-        number = self._known().get(value)
+        number = self._numbers_by_value().get(value)
         if number is None:
             number = len(self._counts)
             self._values = [*self._values[:number], value]
-            self._numbers = {**self._known(), value: number}
+            self._numbers = {**self._numbers_by_value(), value: number}
             self._present, self._counts = np.append(self._present, False), np.append(self._counts, 0)
         self._present[number] = True
         self._counts[number] += change
 
-    def _known(self) -> Mapping[str | None, int]:
+    def _numbers_by_value(self) -> Mapping[str | None, int]:
         if self._numbers is None:
             self._numbers = {value: number for number, value in enumerate(self._values[: len(self._counts)])}
         return self._numbers
 
 
-def differing(
+def find_changed_slots(
     key: str,
     now: tuple[list[str | None], NDArray[Any]],
     before: tuple[list[str | None], NDArray[Any]],
@@ -147,7 +147,7 @@ def differing(
 
 
 class FirstRejections:
-    """A verdict column in the making: each slot keeps the first verdict it is given."""
+    """A verdict column in the making: each slot keeps the first verdict it is assigned."""
 
     def __init__(self, slots: int) -> None:
         self._table = [SUCCESS]
@@ -155,7 +155,7 @@ class FirstRejections:
 
     @property
     def undecided(self) -> Mask:
-        """The slots that no verdict was given to."""
+        """The slots that no verdict was assigned to."""
         undecided: Mask = self._ids == 0
         return undecided
 
@@ -165,15 +165,15 @@ class FirstRejections:
         if where.any():
             self._ids[where] = self._number(verdict)
 
-    def give(self, verdicts: Sequence[Verdict], numbers: NDArray[np.integer]) -> None:
+    def reject_by_number(self, verdicts: Sequence[Verdict], numbers: NDArray[np.integer]) -> None:
         """Give each undecided slot the verdict of its number; 0 gives none, 1 the first."""
-        given = np.where(self.undecided, numbers, 0)
-        occurring = np.flatnonzero(np.bincount(given, minlength=1)[1:]) + 1
+        assigned = np.where(self.undecided, numbers, 0)
+        occurring = np.flatnonzero(np.bincount(assigned, minlength=1)[1:]) + 1
         if len(occurring):
             numbers_of = np.zeros(int(occurring[-1]) + 1, np.uint16)
             for number in occurring.tolist():
                 numbers_of[number] = self._number(verdicts[number - 1])
-            self._ids = np.where(given > 0, numbers_of.take(given), self._ids)
+            self._ids = np.where(assigned > 0, numbers_of.take(assigned), self._ids)
 
     def _number(self, verdict: Verdict) -> int:
         if verdict not in self._table:  # two constraints may have the same words
@@ -189,7 +189,7 @@ def has_label(key: str, nodes: NodeColumns) -> Mask:
     return nodes.cached(("label", key), lambda: ~nodes.label(key).among(nodes.slots, (None,)))
 
 
-def values_of(key: str, nodes: NodeColumns, where: Mask) -> Mask:
+def find_present_values(key: str, nodes: NodeColumns, where: Mask) -> Mask:
     """Which values of a key the nodes of the mask have, by number."""
     column = nodes.label(key)
     present = np.zeros(len(column.values), np.bool_)
@@ -198,7 +198,7 @@ def values_of(key: str, nodes: NodeColumns, where: Mask) -> Mask:
     return present
 
 
-def labels_of(nodes: NodeColumns, slot: int) -> Mapping[str, str]:
+def get_labels(nodes: NodeColumns, slot: int) -> Mapping[str, str]:
     """A node's labels; none where the slot has no node."""
     node = nodes.nodes[slot]
     return (node.metadata.labels if node else None) or {}

@@ -6,12 +6,12 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolumeClaim, find_claim_name
 
 
-def named_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+def is_named_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
     """A volume of the pod names the claim."""
     return new.full_name in pod.claims
 
 
-def any_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+def is_claim_of_pod(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
     """A volume of the pod names the claim, or the claim is made for an ephemeral one."""
     if new.metadata.namespace != pod.namespace:
         return False

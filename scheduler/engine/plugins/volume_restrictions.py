@@ -19,7 +19,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from scheduler.engine.plugins.volume_hints import named_claim
+from scheduler.engine.plugins.volume_hints import is_named_claim
 
 
 @dataclass
@@ -41,9 +41,9 @@ class VolumeRestrictions(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A pod that held a disk or claim is gone, the claim is there, or there is a new node."""
-        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _after_delete)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
-        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, named_claim)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, is_named_claim)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         """Where there is no volume to look at."""
@@ -98,7 +98,7 @@ def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
     note.uses += sign * sum(claim is not None and claim.claim_name in note.claims for claim in claims)
 
 
-def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
     """Disks are compared only within a namespace, as kube-scheduler does."""
     if old.namespace != pod.namespace:
         return False

@@ -25,13 +25,13 @@ from scheduler.engine.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from scheduler.engine.plugins.volume_hints import named_claim
+from scheduler.engine.plugins.volume_hints import is_named_claim
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+GA_KEYS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 
-class _Place(NamedTuple):
+class _VolumeTopology(NamedTuple):
     """One label of a volume: the node's value must be among these."""
 
     volume: str
@@ -39,11 +39,11 @@ class _Place(NamedTuple):
     values: frozenset[str]
 
 
-class _Places(tuple[_Place, ...]):
+class _VolumeTopologies(tuple[_VolumeTopology, ...]):
     """The state that PreFilter writes."""
 
 
-class _UnplaceableError(Exception):
+class _UnusableClaimError(Exception):
     """A claim that keeps the pod from every node."""
 
     def __init__(self, code: str, **params: str) -> None:
@@ -57,12 +57,14 @@ class VolumeZone(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A node's labels, the pod's claims, a volume's zones, a class whose claims may wait."""
-        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _after_class)
+        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         yield ClusterEventWithHint(
-            EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE, named_claim
+            EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE, is_named_claim
         )
-        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE, _after_volume)
+        yield ClusterEventWithHint(
+            EventResource.PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE, _is_schedulable_after_volume_change
+        )
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         """Where there is no volume to look at."""
@@ -71,12 +73,12 @@ class VolumeZone(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """The zone and region labels of the volumes that the pod's claims are bound to."""
         try:
-            places = self._places_of_pod(pod)
-        except _UnplaceableError as e:
+            topologies = self._find_topologies_of_pod(pod)
+        except _UnusableClaimError as e:
             return PreFilterResult(unresolvable(e.reason))
-        if not places:
+        if not topologies:
             return SKIPPED
-        state.write(places)
+        state.write(topologies)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
@@ -85,21 +87,23 @@ class VolumeZone(BasePlugin):
         Where the profile disables PreFilter, what rejects the pod there rejects it on every node.
         """
         try:
-            places = state.find(_Places) or self._places_of_pod(pod)
-        except _UnplaceableError as e:
+            topologies = state.find(_VolumeTopologies) or self._find_topologies_of_pod(pod)
+        except _UnusableClaimError as e:
             return Verdicts.everywhere(unresolvable(e.reason), nodes.slots)
         somewhere = np.zeros(nodes.slots, np.bool_)
         for key in KEYS:
             somewhere |= nodes.label(key).where(nodes.slots, lambda v: v is not None)
         elsewhere = np.zeros(nodes.slots, np.bool_)
-        for place in places:
-            elsewhere |= ~_has(nodes, place)
-        wants = ", ".join(f"{p.key}={'|'.join(sorted(p.values))} ({p.volume})" for p in places)
+        for topology in topologies:
+            elsewhere |= ~_match_nodes(nodes, topology)
+        wants = ", ".join(f"{p.key}={'|'.join(sorted(p.values))} ({p.volume})" for p in topologies)
         verdict = unresolvable(Reason("volume-zone", {"wants": wants}))
         return Verdicts.reject(somewhere & elsewhere, verdict) if somewhere.any() else PASS
 
-    def _places_of_pod(self, pod: PodInfo) -> _Places:
-        return _Places(place for claim in self._claims(pod) for place in self._places(claim))
+    def _find_topologies_of_pod(self, pod: PodInfo) -> _VolumeTopologies:
+        return _VolumeTopologies(
+            topology for claim in self._claims(pod) for topology in self._find_topologies_of_claim(claim)
+        )
 
     def _claims(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
         for volume in pod.pod.spec.volumes or ():
@@ -107,57 +111,57 @@ class VolumeZone(BasePlugin):
                 continue
             name = volume.persistent_volume_claim.claim_name
             if not name:
-                raise _UnplaceableError("claim-unnamed")
+                raise _UnusableClaimError("claim-unnamed")
             claim = self.handle.objects.get(PersistentVolumeClaim, name, pod.namespace)
             if claim is None:
-                raise _UnplaceableError("claim-not-found", claim=name)
+                raise _UnusableClaimError("claim-not-found", claim=name)
             yield claim
 
-    def _places(self, claim: PersistentVolumeClaim) -> Iterator[_Place]:
+    def _find_topologies_of_claim(self, claim: PersistentVolumeClaim) -> Iterator[_VolumeTopology]:
         name = claim.spec.volume_name
         if not name:
             self._check_unbound(claim)
             return
         volume = self.handle.objects.get(PersistentVolume, name)
         if volume is None:
-            raise _UnplaceableError("volume-not-found", volume=name)
-        yield from _places_of(volume)
+            raise _UnusableClaimError("volume-not-found", volume=name)
+        yield from _find_topologies(volume)
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
         """A claim that waits for its pod may be unbound; any other may not."""
         name = claim.storage_class
         if not name:
-            raise _UnplaceableError("claim-without-class")
+            raise _UnusableClaimError("claim-without-class")
         storage_class = self.handle.objects.get(StorageClass, name)
         if storage_class is None:
-            raise _UnplaceableError("class-not-found", storage_class=name)
+            raise _UnusableClaimError("class-not-found", storage_class=name)
         if storage_class.volume_binding_mode is None:
-            raise _UnplaceableError("class-without-mode", storage_class=name)
+            raise _UnusableClaimError("class-without-mode", storage_class=name)
         if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-            raise _UnplaceableError("claim-without-volume")
+            raise _UnusableClaimError("claim-without-volume")
 
 
-def _has(nodes: NodeColumns, place: _Place) -> Mask:
-    """Which nodes are at the place; where a node lacks the beta label, its general one counts."""
-    own = nodes.label(place.key)
-    here = own.where(nodes.slots, lambda v: v in place.values)
-    if place.key != GENERAL[place.key]:
-        general = nodes.label(GENERAL[place.key]).where(nodes.slots, lambda v: v in place.values)
+def _match_nodes(nodes: NodeColumns, topology: _VolumeTopology) -> Mask:
+    """Which nodes are at the topology; where a node lacks the beta label, its general one counts."""
+    own = nodes.label(topology.key)
+    here = own.where(nodes.slots, lambda v: v in topology.values)
+    if topology.key != GA_KEYS[topology.key]:
+        general = nodes.label(GA_KEYS[topology.key]).where(nodes.slots, lambda v: v in topology.values)
         here |= own.where(nodes.slots, lambda v: v is None) & general
     return here
 
 
-def _places_of(volume: PersistentVolume) -> Iterator[_Place]:
+def _find_topologies(volume: PersistentVolume) -> Iterator[_VolumeTopology]:
     labels = volume.metadata.labels or {}
     for key in KEYS:
         values = frozenset(value.strip() for value in labels.get(key, "").split(ZONE_SEPARATOR))
         if "" not in values:  # a label that names nothing, or is malformed, is ignored
-            yield _Place(volume.metadata.name, key, values)
+            yield _VolumeTopology(volume.metadata.name, key, values)
 
 
-def _after_class(pod: PodInfo, old: None, new: StorageClass) -> bool:
+def _is_schedulable_after_class_change(pod: PodInfo, old: None, new: StorageClass) -> bool:
     return new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def _after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> bool:
-    return old is None or list(_places_of(old)) != list(_places_of(new))
+def _is_schedulable_after_volume_change(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    return old is None or list(_find_topologies(old)) != list(_find_topologies(new))

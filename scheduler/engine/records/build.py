@@ -277,7 +277,7 @@ def _inputs(run: InputRun) -> Inputs:
     )
 
 
-def _number(number: inputs.InputColumn) -> InputColumn:
+def _number(number: inputs.NodeInputColumn) -> InputColumn:
     """Return a column of integers in units of the last digit; values beyond 62 bits count as unknown."""
     digits = min(max(number.digits, 0), MAX_DIGITS)
     scaled = np.asarray(number.values, np.float64) * 10**digits

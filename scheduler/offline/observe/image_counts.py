@@ -47,7 +47,7 @@ class ImageCounts:
                 known = (self._counts.get(nodes.names[slot], {}).get(name, now) for slot in slots)
                 return np.array([bound(then, now) for then in known], np.float64)
 
-            return image_locality.points(pod, nodes, count)
+            return image_locality.compute_points(pod, nodes, count)
 
         return bounded(min), bounded(max)
 

@@ -16,7 +16,7 @@ from scheduler.config import build_profile
 from scheduler.config.load import parse_config
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.extender import (
     ExtenderError,
     ExtenderVictims,
@@ -135,7 +135,7 @@ def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_wha
     assert column(result, "http://two") == [NOT_RUN, NOT_RUN, SUCCESS]
 
 
-LOAD, PRICE = InputColumn("load", np.array([1.0, 2.0])), InputColumn("price", np.array([7.0, 8.0, 9.0]))
+LOAD, PRICE = NodeInputColumn("load", np.array([1.0, 2.0])), NodeInputColumn("price", np.array([7.0, 8.0, 9.0]))
 
 
 def test_what_extenders_went_by_is_kept_of_the_nodes_they_were_asked_about_and_each_source_once() -> None:

@@ -34,14 +34,14 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.plugins.default_preemption.trials import Trials
+from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
 
 NO_CANDIDATE = reasons.format_reason(Reason("preemption-no-candidate"))
 NEVER = reasons.format_reason(Reason("preemption-never"))
 TERMINATING = reasons.format_reason(Reason("preemption-terminating"))
 UNHELPFUL = reasons.format_reason(Reason("preemption-unhelpful"))
 SWITCHED_OFF = reasons.format_reason(Reason("preemption-off"))
-WAITS = unresolvable(Reason("preempting"))
+IS_PREEMPTING = unresolvable(Reason("preempting"))
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
@@ -70,26 +70,26 @@ class DefaultPreemption(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._trials = Trials(handle.objects)
+        self._dry_run_cache = DryRunCache(handle.objects)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
-        """A pod that waits for its victims is looked at when one is gone; whether that helps, its rejectors say."""
+        """A pod that waits for its victims is looked at when one is victims; whether that helps, its rejectors say."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
         """Keep the pod out of the queue until the last eviction request is sent; its victims would still block it."""
-        return WAITS if self.handle.is_preempting(pod.uid) else SUCCESS
+        return IS_PREEMPTING if self.handle.is_preempting(pod.uid) else SUCCESS
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
         """Success nominates a node. A node is tried where its first failure was Unschedulable."""
         if not self.handle.preempts:
-            return _said(SWITCHED_OFF)
+            return _reject(SWITCHED_OFF)
         if pod.pod.spec.preemption_policy == "Never":
-            return _said(NEVER)
+            return _reject(NEVER)
         if _waits_for_victims(pod, nodes, codes):
-            return _said(TERMINATING)
+            return _reject(TERMINATING)
         candidates, refusals = self._try_nodes(state, pod, nodes, np.flatnonzero(codes == Code.UNSCHEDULABLE), dry_run)
         total = int(nodes.live.sum())
         if not candidates:
@@ -98,9 +98,11 @@ class DefaultPreemption(BasePlugin):
                 return PostFilterResult(error(f"preemption: {_aggregate(list(errors))}"))
             words = Counter(reasons.format_reason(reason) for verdict in refusals for reason in verdict.reasons)
             words[UNHELPFUL] += total - len(refusals)
-            return _said(reasons.format_fit_error(total, [(w, count) for w, count in words.items() if count]), CLEARED)
+            return _reject(
+                reasons.format_fit_error(total, [(w, count) for w, count in words.items() if count]), CLEARED
+            )
         agreed = dry_run.run_extenders(pod, nodes, candidates)
-        return self._found(agreed) if agreed.kept else _said(NO_CANDIDATE)
+        return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
 
     def _try_nodes(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
@@ -113,7 +115,7 @@ class DefaultPreemption(BasePlugin):
         candidates: list[PreemptionCandidate] = []
         refusals: list[Verdict] = []
         spares_budgets = False
-        for found in self._trials.of(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
+        for found in self._dry_run_cache.evaluate(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
             if isinstance(found, Verdict):
                 refusals.append(found)
                 continue
@@ -125,7 +127,7 @@ class DefaultPreemption(BasePlugin):
                 break
         return candidates, refusals
 
-    def _found(self, agreed: RemainingCandidates) -> PostFilterResult:
+    def _nominate(self, agreed: RemainingCandidates) -> PostFilterResult:
         nominated = min(agreed.kept, key=attrgetter("eviction_cost"))
         refused = [replace(c.candidate, refused_by=by) for c, by in agreed.refused]
         preemption = Preemption(
@@ -151,7 +153,7 @@ def _evicted(p: PodInfo) -> bool:
     )
 
 
-def _said(message: str, nomination: Nomination | None = None) -> PostFilterResult:
+def _reject(message: str, nomination: Nomination | None = None) -> PostFilterResult:
     return PostFilterResult(unschedulable(Reason("preemption", {"message": message})), nomination=nomination)
 
 

@@ -28,7 +28,7 @@ NO_VICTIMS: Final = unresolvable(Reason("no-victims"))
 Budgets = Mapping[str, Sequence[PodDisruptionBudget]]  # by namespace
 
 
-def select(
+def select_victims(
     whole: NodeColumns,
     slots: NDArray[np.intp],
     state: CycleState,
@@ -45,52 +45,52 @@ def select(
     dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
     without_all = dry_run.find_first_failures(state, pod, nodes)
     tries = [
-        _Try(slot, sorted(lower[slot], key=importance), budgets)
+        _Candidate(slot, sorted(lower[slot], key=importance_key), budgets)
         for slot in np.flatnonzero(without_all.codes(nodes.slots) == 0).tolist()
         if lower[slot]
     ]
-    putting_back = tries
-    while putting_back := [one for one in putting_back if one.waiting]:
-        added = [(one.slot, one.waiting.popleft()) for one in putting_back]
+    reprieving = tries
+    while reprieving := [one for one in reprieving if one.to_reprieve]:
+        added = [(one.slot, one.to_reprieve.popleft()) for one in reprieving]
         dry_run.add_pods(state, pod, added, nodes)
         fits = (dry_run.find_first_failures(state, pod, nodes).codes(nodes.slots) == 0).tolist()
         dry_run.remove_pods(state, pod, [(slot, p) for slot, p in added if not fits[slot]], nodes)
-        for one, (slot, p) in zip(putting_back, added, strict=True):
+        for one, (slot, p) in zip(reprieving, added, strict=True):
             if not fits[slot]:  # the pod does not fit then: it has to go after all
-                one.gone.append(p)
-    found = {one.slot: one.victims(nodes.names[one.slot]) for one in tries}
+                one.victims.append(p)
+    found = {one.slot: one.to_candidate(nodes.names[one.slot]) for one in tries}
     return [
         found[slot] if slot in found else without_all.verdict_at(slot) if pods else NO_VICTIMS
         for slot, pods in enumerate(lower)
     ]
 
 
-class _Try:
-    """A node that the pod fits when all less important pods are gone, while they are put back one by one."""
+class _Candidate:
+    """A node that the pod fits when all less important pods are victims, while they are put back one by one."""
 
     def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
         """`pods`: the less important ones, the most important first. Those that budgets forbid come back first."""
         self.slot = slot
-        self.gone: list[PodInfo] = []
-        self._violating = _violating(pods, budgets) if budgets else []
-        self.waiting = deque(pods)
+        self.victims: list[PodInfo] = []
+        self._violating = _find_violating(pods, budgets) if budgets else []
+        self.to_reprieve = deque(pods)
         if self._violating:
-            self.waiting = deque([*self._violating, *(p for p in pods if p not in self._violating)])
+            self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
 
-    def victims(self, node: str) -> PreemptionCandidate:
+    def to_candidate(self, node: str) -> PreemptionCandidate:
         """Those that could not be put back, the most important first."""
         if not self._violating:
-            return PreemptionCandidate(node, tuple(self.gone), 0)
-        violations = sum(p in self._violating for p in self.gone)
-        return PreemptionCandidate(node, tuple(sorted(self.gone, key=importance)), violations)
+            return PreemptionCandidate(node, tuple(self.victims), 0)
+        violations = sum(p in self._violating for p in self.victims)
+        return PreemptionCandidate(node, tuple(sorted(self.victims, key=importance_key)), violations)
 
 
-def importance(p: PodInfo) -> tuple[int, str]:
+def importance_key(p: PodInfo) -> tuple[int, str]:
     """A sort key, the most important first: higher priority, then the one that has run longer."""
     return -p.priority, p.started
 
 
-def by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
+def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
     """Those that may select a pod, by its namespace."""
     found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
@@ -98,7 +98,7 @@ def by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
     return found
 
 
-def _violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
+def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
     """The pods whose eviction some budget forbids, in the given order.
 
     Every budget pays for the pods it selects one by one; a pod is forbidden where any of its budgets is used up.

@@ -28,10 +28,17 @@ from scheduler.engine.objects.pod_affinity import PodTerms, Term
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.selectors import InvalidSelectorError
 from scheduler.engine.plugins.inter_pod_affinity.hints import AffinityHints
-from scheduler.engine.plugins.inter_pod_affinity.terms import Asking, Reaching, Wanted, namespace_labels, readable
-from scheduler.engine.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
+from scheduler.engine.plugins.inter_pod_affinity.terms import (
+    IncomingTerm,
+    IncomingTermsCache,
+    MatchingTermsCache,
+    get_namespace_labels,
+    read_valid_terms,
+)
+from scheduler.engine.plugins.topology import Counts, DomainCounts, FirstRejections, find_changed_slots, has_label
 
-_NAMED: Final = 8  # so many closed domains name a pod that closes them; more names would only fill the record
+# With at most this many closed domains, the reason names a pod in each; more names would only fill the record.
+_MAX_NAMED_DOMAINS: Final = 8
 Slots = NDArray[np.intp]
 
 _NO_TERMS: Final = PodTerms("", b"", None, None)
@@ -51,59 +58,59 @@ class InterPodAffinityArgs(Args, frozen=True):
 
 
 @dataclass
-class _Closed:
-    """Domains where pods are that the incoming pod must not join, and where they are few, a pod of each by name."""
+class _ClosedDomains:
+    """DomainCounts where pods are that the incoming pod must not join, and where they are few, a pod of each by name."""
 
-    domains: Domains
+    domains: DomainCounts
     examples: Mapping[str, str] = field(default_factory=dict)
 
-    def clone(self) -> _Closed:
-        return _Closed(self.domains.clone(), self.examples)
+    def clone(self) -> _ClosedDomains:
+        return _ClosedDomains(self.domains.clone(), self.examples)
 
-    def differing(self, before: _Closed, nodes: NodeColumns) -> Slots | None:
-        return self.domains.differing(before.domains, nodes) if self.examples == before.examples else None
+    def changed_slots(self, before: _ClosedDomains, nodes: NodeColumns) -> Slots | None:
+        return self.domains.changed_slots(before.domains, nodes) if self.examples == before.examples else None
 
 
 @dataclass
-class _Note:
+class _PreFilterState:
     """PreFilter's note: pods by topology domain, for the three rules of the filter."""
 
     namespace_labels: Mapping[str, str]
-    required: tuple[Wanted, ...]
-    required_anti: tuple[Wanted, ...]
-    affinity: dict[str, Domains]  # by key: pods that match every required term
-    anti: list[_Closed]  # for each required anti-affinity term: pods that match it
-    existing: dict[str, _Closed]  # by key: running pods whose required anti-affinity means the pod
-    wants_itself: bool  # the pod matches every required term of its own
+    required: tuple[IncomingTerm, ...]
+    required_anti: tuple[IncomingTerm, ...]
+    affinity: dict[str, DomainCounts]  # by key: pods that match every required term
+    anti: list[_ClosedDomains]  # for each required anti-affinity term: pods that match it
+    existing: dict[str, _ClosedDomains]  # by key: running pods whose required anti-affinity means the pod
+    matches_itself: bool  # the pod matches every required term of its own
 
     @property
-    def first_of_its_kind(self) -> bool:
+    def accepts_first_pod(self) -> bool:
         """Pods that want to be near their like: the first finds none, and may go anywhere that has the keys."""
-        return self.wants_itself and not any(domains.counts.any() for domains in self.affinity.values())
+        return self.matches_itself and not any(domains.counts.any() for domains in self.affinity.values())
 
-    def changed_slots(self, before: _Note, nodes: NodeColumns) -> Slots | None:
+    def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
         """Where a domain was closed, or opened, since."""
         if (self.required, self.required_anti) != (before.required, before.required_anti):
             return None
-        if self.existing.keys() != before.existing.keys() or self.first_of_its_kind != before.first_of_its_kind:
+        if self.existing.keys() != before.existing.keys() or self.accepts_first_pod != before.accepts_first_pod:
             return None
         pairs: list[tuple[Any, Any]] = [(self.affinity[key], before.affinity[key]) for key in self.affinity]
         pairs += zip(self.anti, before.anti, strict=True)
         pairs += [(self.existing[key], before.existing[key]) for key in self.existing]
-        return union_rows(now.differing(then, nodes) for now, then in pairs)
+        return union_rows(now.changed_slots(then, nodes) for now, then in pairs)
 
-    def clone(self) -> _Note:
-        return _Note(
+    def clone(self) -> _PreFilterState:
+        return _PreFilterState(
             self.namespace_labels,
             self.required,
             self.required_anti,
             {key: domains.clone() for key, domains in self.affinity.items()},
             [closed.clone() for closed in self.anti],
             {key: closed.clone() for key, closed in self.existing.items()},
-            self.wants_itself,
+            self.matches_itself,
         )
 
-    def change(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
+    def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
         """Count a pod more, or less, on a node."""
         if self.required and all(term.selects(changed) for term in self.required):
             for domains in self.affinity.values():
@@ -111,22 +118,22 @@ class _Note:
         for term, closed in zip(self.required_anti, self.anti, strict=True):
             if term.selects(changed):
                 closed.domains.add(nodes, slot, by)
-        objecting = _required_anti(changed.terms or _NO_TERMS)
-        for key in {term.topology_key for term in objecting if term.selects(pod, self.namespace_labels)}:
-            self.existing.setdefault(key, _Closed(Domains.none(key))).domains.add(nodes, slot, by)
+        anti_affinity = _required_anti(changed.terms or _NO_TERMS)
+        for key in {term.topology_key for term in anti_affinity if term.selects(pod, self.namespace_labels)}:
+            self.existing.setdefault(key, _ClosedDomains(DomainCounts.empty(key))).domains.add(nodes, slot, by)
 
 
 @dataclass(frozen=True, eq=False)
-class _Points:
+class _PreScoreState:
     """PreScore's note: by topology key, the label's values and the points of each, by number."""
 
     by_key: Mapping[str, tuple[list[str | None], Counts]]
 
-    def changed_slots(self, before: _Points, nodes: NodeColumns) -> Slots | None:
+    def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
         """Where a domain is worth something else now."""
         if self.by_key.keys() != before.by_key.keys():
             return None
-        return union_rows(differing(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
+        return union_rows(find_changed_slots(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
 
 
 class InterPodAffinity(BasePlugin):
@@ -142,26 +149,28 @@ class InterPodAffinity(BasePlugin):
     }
     args_type = InterPodAffinityArgs
     depends_on = DependsOn.ROW
-    filter_state = _Note
-    score_state = _Points
+    filter_state = _PreFilterState
+    score_state = _PreScoreState
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._asking = Asking(handle.objects)
-        self._objecting = Reaching(_required_anti)
-        self._giving = Reaching(self._worth_points)
+        self._incoming_terms = IncomingTermsCache(handle.objects)
+        self._existing_anti_affinity = MatchingTermsCache(_required_anti)
+        self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods that come, go or are relabelled, and nodes that change their domain."""
         hints = AffinityHints(self.handle.objects)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
-        yield ClusterEventWithHint(EventResource.POD, pods, hints.after_pod)
-        yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, hints.after_node)
+        yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)
+        yield ClusterEventWithHint(
+            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, hints.is_schedulable_after_node_change
+        )
 
     def prepare(self, nodes: NodeColumns) -> None:
         """The rows of the running pods, and their terms read."""
         for terms in nodes.pod_rows.terms.values:
-            for _ in self._worth_points(terms) if terms is not None else ():
+            for _ in self._scoring_terms(terms) if terms is not None else ():
                 pass
 
     # --- required terms -------------------------------------------------------------------------------------------
@@ -169,63 +178,68 @@ class InterPodAffinity(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Count the pods that matter by domain. Nothing required of either side: skip."""
         try:
-            required, required_anti, _ = self._asking.of(pod)  # a pod that does not parse is turned away here
+            required, required_anti, _ = self._incoming_terms.get(pod)  # a pod that does not parse is turned away here
         except InvalidSelectorError as e:
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
-        labels = namespace_labels(pod.namespace, self.handle.objects)
+        labels = get_namespace_labels(pod.namespace, self.handle.objects)
         existing = {
-            key: _closed(key, nodes, reach.pods(nodes), reach.counts)
-            for key, reach in self._objecting.of(pod, labels, nodes).items()
+            key: _find_closed_domains(key, nodes, terms.count_pods(nodes), terms.includes)
+            for key, terms in self._existing_anti_affinity.find(pod, labels, nodes).items()
         }
         if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
             return SKIPPED
         affinity = _pods_by_key(required, nodes)
-        anti = [_closed(term.topology_key, nodes, term.pods(nodes), term.selects) for term in required_anti]
-        wants_itself = all(term.selects(pod) for term in required)
-        state.write(_Note(labels, required, required_anti, affinity, anti, existing, wants_itself))
+        anti = [
+            _find_closed_domains(term.topology_key, nodes, term.count_pods(nodes), term.selects)
+            for term in required_anti
+        ]
+        matches_itself = all(term.selects(pod) for term in required)
+        state.write(_PreFilterState(labels, required, required_anti, affinity, anti, existing, matches_itself))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The pod's affinity, its anti-affinity, then the running pods' anti-affinity."""
-        note, said = state.read(_Note), FirstRejections(nodes.slots)
+        note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for term in note.required:
-            said.reject(~has_label(term.topology_key, nodes), _not_near(term, lacks="label"))
-        if not note.first_of_its_kind:
+            rejections.reject(~has_label(term.topology_key, nodes), _affinity_mismatch(term, lacks="label"))
+        if not note.accepts_first_pod:
             for term in note.required:
-                said.reject(note.affinity[term.topology_key].on(nodes) <= 0, _not_near(term, lacks="pods"))
+                rejections.reject(
+                    note.affinity[term.topology_key].per_slot(nodes) <= 0, _affinity_mismatch(term, lacks="pods")
+                )
         for closed in note.anti:
-            _reject_closed(said, closed, nodes, "pod-anti-affinity")
+            _reject_closed_domains(rejections, closed, nodes, "pod-anti-affinity")
         for key in sorted(note.existing):
-            _reject_closed(said, note.existing[key], nodes, "existing-anti-affinity")
-        return said.verdicts()
+            _reject_closed_domains(rejections, note.existing[key], nodes, "existing-anti-affinity")
+        return rejections.verdicts()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        state.read(_Note).change(pod, added, nodes, slot, +1)
+        state.read(_PreFilterState).update_counts(pod, added, nodes, slot, +1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        state.read(_Note).change(pod, removed, nodes, slot, -1)
+        state.read(_PreFilterState).update_counts(pod, removed, nodes, slot, -1)
 
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """The weights of all terms between the pod and running ones, by domain. No such term anywhere: skip."""
-        preferred = self._asking.of(pod).preferred
+        preferred = self._incoming_terms.get(pod).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
-        points, found = _Sums(nodes), False
+        points, found = _ScoreSums(nodes), False
         for term in preferred:
-            pods = term.pods(nodes)
+            pods = term.count_pods(nodes)
             found |= points.add(term.topology_key, pods, pods, term.weight)
-        labels = namespace_labels(pod.namespace, self.handle.objects)
-        for key, reach in self._giving.of(pod, labels, nodes).items():
-            found |= points.add(key, reach.pods(nodes), reach.weights(nodes), 1)
-        state.write(_Points(points.by_key))
+        labels = get_namespace_labels(pod.namespace, self.handle.objects)
+        for key, terms in self._existing_preferences.find(pod, labels, nodes).items():
+            found |= points.add(key, terms.count_pods(nodes), terms.sum_weights(nodes), 1)
+        state.write(_PreScoreState(points.by_key))
         return SUCCESS if found else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The sum over the domains that the node is in; may be negative."""
         raw = np.zeros(nodes.slots, np.int64)
-        for key, (_, points) in state.read(_Points).by_key.items():
+        for key, (_, points) in state.read(_PreScoreState).by_key.items():
             raw += points.take(nodes.label(key).ids(nodes.slots))
         return raw
 
@@ -239,36 +253,38 @@ class InterPodAffinity(BasePlugin):
         points: Scores = (float(MAX_NODE_SCORE) * ((raw - least) / float(most - least))).astype(np.int64)
         return points
 
-    def _worth_points(self, terms: PodTerms) -> Iterator[Term]:
+    def _scoring_terms(self, terms: PodTerms) -> Iterator[Term]:
         """A running pod's terms that give points to the pods they mean."""
         hard = self.args.hard_pod_affinity_weight
         if hard > 0:
-            yield from (term._replace(weight=hard) for term in readable(lambda: terms.required))
-        yield from readable(lambda: terms.preferred)
-        yield from readable(lambda: terms.preferred_anti)
+            yield from (term._replace(weight=hard) for term in read_valid_terms(lambda: terms.required))
+        yield from read_valid_terms(lambda: terms.preferred)
+        yield from read_valid_terms(lambda: terms.preferred_anti)
 
 
 def _required_anti(terms: PodTerms) -> Iterator[Term]:
-    yield from readable(lambda: terms.required_anti)
+    yield from read_valid_terms(lambda: terms.required_anti)
 
 
-def _pods_by_key(required: tuple[Wanted, ...], nodes: NodeColumns) -> dict[str, Domains]:
+def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict[str, DomainCounts]:
     """The pods that match every required term, by each term's key."""
     if not required:
         return {}
     if len(required) == 1:
-        counted = required[0].pods(nodes)
+        counted = required[0].count_pods(nodes)
     else:
-        rows = np.logical_and.reduce([term.rows(nodes) for term in required])
+        rows = np.logical_and.reduce([term.match_rows(nodes) for term in required])
         counted = Tally(nodes.pod_rows.per_slot(rows, nodes.slots))
-    return {t.topology_key: Domains.of(t.topology_key, nodes, counted) for t in required}
+    return {t.topology_key: DomainCounts.from_tally(t.topology_key, nodes, counted) for t in required}
 
 
-def _closed(key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]) -> _Closed:
+def _find_closed_domains(
+    key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]
+) -> _ClosedDomains:
     """`counts`: whether a pod is one of those that are counted."""
-    domains = Domains.of(key, nodes, counted)
-    if not 0 < len(domains) <= _NAMED:
-        return _Closed(domains)
+    domains = DomainCounts.from_tally(key, nodes, counted)
+    if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:
+        return _ClosedDomains(domains)
     column, slots = nodes.label(key), np.flatnonzero(counted.counts)
     numbers, first = np.unique(column.ids(nodes.slots)[slots], return_index=True)
     examples = {}
@@ -276,25 +292,25 @@ def _closed(key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodI
         value = column.values[number]
         if value is not None:
             examples[value] = next(pod.full_name for pod in nodes.pods[slot].values() if counts(pod))
-    return _Closed(domains, examples)
+    return _ClosedDomains(domains, examples)
 
 
-def _not_near(term: Wanted, lacks: str) -> Verdict:
+def _affinity_mismatch(term: IncomingTerm, lacks: str) -> Verdict:
     return unresolvable(Reason("pod-affinity", {"key": term.topology_key, "wants": str(term), "lacks": lacks}))
 
 
-def _reject_closed(said: FirstRejections, closed: _Closed, nodes: NodeColumns, code: str) -> None:
+def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, nodes: NodeColumns, code: str) -> None:
     key = closed.domains.key
-    where = said.undecided & (closed.domains.on(nodes) > 0)
+    where = rejections.undecided & (closed.domains.per_slot(nodes) > 0)
     if not where.any():
         return
     for value, name in closed.examples.items():
         here = where & nodes.label(key).among(nodes.slots, (value,))
-        said.reject(here, unschedulable(Reason(code, {"key": key, "pod": name})))
-    said.reject(where, unschedulable(Reason(code, {"key": key, "pod": ""})))
+        rejections.reject(here, unschedulable(Reason(code, {"key": key, "pod": name})))
+    rejections.reject(where, unschedulable(Reason(code, {"key": key, "pod": ""})))
 
 
-class _Sums:
+class _ScoreSums:
     """Points by domain, in the making."""
 
     def __init__(self, nodes: NodeColumns) -> None:

@@ -14,7 +14,12 @@ from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node
-from scheduler.engine.plugins.inter_pod_affinity.terms import Wanted, namespace_labels, readable, wanted
+from scheduler.engine.plugins.inter_pod_affinity.terms import (
+    IncomingTerm,
+    get_namespace_labels,
+    read_valid_terms,
+    resolve_terms,
+)
 
 
 class AffinityHints:
@@ -23,20 +28,20 @@ class AffinityHints:
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
 
-    def after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Someone wanted has come, or someone unwanted has gone: by the pod's own terms, or by the other pod's."""
+    def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+        """Someone resolve_terms has come, or someone unwanted has deleted: by the pod's own terms, or by the other pod's."""
         if old is not None and new is not None and new.uid == pod.uid:
             return QUEUE  # its labels changed: others may have objected to the old ones
         if any(not occupies_node(other) for other in (old, new) if other is not None):
             return QUEUE_SKIP
         required, anti = self._terms(pod)
-        if new is not None and _all(required, new):
-            return old is None or not _all(required, old) or _no_longer(anti, old, new)
+        if new is not None and _matches_all(required, new):
+            return old is None or not _matches_all(required, old) or _stops_matching(anti, old, new)
         if old is not None and new is not None:
-            return _no_longer(anti, old, new)
-        return old is not None and (any(term.selects(old) for term in anti) or self._objected(old, pod))
+            return _stops_matching(anti, old, new)
+        return old is not None and (any(term.selects(old) for term in anti) or self._was_excluded_by(old, pod))
 
-    def after_node(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+    def is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """A node joined, or changed, a domain of an affinity term; or it left one of an anti-affinity term."""
         required, anti = self._terms(pod)
         before, after = (None if old is None else old.metadata.labels or {}), new.metadata.labels or {}
@@ -46,26 +51,26 @@ class AffinityHints:
         left = (before.get(t.topology_key) not in (None, after.get(t.topology_key)) for t in anti)
         return any(joined) or any(left)
 
-    def _terms(self, pod: PodInfo) -> tuple[tuple[Wanted, ...], tuple[Wanted, ...]]:
+    def _terms(self, pod: PodInfo) -> tuple[tuple[IncomingTerm, ...], tuple[IncomingTerm, ...]]:
         terms = pod.terms
         if terms is None:
             return (), ()
-        return wanted(terms.required, self._objects), wanted(terms.required_anti, self._objects)
+        return resolve_terms(terms.required, self._objects), resolve_terms(terms.required_anti, self._objects)
 
-    def _objected(self, gone: PodInfo, pod: PodInfo) -> bool:
-        """Whether a pod that is gone wanted this one far away."""
-        terms = gone.terms
+    def _was_excluded_by(self, deleted: PodInfo, pod: PodInfo) -> bool:
+        """Whether a pod that is gone resolve_terms this one far away."""
+        terms = deleted.terms
         if terms is None:
             return QUEUE_SKIP
-        labels = namespace_labels(pod.namespace, self._objects)
-        return any(term.selects(pod, labels) for term in readable(lambda: terms.required_anti))
+        labels = get_namespace_labels(pod.namespace, self._objects)
+        return any(term.selects(pod, labels) for term in read_valid_terms(lambda: terms.required_anti))
 
 
-def _all(terms: Iterable[Wanted], pod: PodInfo) -> bool:
+def _matches_all(terms: Iterable[IncomingTerm], pod: PodInfo) -> bool:
     """Whether one pod satisfies all terms; there must be one."""
-    said = [term.selects(pod) for term in terms]
-    return bool(said) and all(said)
+    matches = [term.selects(pod) for term in terms]
+    return bool(matches) and all(matches)
 
 
-def _no_longer(terms: Iterable[Wanted], old: PodInfo, new: PodInfo) -> bool:
+def _stops_matching(terms: Iterable[IncomingTerm], old: PodInfo, new: PodInfo) -> bool:
     return any(term.selects(old) and not term.selects(new) for term in terms)

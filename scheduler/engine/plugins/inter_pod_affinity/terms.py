@@ -20,11 +20,11 @@ from scheduler.engine.objects.pod_affinity import PodTerms, Term, Terms
 from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.engine.objects.types import LabelSelector, Namespace
 
-KEPT_KINDS: Final = 256  # of pods, whose reach and terms are known: labels may be of one pod alone
+MAX_ENTRIES: Final = 256  # of pods, whose reach and terms are known: labels may be of one pod alone
 
 
 @dataclass(frozen=True)
-class Wanted:
+class IncomingTerm:
     """A term of the incoming pod, its namespaces looked up once. `namespaces`: None means all."""
 
     topology_key: str
@@ -37,11 +37,11 @@ class Wanted:
         in_namespace = self.namespaces is None or pod.namespace in self.namespaces
         return in_namespace and label_selector_matches(self.selector, pod.labels)
 
-    def rows(self, nodes: NodeColumns) -> Mask:
+    def match_rows(self, nodes: NodeColumns) -> Mask:
         """The running pods that the term means, as rows of `nodes.pod_rows`."""
         return nodes.pod_rows.matching(self.selector, self.namespaces)
 
-    def pods(self, nodes: NodeColumns) -> Tally:
+    def count_pods(self, nodes: NodeColumns) -> Tally:
         """How many of them there are."""
         return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
 
@@ -49,39 +49,39 @@ class Wanted:
         return selectors.format_label_selector(self.selector)
 
 
-class Reach:
+class MatchingTerms:
     """Affinity terms with one topology key that mean some pod, and what they weigh."""
 
     def __init__(self, key: str) -> None:
         self.key = key
         self._weights: dict[PodTerms, int] = {}
-        self._questions: tuple[Hashable, Hashable] | None = None
+        self._cached_keys: tuple[Hashable, Hashable] | None = None
 
     def add(self, terms: PodTerms, weight: int) -> None:
         """Terms that mean the pod too."""
-        self._weights[terms], self._questions = weight, None
+        self._weights[terms], self._cached_keys = weight, None
 
-    def pods(self, nodes: NodeColumns) -> Tally:
+    def count_pods(self, nodes: NodeColumns) -> Tally:
         """How many running pods have such terms."""
-        return nodes.pod_rows.tally_terms(self._asked[0], dict.fromkeys(self._weights, 1), nodes.slots)
+        return nodes.pod_rows.tally_terms(self._tally_keys[0], dict.fromkeys(self._weights, 1), nodes.slots)
 
-    def weights(self, nodes: NodeColumns) -> Tally:
+    def sum_weights(self, nodes: NodeColumns) -> Tally:
         """What their terms weigh together."""
-        return nodes.pod_rows.tally_terms(self._asked[1], self._weights, nodes.slots)
+        return nodes.pod_rows.tally_terms(self._tally_keys[1], self._weights, nodes.slots)
 
-    def counts(self, pod: PodInfo) -> bool:
+    def includes(self, pod: PodInfo) -> bool:
         """Whether a running pod has such terms."""
         return pod.terms in self._weights
 
     @property
-    def _asked(self) -> tuple[Hashable, Hashable]:
+    def _tally_keys(self) -> tuple[Hashable, Hashable]:
         """The two questions: alike for all pods that the same terms mean."""
-        if self._questions is None:
-            self._questions = (frozenset(self._weights), frozenset(self._weights.items()))
-        return self._questions
+        if self._cached_keys is None:
+            self._cached_keys = (frozenset(self._weights), frozenset(self._weights.items()))
+        return self._cached_keys
 
 
-class Reaching:
+class MatchingTermsCache:
     """A cache of the running pods' terms that match a pod, by topology key.
 
     Pods with equal labels and namespaces share an entry; each distinct list of terms is evaluated once per entry.
@@ -90,95 +90,98 @@ class Reaching:
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
         """`terms_of`: which of a running pod's terms to ask."""
         self._terms_of = terms_of
-        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()  # the one asked for last at the end
+        self._entries: OrderedDict[Hashable, _CacheEntry] = OrderedDict()  # the one asked for last at the end
 
-    def of(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, Reach]:
+    def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
         """`labels`: those of the pod's namespace. Terms whose last pod went may be among them."""
         known = nodes.pod_rows.terms.values
         if len(known) == 1:  # nobody has any
             return {}
-        question = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
-        kind = self._kinds.get(question)
-        if kind is None or kind.terms is not known:
-            kind = self._kinds[question] = _Kind(known)
-            if len(self._kinds) > KEPT_KINDS:
-                self._kinds.popitem(last=False)
-        self._kinds.move_to_end(question)
-        for terms in known[kind.asked :]:
+        cache_key = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
+        entry = self._entries.get(cache_key)
+        if entry is None or entry.terms is not known:
+            entry = self._entries[cache_key] = _CacheEntry(known)
+            if len(self._entries) > MAX_ENTRIES:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(cache_key)
+        for terms in known[entry.evaluated :]:
             if terms is not None:
-                self._ask(kind, terms, pod, labels)
-        kind.asked = len(known)
-        return kind.found
+                self._evaluate(entry, terms, pod, labels)
+        entry.evaluated = len(known)
+        return entry.by_key
 
-    def _ask(self, kind: _Kind, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> None:
+    def _evaluate(self, entry: _CacheEntry, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> None:
         weights: dict[str, int] = {}
         for term in self._terms_of(terms):
             if term.selects(pod, labels):
                 weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
         for key, weight in weights.items():
-            kind.found.setdefault(key, Reach(key)).add(terms, weight)
+            entry.by_key.setdefault(key, MatchingTerms(key)).add(terms, weight)
 
 
 @dataclass
-class _Kind:
+class _CacheEntry:
     """The matches for pods with equal labels. `terms`: the column's distinct lists, of which `asked` are evaluated."""
 
     terms: list[PodTerms | None]
-    asked: int = 0
-    found: dict[str, Reach] = field(default_factory=dict)
+    evaluated: int = 0
+    by_key: dict[str, MatchingTerms] = field(default_factory=dict)
 
 
-class Own(NamedTuple):
+class IncomingTerms(NamedTuple):
     """What an incoming pod asks for. The weights of `preferred` are negative for anti-affinity."""
 
-    required: tuple[Wanted, ...] = ()
-    required_anti: tuple[Wanted, ...] = ()
-    preferred: tuple[Wanted, ...] = ()
+    required: tuple[IncomingTerm, ...] = ()
+    required_anti: tuple[IncomingTerm, ...] = ()
+    preferred: tuple[IncomingTerm, ...] = ()
 
 
-_NOTHING: Final = Own()
+_NO_INCOMING_TERMS: Final = IncomingTerms()
 
 
-class Asking:
+class IncomingTermsCache:
     """A cache of incoming pods' terms: each distinct list is parsed and looked up once until namespaces change."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self._as_of = -1
-        self._known: dict[PodTerms, Own] = {}
+        self._revision = -1
+        self._known: dict[PodTerms, IncomingTerms] = {}
 
-    def of(self, pod: PodInfo) -> Own:
+    def get(self, pod: PodInfo) -> IncomingTerms:
         """InvalidSelectorError where a term does not parse."""
         if pod.terms is None:
-            return _NOTHING
-        as_of = self._objects.revision_of(Namespace)
-        if as_of != self._as_of or len(self._known) > KEPT_KINDS:
-            self._known, self._as_of = {}, as_of
+            return _NO_INCOMING_TERMS
+        revision = self._objects.revision_of(Namespace)
+        if revision != self._revision or len(self._known) > MAX_ENTRIES:
+            self._known, self._revision = {}, revision
         found = self._known.get(pod.terms)
         if found is None:
             terms, objects = pod.terms, self._objects
-            required, required_anti = wanted(terms.required, objects), wanted(terms.required_anti, objects)
-            preferred = wanted((*terms.preferred, *terms.preferred_anti), objects)
-            found = self._known[terms] = Own(required, required_anti, preferred)
+            required, required_anti = (
+                resolve_terms(terms.required, objects),
+                resolve_terms(terms.required_anti, objects),
+            )
+            preferred = resolve_terms((*terms.preferred, *terms.preferred_anti), objects)
+            found = self._known[terms] = IncomingTerms(required, required_anti, preferred)
         return found
 
 
-def wanted(terms: Terms, objects: ClusterObjects) -> tuple[Wanted, ...]:
+def resolve_terms(terms: Terms, objects: ClusterObjects) -> tuple[IncomingTerm, ...]:
     """Terms of the incoming pod with their namespace selectors looked up.
 
     As in kube-scheduler, a selector that matches a namespace without labels matches them all: it is matched once more
     against no labels, after the lookup.
     """
-    return tuple(Wanted(t.topology_key, t.selector, _namespaces(t, objects), t.weight) for t in terms)
+    return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects), t.weight) for t in terms)
 
 
-def namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
+def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
     """The labels of a namespace; none where it is not known."""
     found = objects.get(Namespace, namespace)
     return (found.metadata.labels if found else None) or {}
 
 
-def readable(terms: Callable[[], Terms]) -> Terms:
+def read_valid_terms(terms: Callable[[], Terms]) -> Terms:
     """Return a running pod's terms, or none if they do not parse: an invalid pod must not affect others."""
     try:
         return terms()

@@ -27,7 +27,7 @@ from scheduler.engine.objects.storage import CSINode, VolumeAttachment, find_cla
 from scheduler.engine.plugins.node_volume_limits.attached import AttachedVolumes
 from scheduler.engine.plugins.node_volume_limits.volumes import CsiVolume, UncountableError, VolumeLookup
 from scheduler.engine.plugins.topology import FirstRejections
-from scheduler.engine.plugins.volume_hints import any_claim
+from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class NodeVolumeLimits(BasePlugin):
@@ -38,10 +38,10 @@ class NodeVolumeLimits(BasePlugin):
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """A driver that may attach more, a volume less, or the pod's claim."""
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.ADD)
-        yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.UPDATE, _after_csi_node)
-        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _after_delete)
-        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, any_claim)
-        yield ClusterEventWithHint(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _after_detach)
+        yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.UPDATE, _is_schedulable_after_csi_node_change)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, is_claim_of_pod)
+        yield ClusterEventWithHint(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _is_schedulable_after_detachment)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -62,28 +62,28 @@ class NodeVolumeLimits(BasePlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Only new volumes count against a limit: a node that is over it takes pods that bring none."""
-        volumes, failure = self._volumes_of(pod, migrated=True)
-        _, failure_elsewhere = self._volumes_of(pod, migrated=False)
+        volumes, failure = self._find_volumes(pod, migrated=True)
+        _, failure_elsewhere = self._find_volumes(pod, migrated=False)
         if not volumes and failure is failure_elsewhere is None:
             return PASS
         attached = self._attached(nodes)
         rejections = FirstRejections(nodes.slots)
         if failure_elsewhere is not None:
-            rejections.reject(~attached.known, failure_elsewhere)
+            rejections.reject(~attached.has_csi_node, failure_elsewhere)
         if failure is not None:
-            rejections.reject(attached.known, failure)
+            rejections.reject(attached.has_csi_node, failure)
             return rejections.verdicts()
         for slot, verdict in attached.uncountable.items():
             rejections.reject(_only(slot, nodes.slots), verdict)
         for driver in sorted({volume.driver for volume in volumes}):
             mine = [volume for volume in volumes if volume.driver == driver]
-            for where, too_many in _exceeding(driver, mine, attached):
+            for where, too_many in _find_exceeded_limits(driver, mine, attached):
                 rejections.reject(where, too_many)
         return rejections.verdicts()
 
-    def _volumes_of(self, pod: PodInfo, *, migrated: bool) -> tuple[set[CsiVolume], Verdict | None]:
+    def _find_volumes(self, pod: PodInfo, *, migrated: bool) -> tuple[set[CsiVolume], Verdict | None]:
         try:
-            return VolumeLookup(self.handle.objects).volumes_of(pod, incoming=True, migrated=migrated), None
+            return VolumeLookup(self.handle.objects).find_volumes(pod, incoming=True, migrated=migrated), None
         except UncountableError as e:
             return set(), e.verdict
 
@@ -91,16 +91,18 @@ class NodeVolumeLimits(BasePlugin):
         attached = self._columns.get(nodes)
         if attached is None:
             attached = self._columns[nodes] = AttachedVolumes(self.handle.objects, self._attachments)
-        attached.catch_up(nodes)
+        attached.update(nodes)
         return attached
 
 
-def _exceeding(driver: str, volumes: list[CsiVolume], attached: AttachedVolumes) -> Iterator[tuple[Mask, Verdict]]:
+def _find_exceeded_limits(
+    driver: str, volumes: list[CsiVolume], attached: AttachedVolumes
+) -> Iterator[tuple[Mask, Verdict]]:
     """Where the volumes, all of one driver, are too many; a verdict for each set of numbers."""
-    limit, now = attached.limit(driver), attached.attached(driver)
+    limit, now = attached.get_limits(driver), attached.get_attached(driver)
     new = np.full(len(now), len(volumes), np.int64)
     for volume in volumes:
-        new[attached.holders(volume)] -= 1
+        new[attached.get_slots_using(volume)] -= 1
     exceeding = (new > 0) & (now > limit - new)
     numbers = np.stack([limit, now, new], axis=1)
     for row in np.unique(numbers[exceeding], axis=0):
@@ -115,15 +117,15 @@ def _only(slot: int, slots: int) -> Mask:
     return mask
 
 
-def _after_csi_node(pod: PodInfo, old: CSINode, new: CSINode) -> bool:
+def _is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode, new: CSINode) -> bool:
     return any(count > old.limits.get(driver, 0) for driver, count in new.limits.items())
 
 
-def _after_delete(pod: PodInfo, old: PodInfo, new: None) -> bool:
+def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
     return occupies_node(old) and _attaches(old)
 
 
-def _after_detach(pod: PodInfo, old: VolumeAttachment, new: None) -> bool:
+def _is_schedulable_after_detachment(pod: PodInfo, old: VolumeAttachment, new: None) -> bool:
     migrations = (csi_migration.find_migration(volume) for volume in pod.pod.spec.volumes or ())
     return bool(pod.claims) or any(m is not None and m.driver == old.spec.attacher for m in migrations)
 

@@ -1,6 +1,6 @@
 """What is attached to each node, and how much more may be: columns that follow nodes, pods and volumes.
 
-Invariant: after `catch_up` the columns equal those built from scratch. Only what changed is counted again: the slots
+Invariant: after `update` the columns equal those built from scratch. Only what changed is counted again: the slots
 that changed since, and those whose answer depended on an object that did.
 """
 
@@ -25,7 +25,12 @@ from scheduler.engine.objects.storage import (
     VolumeAttachment,
 )
 from scheduler.engine.objects.types import Object
-from scheduler.engine.plugins.node_volume_limits.volumes import CsiVolume, Source, UncountableError, VolumeLookup
+from scheduler.engine.plugins.node_volume_limits.volumes import (
+    CsiVolume,
+    ObjectDependency,
+    UncountableError,
+    VolumeLookup,
+)
 
 Amounts = NDArray[np.int64]
 K = TypeVar("K")
@@ -50,27 +55,27 @@ class AttachedVolumes:
         self._attached: dict[str, Amounts] = {}
         self._volumes: dict[int, set[CsiVolume]] = {}
         self._holders: dict[CsiVolume, set[int]] = {}
-        self._sources: dict[int, set[Source]] = {}
-        self._readers: dict[Source, set[int]] = {}
+        self._dependencies: dict[int, set[ObjectDependency]] = {}
+        self._dependents: dict[ObjectDependency, set[int]] = {}
 
     @property
-    def known(self) -> Mask:
+    def has_csi_node(self) -> Mask:
         """Which nodes have a CSINode."""
         return self._known
 
-    def limit(self, driver: str) -> Amounts:
+    def get_limits(self, driver: str) -> Amounts:
         """How many volumes of the driver each node takes; a very large number where there is no limit."""
         return self._column(self._limits, driver, _NO_LIMIT)
 
-    def attached(self, driver: str) -> Amounts:
+    def get_attached(self, driver: str) -> Amounts:
         """How many distinct volumes of the driver are attached, or about to be. Counted only where a limit is."""
         return self._column(self._attached, driver, 0)
 
-    def holders(self, volume: CsiVolume) -> list[int]:
+    def get_slots_using(self, volume: CsiVolume) -> list[int]:
         """The slots where pods use the volume already."""
         return list(self._holders.get(volume, ()))
 
-    def catch_up(self, nodes: NodeColumns) -> None:
+    def update(self, nodes: NodeColumns) -> None:
         """Count again what changed."""
         if len(self._known) < nodes.slots:
             self._grow(nodes.slots)
@@ -91,7 +96,7 @@ class AttachedVolumes:
             if changes is None:
                 return None
             for namespace, name in changes:
-                found |= self._readers.get(Source(kind, namespace, name), set())
+                found |= self._dependents.get(ObjectDependency(kind, namespace, name), set())
                 found.update(self._named(nodes, kind, name))
         return found
 
@@ -113,25 +118,25 @@ class AttachedVolumes:
         try:
             for pod in nodes.pods[slot].values():
                 if pod.pod.spec.volumes:
-                    volumes |= lookup.volumes_of(pod, incoming=False)
+                    volumes |= lookup.find_volumes(pod, incoming=False)
         except UncountableError as e:
             self.uncountable[slot] = e.verdict
-        attached = volumes | set(self._attachments_of(nodes.names[slot], lookup))
+        attached = volumes | set(self._attached_volumes(nodes.names[slot], lookup))
         for driver, limit in limits.items():
             self._column(self._limits, driver, _NO_LIMIT)[slot] = limit
         for driver, count in Counter(volume.driver for volume in attached).items():
             self._column(self._attached, driver, 0)[slot] = count
-        self._volumes[slot], self._sources[slot] = volumes, lookup.sources
+        self._volumes[slot], self._dependencies[slot] = volumes, lookup.dependencies
         for volume in volumes:
             self._holders.setdefault(volume, set()).add(slot)
-        for source in lookup.sources:
-            self._readers.setdefault(source, set()).add(slot)
+        for dependency in lookup.dependencies:
+            self._dependents.setdefault(dependency, set()).add(slot)
 
-    def _attachments_of(self, node: str, lookup: VolumeLookup) -> Iterator[CsiVolume]:
+    def _attached_volumes(self, node: str, lookup: VolumeLookup) -> Iterator[CsiVolume]:
         for attachment in self._attachments.get(node):
-            lookup.sources.add(Source(VolumeAttachment, "", attachment.metadata.name))
+            lookup.dependencies.add(ObjectDependency(VolumeAttachment, "", attachment.metadata.name))
             name = attachment.spec.source.persistent_volume_name
-            volume = lookup.volume_named(name) if name is not None and attachment.spec.attacher else None
+            volume = lookup.get_volume(name) if name is not None and attachment.spec.attacher else None
             if volume is not None and volume.spec.csi is not None:
                 yield CsiVolume(attachment.spec.attacher, volume.spec.csi.volume_handle)
 
@@ -144,8 +149,8 @@ class AttachedVolumes:
             column[slot] = 0
         for volume in self._volumes.pop(slot, ()):
             _drop(self._holders, volume, slot)
-        for source in self._sources.pop(slot, ()):
-            _drop(self._readers, source, slot)
+        for dependency in self._dependencies.pop(slot, ()):
+            _drop(self._dependents, dependency, slot)
 
     def _column(self, columns: dict[str, Amounts], driver: str, default: int) -> Amounts:
         if driver not in columns:

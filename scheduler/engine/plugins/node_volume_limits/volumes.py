@@ -24,7 +24,7 @@ from scheduler.engine.objects.types import Object, Volume
 
 T = TypeVar("T", bound=Object)
 
-_NOT_YET = "-"  # no driver's handle begins so: the volume of a claim that is not bound
+_UNBOUND_PREFIX = "-"  # no driver's handle begins so: the volume of a claim that is not bound
 
 
 class CsiVolume(NamedTuple):
@@ -34,7 +34,7 @@ class CsiVolume(NamedTuple):
     handle: str
 
 
-class Source(NamedTuple):
+class ObjectDependency(NamedTuple):
     """An object, there or not, that an answer depends on."""
 
     kind: type[Object]
@@ -50,13 +50,13 @@ class UncountableError(Exception):
 
 
 class VolumeLookup:
-    """Looks volumes up. `sources` collects what the answers depended on."""
+    """Looks volumes up. `dependencies` collects what the answers depended on."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self.sources: set[Source] = set()
+        self.dependencies: set[ObjectDependency] = set()
 
-    def volumes_of(self, pod: PodInfo, *, incoming: bool, migrated: bool = True) -> set[CsiVolume]:
+    def find_volumes(self, pod: PodInfo, *, incoming: bool, migrated: bool = True) -> set[CsiVolume]:
         """Return the pod's volumes. Raise UncountableError if one cannot be determined.
 
         `incoming`: every claim must exist; for a pod on a node missing claims are left out. `migrated`: whether the
@@ -79,13 +79,13 @@ class VolumeLookup:
             if volume.persistent_volume_claim is None and not is_owned_by_pod(claim, pod.pod):
                 text = f"PVC {claim.full_name} was not created for pod {pod.full_name} (pod is not owner)"
                 raise UncountableError(error(text))
-            found.add(self._of_claim(claim, migrated=migrated))
+            found.add(self._find_volume_of_claim(claim, migrated=migrated))
         return {volume for volume in found if volume is not None}
 
-    def _of_claim(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+    def _find_volume_of_claim(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
         volume = self._get(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is None:
-            return self._not_yet(claim, migrated=migrated)
+            return self._unbound_volume(claim, migrated=migrated)
         source = volume.spec.csi
         if source is None:
             migration = csi_migration.find_migration(volume.spec)
@@ -97,7 +97,7 @@ class VolumeLookup:
                 return None
         return CsiVolume(source.driver, source.volume_handle) if source.driver and source.volume_handle else None
 
-    def _not_yet(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+    def _unbound_volume(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
         """A claim without a volume counts as one of its class' driver."""
         name = claim.storage_class
         storage_class = self._get(StorageClass, name) if name else None
@@ -107,13 +107,13 @@ class VolumeLookup:
         migration = csi_migration.find_migration_by_plugin(driver)
         if migration is not None:
             driver = migration.driver if migration.counted and migrated else ""
-        return CsiVolume(driver, f"{_NOT_YET}{claim.full_name}") if driver else None
+        return CsiVolume(driver, f"{_UNBOUND_PREFIX}{claim.full_name}") if driver else None
 
-    def volume_named(self, name: str) -> PersistentVolume | None:
+    def get_volume(self, name: str) -> PersistentVolume | None:
         return self._get(PersistentVolume, name)
 
     def _get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        self.sources.add(Source(kind, namespace, name))
+        self.dependencies.add(ObjectDependency(kind, namespace, name))
         return self._objects.get(kind, name, namespace)
 
 

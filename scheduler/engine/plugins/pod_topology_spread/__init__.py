@@ -29,7 +29,7 @@ from scheduler.engine.plugins.pod_topology_spread import constraints as spread
 from scheduler.engine.plugins.pod_topology_spread import hints
 from scheduler.engine.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
 from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
-from scheduler.engine.plugins.topology import Counts, Domains, FirstRejections, differing, has_label
+from scheduler.engine.plugins.topology import Counts, DomainCounts, FirstRejections, find_changed_slots, has_label
 
 Slots = NDArray[np.intp]
 
@@ -45,73 +45,78 @@ _OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no numb
 
 
 @dataclass
-class _Hard:
-    """PreFilter's note: the hard constraints and, of each, whether it counts the pod itself, and the pods by domain."""
+class _PreFilterState:
+    """PreFilter's note: the hard constraints and, of each, whether it counts the pod matches_itself, and the pods by domain."""
 
     constraints: Constraints
-    itself: list[bool]
-    domains: list[Domains]
+    matches_itself: list[bool]
+    domains: list[DomainCounts]
 
-    def clone(self) -> _Hard:
-        return _Hard(self.constraints, self.itself, [d.clone() for d in self.domains])
+    def clone(self) -> _PreFilterState:
+        return _PreFilterState(self.constraints, self.matches_itself, [d.clone() for d in self.domains])
 
-    def judged(self, i: int) -> tuple[int, Counts]:
+    def find_closed_domains(self, i: int) -> tuple[int, Counts]:
         """The fewest pods in a domain; and by value, those in a domain that the pod must not join, itself among them.
 
         `_OPEN` where it may.
         """
         constraint, domains = self.constraints[i], self.domains[i]
-        fewest, with_pod = _fewest(constraint, domains), domains.by_value + self.itself[i]
+        fewest, with_pod = _count_smallest_domain(constraint, domains), domains.by_value + self.matches_itself[i]
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
-    def changed_slots(self, before: _Hard, nodes: NodeColumns) -> Slots | None:
-        """Where a domain is judged in other words."""
-        if (self.constraints, self.itself) != (before.constraints, before.itself):
+    def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
+        """Where a domain is closed in other words."""
+        if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
-        return union_rows(self._differing(i, before, nodes) for i in range(len(self.constraints)))
+        return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
 
-    def _differing(self, i: int, before: _Hard, nodes: NodeColumns) -> Slots | None:
-        (fewest, judged), (fewest_before, judged_before) = self.judged(i), before.judged(i)
-        if fewest != fewest_before and not (_all_open(judged) and _all_open(judged_before)):
+    def _changed_slots(self, i: int, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
+        (fewest, closed), (fewest_before, closed_before) = (
+            self.find_closed_domains(i),
+            before.find_closed_domains(i),
+        )
+        if fewest != fewest_before and not (_all_open(closed) and _all_open(closed_before)):
             return None
         now, then = self.domains[i], before.domains[i]
-        return differing(now.key, (now.values, judged), (then.values, judged_before), nodes)
+        return find_changed_slots(now.key, (now.values, closed), (then.values, closed_before), nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class _Term:
+class _ScoreTerm:
     """A soft constraint's part of the score: what each value of its key is worth, by number, or else each slot."""
 
     constraint: Constraint
     values: list[str | None]
     points: NDArray[np.floating]
 
-    def of(self, nodes: NodeColumns) -> NDArray[np.floating]:
+    def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
         """What each slot is worth."""
         if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
             return self.points[nodes.slot_numbers]
         return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
 
-    def differing(self, before: _Term, nodes: NodeColumns) -> Slots | None:
+    def changed_slots(self, before: _ScoreTerm, nodes: NodeColumns) -> Slots | None:
         if self.constraint != before.constraint:
             return None
         if self.constraint.key == HOSTNAME:
             return np.flatnonzero(self.points != before.points) if len(self.points) == len(before.points) else None
-        return differing(self.constraint.key, (self.values, self.points), (before.values, before.points), nodes)
+        return find_changed_slots(
+            self.constraint.key, (self.values, self.points), (before.values, before.points), nodes
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class _Soft:
+class _PreScoreState:
     """PreScore's note. Ignored: nodes that lack a key which all must have."""
 
-    terms: tuple[_Term, ...]
+    terms: tuple[_ScoreTerm, ...]
     ignored: Mask  # follows from the constraints and the Node objects
 
-    def changed_slots(self, before: _Soft, nodes: NodeColumns) -> Slots | None:
+    def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
         """Where a domain is worth something else now."""
         if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
             return None
-        return union_rows(now.differing(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
+        return union_rows(now.changed_slots(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
 
 
 class PodTopologySpread(BasePlugin):
@@ -124,21 +129,21 @@ class PodTopologySpread(BasePlugin):
         "score": ("preScore", 'error reading "PreScorePodTopologySpread" from cycleState: not found'),
     }
     depends_on = DependsOn.ROW
-    filter_state = _Hard
-    score_state = _Soft
+    filter_state = _PreFilterState
+    score_state = _PreScoreState
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Pods to spread, nodes that make up domains, and this pod's tolerations where taints count."""
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
-        yield ClusterEventWithHint(EventResource.POD, pods, self._after_pod)
+        yield ClusterEventWithHint(EventResource.POD, pods, self._is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(EventResource.NODE, nodes, self._after_node)
+        yield ClusterEventWithHint(EventResource.NODE, nodes, self._is_schedulable_after_node_change)
 
-    def _after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        return hints.after_pod(pod, self._constraints(pod, HARD, "hard"), old, new)
+    def _is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+        return hints.is_schedulable_after_pod_change(pod, self._constraints(pod, HARD, "hard"), old, new)
 
-    def _after_node(self, pod: PodInfo, old: Node | None, new: Node | None) -> bool:
-        return hints.after_node(self._constraints(pod, HARD, "hard"), old, new)
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node | None) -> bool:
+        return hints.is_schedulable_after_node_change(self._constraints(pod, HARD, "hard"), old, new)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -161,28 +166,28 @@ class PodTopologySpread(BasePlugin):
         constraints = self._constraints(pod, HARD, "hard")
         if not constraints:
             return SKIPPED
-        domains = [_domains(c, spread.keys_of(constraints), pod, nodes) for c in constraints]
-        state.write(_Hard(constraints, [c.selects(pod) for c in constraints], domains))
+        domains = [_count_domains(c, spread.collect_keys(constraints), pod, nodes) for c in constraints]
+        state.write(_PreFilterState(constraints, [c.selects(pod) for c in constraints], domains))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """The first constraint that the pod would violate; the reason says by how much."""
-        note, said = state.read(_Hard), FirstRejections(nodes.slots)
+        note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
             missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
-            said.reject(~has_label(constraint.key, nodes), missing)
-            fewest, judged = note.judged(i)
-            if not _all_open(judged):
-                counts = np.union1d(_OPEN, judged)
+            rejections.reject(~has_label(constraint.key, nodes), missing)
+            fewest, closed = note.find_closed_domains(i)
+            if not _all_open(closed):
+                counts = np.union1d(_OPEN, closed)
                 words = [_rejection(constraint, count, fewest) for count in counts[1:].tolist()]
-                said.give(words, domains.told(np.searchsorted(counts, judged), nodes))
-        return said.verdicts()
+                rejections.reject_by_number(words, domains.map_to_slots(np.searchsorted(counts, closed), nodes))
+        return rejections.verdicts()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        _change(state.read(_Hard), pod, added, nodes, slot, +1)
+        _update_counts(state.read(_PreFilterState), pod, added, nodes, slot, +1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        _change(state.read(_Hard), pod, removed, nodes, slot, -1)
+        _update_counts(state.read(_PreFilterState), pod, removed, nodes, slot, -1)
 
     # --- soft constraints -----------------------------------------------------------------------------------------
 
@@ -193,22 +198,22 @@ class PodTopologySpread(BasePlugin):
             return SKIP
         # kube-scheduler's own constraints are lenient, so that nodes without a zone still spread by name
         lenient = self._system and not pod.pod.spec.topology_spread_constraints
-        keys = spread.keys_of(()) if lenient else spread.keys_of(constraints)
-        scored = feasible & spread.have_all(keys, nodes)
-        terms = tuple(_term(c, keys, pod, nodes, scored) for c in constraints)
-        state.write(_Soft(terms, spread.lacking(keys, nodes)))
+        keys = spread.collect_keys(()) if lenient else spread.collect_keys(constraints)
+        scored = feasible & spread.find_nodes_with_keys(keys, nodes)
+        terms = tuple(_build_term(c, keys, pod, nodes, scored) for c in constraints)
+        state.write(_PreScoreState(terms, spread.find_nodes_without_keys(keys, nodes)))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """The pods in the node's domains, weighed: fewer is better."""
-        note, total = state.read(_Soft), np.zeros(nodes.slots)
+        note, total = state.read(_PreScoreState), np.zeros(nodes.slots)
         for term in note.terms:
-            total += term.of(nodes)
-        return np.where(note.ignored[nodes.slot_numbers], 0, _rounded(total))
+            total += term.score_slots(nodes)
+        return np.where(note.ignored[nodes.slot_numbers], 0, _round_half_up(total))
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """The fewest is best; ignored nodes get nothing."""
-        ignored = state.read(_Soft).ignored
+        ignored = state.read(_PreScoreState).ignored
         counted = raw[feasible & ~ignored]
         most = int(counted.max(initial=0))
         if most == 0:
@@ -217,23 +222,25 @@ class PodTopologySpread(BasePlugin):
 
     def _constraints(self, pod: PodInfo, action: str, kind: str) -> Constraints:
         if pod.pod.spec.topology_spread_constraints:
-            return _parsed(lambda: spread.own(pod, action), f"obtaining pod's {kind} topology spread constraints")
+            return _wrap_selector_error(
+                lambda: spread.parse_constraints(pod, action), f"obtaining pod's {kind} topology spread constraints"
+            )
         objects = self.handle.objects
-        return spread.default(pod, action, self._defaults, objects) if self._defaults else ()
+        return spread.build_default_constraints(pod, action, self._defaults, objects) if self._defaults else ()
 
 
-def _parsed(constraints: Callable[[], Constraints], what: str) -> Constraints:
+def _wrap_selector_error(constraints: Callable[[], Constraints], what: str) -> Constraints:
     try:
         return constraints()
     except InvalidSelectorError as e:
         raise InvalidSelectorError(f"{what}: {e}") from e
 
 
-def _all_open(judged: Counts) -> bool:
-    return bool((judged == _OPEN).all())
+def _all_open(closed: Counts) -> bool:
+    return bool((closed == _OPEN).all())
 
 
-def _fewest(constraint: Constraint, domains: Domains) -> int:
+def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int:
     """The pods of the emptiest domain; 0 where there are fewer domains than there should be."""
     if len(domains) < constraint.min_domains:
         return 0
@@ -250,31 +257,35 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
     return unschedulable(Reason("spread", params))
 
 
-def _change(note: _Hard, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
+def _update_counts(
+    note: _PreFilterState, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int
+) -> None:
     """As upstream: a terminating pod counts here, and so does every pod where the selector is empty."""
-    keys = spread.keys_of(note.constraints)
-    if changed.namespace != pod.namespace or not spread.have_all(keys, nodes)[slot]:
+    keys = spread.collect_keys(note.constraints)
+    if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
         return
     for constraint, domains in zip(note.constraints, note.domains, strict=True):
-        if constraint.selects(changed) and spread.included(constraint, pod, nodes)[slot]:
+        if constraint.selects(changed) and spread.find_included_nodes(constraint, pod, nodes)[slot]:
             domains.add(nodes, slot, by)
 
 
-def _domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Domains:
+def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:
     """The pods to spread, over the nodes that have every key and that the constraint includes."""
-    where = spread.counted(constraint, keys, pod, nodes)
-    present = spread.domains(constraint, keys, pod, nodes)
-    return Domains.among(constraint.key, nodes, where, present, spread.pods_to_spread(constraint, pod, nodes))
+    where = spread.find_counted_nodes(constraint, keys, pod, nodes)
+    present = spread.find_domains(constraint, keys, pod, nodes)
+    return DomainCounts.from_nodes(
+        constraint.key, nodes, where, present, spread.count_pods_to_spread(constraint, pod, nodes)
+    )
 
 
-def _term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _Term:
+def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _ScoreTerm:
     """`scored`: the feasible nodes that have every key."""
-    tally, column = spread.pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
+    tally, column = spread.count_pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
     spare = float(constraint.max_skew - 1)
     if constraint.key == HOSTNAME:
         points = np.where(has_label(constraint.key, nodes), tally.counts * _weight(scored) + spare, 0.0)
-        return _Term(constraint, column.values, points)
-    pods = tally.by_value(column, spread.counted(constraint, keys, pod, nodes)).copy()
+        return _ScoreTerm(constraint, column.values, points)
+    pods = tally.by_value(column, spread.find_counted_nodes(constraint, keys, pod, nodes)).copy()
     seen = np.zeros(len(column.values), np.bool_)
     seen[column.ids(nodes.slots)[scored]] = True
     if "" in column.values:  # a missing label counts as the empty one
@@ -284,7 +295,7 @@ def _term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, 
         seen[0] = False
     points = pods * _weight(seen) + spare
     points[0] = 0.0  # of the nodes that lack the key
-    return _Term(constraint, column.values, points)
+    return _ScoreTerm(constraint, column.values, points)
 
 
 def _weight(domains: Mask) -> float:
@@ -292,7 +303,7 @@ def _weight(domains: Mask) -> float:
     return math.log(np.count_nonzero(domains) + 2)
 
 
-def _rounded(amounts: NDArray[np.float64]) -> Scores:
+def _round_half_up(amounts: NDArray[np.float64]) -> Scores:
     """Go's math.Round of amounts that are not negative: half goes up."""
     whole = np.floor(amounts)
     return (whole + (amounts - whole >= 0.5)).astype(np.int64)

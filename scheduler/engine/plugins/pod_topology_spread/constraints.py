@@ -19,8 +19,8 @@ from scheduler.engine.objects.selectors import label_selector_matches, validate_
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import LabelSelector, OwnerReference, Requirement, TopologySpreadConstraint
 from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from scheduler.engine.plugins.node_affinity import required_matches
-from scheduler.engine.plugins.topology import has_label, values_of
+from scheduler.engine.plugins.node_affinity import match_required_affinity
+from scheduler.engine.plugins.topology import find_present_values, has_label
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HONOR = "Honor"
@@ -46,25 +46,25 @@ Constraints = tuple[Constraint, ...]
 Keys = frozenset[str]
 
 
-def own(pod: PodInfo, action: str) -> Constraints:
+def parse_constraints(pod: PodInfo, action: str) -> Constraints:
     """The pod's own constraints of one action."""
     return tuple(
-        _constraint(c, _with_label_keys(c, pod))
+        _constraint(c, _add_match_label_keys(c, pod))
         for c in pod.pod.spec.topology_spread_constraints or ()
         if c.when_unsatisfiable == action
     )
 
 
-def default(
+def build_default_constraints(
     pod: PodInfo, action: str, constraints: Iterable[TopologySpreadConstraint], objects: ClusterObjects
 ) -> Constraints:
     """The profile's constraints of one action; none for a pod that belongs to nothing."""
-    wanted = [c for c in constraints if c.when_unsatisfiable == action]
-    selector = deduced_selector(pod, objects) if wanted else None
-    return tuple(_constraint(c, selector) for c in wanted) if selector is not None else ()
+    applicable = [c for c in constraints if c.when_unsatisfiable == action]
+    selector = deduce_selector(pod, objects) if applicable else None
+    return tuple(_constraint(c, selector) for c in applicable) if selector is not None else ()
 
 
-def deduced_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
+def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
     """Which pods are like this one, by its Services and its controller; None where neither says."""
     labels: dict[str, str] = {}
     for service in objects.in_namespace(Service, pod.namespace):
@@ -81,31 +81,33 @@ def deduced_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | N
     return LabelSelector(match_labels=labels, match_expressions=requirements)
 
 
-def included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
+def find_included_nodes(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
     """The nodes whose pods count, by the constraint's node inclusion policies; not to be changed."""
-    return nodes.cached(("included", *_policies(constraint, pod)), lambda: _included(constraint, pod, nodes))
+    return nodes.cached(("included", *_policies(constraint, pod)), lambda: _evaluate_policies(constraint, pod, nodes))
 
 
-def counted(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+def find_counted_nodes(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
     """Those of them that have every key; not to be changed."""
     what = ("counted", keys, *_policies(constraint, pod))
-    return nodes.cached(what, lambda: have_all(keys, nodes) & included(constraint, pod, nodes))
+    return nodes.cached(what, lambda: find_nodes_with_keys(keys, nodes) & find_included_nodes(constraint, pod, nodes))
 
 
-def domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
+def find_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
     """Which values of the constraint's key, by number, these nodes have; not to be changed."""
     what = ("domains", constraint.key, keys, *_policies(constraint, pod))
-    return nodes.cached(what, lambda: values_of(constraint.key, nodes, counted(constraint, keys, pod, nodes)))
+    return nodes.cached(
+        what, lambda: find_present_values(constraint.key, nodes, find_counted_nodes(constraint, keys, pod, nodes))
+    )
 
 
 def _policies(constraint: Constraint, pod: PodInfo) -> tuple[bytes, bool, bool]:
     return pod.spec_digest, constraint.honor_affinity, constraint.honor_taints
 
 
-def _included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
+def _evaluate_policies(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
     counts = nodes.live.copy()
     if constraint.honor_affinity:
-        counts &= required_matches(pod, nodes)
+        counts &= match_required_affinity(pod, nodes)
     if constraint.honor_taints:
         tolerations = pod.pod.spec.tolerations or ()
         counts &= nodes.taints.where(
@@ -115,24 +117,24 @@ def _included(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
     return counts
 
 
-def keys_of(constraints: Constraints) -> Keys:
+def collect_keys(constraints: Constraints) -> Keys:
     """The topology keys that a node must have all of to count."""
     return frozenset(c.key for c in constraints)
 
 
-def have_all(keys: Keys, nodes: NodeColumns) -> Mask:
+def find_nodes_with_keys(keys: Keys, nodes: NodeColumns) -> Mask:
     """The nodes that have every key; not to be changed."""
     return nodes.cached(
         ("labels", keys), lambda: np.logical_and.reduce([nodes.live, *(has_label(key, nodes) for key in keys)])
     )
 
 
-def lacking(keys: Keys, nodes: NodeColumns) -> Mask:
+def find_nodes_without_keys(keys: Keys, nodes: NodeColumns) -> Mask:
     """The others; not to be changed."""
-    return nodes.cached(("lacking", keys), lambda: ~have_all(keys, nodes))
+    return nodes.cached(("lacking", keys), lambda: ~find_nodes_with_keys(keys, nodes))
 
 
-def pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
+def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
     """How many pods to spread there are. The empty selector, which matches every pod, counts none."""
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
@@ -151,7 +153,7 @@ def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> 
     )
 
 
-def _with_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
+def _add_match_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
     """The selector, and the pod's own values of matchLabelKeys. No selector stays none."""
     selector = validate_selector(c.label_selector)
     same = [

@@ -14,7 +14,9 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.pod_topology_spread.constraints import Constraints
 
 
-def after_pod(pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: PodInfo | None) -> bool:
+def is_schedulable_after_pod_change(
+    pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: PodInfo | None
+) -> bool:
     """A pod to spread has come or gone, or has become one or ceased to be one; or this pod tolerates more."""
     if any(not _counts(other, pod) for other in (old, new) if other is not None):
         return QUEUE_SKIP
@@ -27,7 +29,7 @@ def after_pod(pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: 
     return any(c.selects(old) != c.selects(new) for c in constraints)
 
 
-def after_node(constraints: Constraints, old: Node | None, new: Node | None) -> bool:
+def is_schedulable_after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> bool:
     """A node came to the domains that count, left them, or moved within them; or its taints changed there."""
     had, has = _has_keys(constraints, old), _has_keys(constraints, new)
     if old is None or new is None or had != has:

@@ -30,10 +30,10 @@ from scheduler.engine.framework.verdicts import (
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.volume_binding import binding, hints
-from scheduler.engine.plugins.volume_binding.binding import Reserved
-from scheduler.engine.plugins.volume_binding.claims import Claims, UnusableClaimError, claims_of
-from scheduler.engine.plugins.volume_binding.search import Choices, Search, Storage
-from scheduler.engine.plugins.volume_hints import any_claim
+from scheduler.engine.plugins.volume_binding.binding import ReservedVolumes
+from scheduler.engine.plugins.volume_binding.claims import PodClaims, UnusableClaimError, find_claims
+from scheduler.engine.plugins.volume_binding.search import StorageIndexes, VolumeChoices, VolumeSearch
+from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class VolumeBindingArgs(Args, frozen=True):
@@ -62,21 +62,25 @@ class VolumeBinding(BasePlugin):
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         """Register events of the pod's claims, and of objects that may provide a volume or access to one."""
         either = ActionType.ADD | ActionType.UPDATE
-        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.after_class)
-        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, any_claim)
+        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.is_schedulable_after_class_change)
+        yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, is_claim_of_pod)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME, either)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        yield ClusterEventWithHint(EventResource.CSI_NODE, either, hints.after_csi_node)
-        yield ClusterEventWithHint(EventResource.CSI_DRIVER, ActionType.UPDATE, hints.after_driver)
-        yield ClusterEventWithHint(EventResource.CSI_STORAGE_CAPACITY, either, hints.after_capacity)
+        yield ClusterEventWithHint(EventResource.CSI_NODE, either, hints.is_schedulable_after_csi_node_change)
+        yield ClusterEventWithHint(
+            EventResource.CSI_DRIVER, ActionType.UPDATE, hints.is_schedulable_after_driver_change
+        )
+        yield ClusterEventWithHint(
+            EventResource.CSI_STORAGE_CAPACITY, either, hints.is_schedulable_after_capacity_change
+        )
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._storage = Storage(handle.objects)
+        self._storage = StorageIndexes(handle.objects)
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Update the indexes of volumes and capacities."""
-        self._storage.catch_up()
+        self._storage.update()
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         """Where there is no volume to look at."""
@@ -85,7 +89,7 @@ class VolumeBinding(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Every claim must be there and, but for those that wait for their first consumer, bound."""
         try:
-            claims = claims_of(pod, self.handle.objects)
+            claims = find_claims(pod, self.handle.objects)
         except UnusableClaimError as e:
             return PreFilterResult(unresolvable(e.reason))
         if claims is None:
@@ -94,13 +98,13 @@ class VolumeBinding(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Bound volumes must reach the node; for waiting claims there must be a volume, or a way to make one."""
-        claims = state.find(Claims)
+        """Bound volumes must matcher the node; for waiting claims there must be a volume, or a way to make one."""
+        claims = state.find(PodClaims)
         if claims is None:
             return PASS
-        search = Search(self._storage, nodes)
-        verdicts = search.verdicts(claims)
-        state.write(search.choices(claims))
+        search = VolumeSearch(self._storage, nodes)
+        verdicts = search.compute_verdicts(claims)
+        state.write(search.build_choices(claims))
         return verdicts
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
@@ -111,32 +115,32 @@ class VolumeBinding(BasePlugin):
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Count the chosen volumes as taken; nothing to do where every claim is bound."""
-        choices = state.find(Choices)
+        choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Count them as free again. What was written stays written: the volume is kept for the claim."""
-        kept = state.find(Reserved)
-        if kept is not None:
-            binding.unreserve(self.handle.objects, kept)
+        """Count them as free again. What was written stays written: the volume is reserved for the claim."""
+        reserved = state.find(ReservedVolumes)
+        if reserved is not None:
+            binding.unreserve(self.handle.objects, reserved)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Nothing to do where every claim is bound."""
-        return SKIP if state.find(Reserved) is None else SUCCESS
+        return SKIP if state.find(ReservedVolumes) is None else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
         """Write, then wait until every claim is bound."""
-        kept = state.find(Reserved)
-        if kept is None:
+        reserved = state.find(ReservedVolumes)
+        if reserved is None:
             return SUCCESS
-        binding.write(self.handle, kept)
+        binding.write_bindings(self.handle, reserved)
         late = error("binding volumes: context deadline exceeded")
-        return Pending(lambda: self._bound(kept), self.args.bind_timeout_seconds, late, kept.waited_for)
+        return Pending(lambda: self._bound(reserved), self.args.bind_timeout_seconds, late, reserved.description)
 
-    def _bound(self, kept: Reserved) -> Verdict | None:
+    def _bound(self, reserved: ReservedVolumes) -> Verdict | None:
         try:
-            return SUCCESS if binding.check(self.handle, self._storage, kept) else None
+            return SUCCESS if binding.check_bound(self.handle, self._storage, reserved) else None
         except binding.BindingError as e:
             return error(f"binding volumes: {e}")

@@ -1,6 +1,6 @@
 """From the choice of a node to volumes that are bound there: assumed, written, waited for, or taken back.
 
-Owns: what is kept for a pod between Reserve and the end of its binding. Does not own: which volumes (`search`), the
+Owns: what is reserved for a pod between Reserve and the end of its binding. Does not own: which volumes (`search`), the
 requests themselves (`Handle`).
 
     reserve     volumes and claims are assumed: later cycles see them taken
@@ -8,7 +8,7 @@ requests themselves (`Handle`).
     check       until the volume controller and the provisioners have bound every claim (the loop's thread)
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (AssumePodVolumes, BindPodVolumes, checkBindings).
-As upstream, nothing that was written is taken back: the next attempt finds the volume kept for the claim.
+As upstream, nothing that was written is taken back: the next attempt finds the volume reserved for the claim.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from scheduler.engine.objects.storage import (
     PersistentVolumeClaim,
     StorageMetadata,
 )
-from scheduler.engine.plugins.volume_binding.claims import Claims
-from scheduler.engine.plugins.volume_binding.search import Choices, Search, Storage
+from scheduler.engine.plugins.volume_binding.claims import PodClaims
+from scheduler.engine.plugins.volume_binding.search import StorageIndexes, VolumeChoices, VolumeSearch
 
 
 class BindingError(Exception):
@@ -37,11 +37,11 @@ class BindingError(Exception):
 
 @dataclass
 class StaticBinding:
-    """An existing volume for a claim. `bound_by_us`: it was unclaimed, so the controller may release it."""
+    """An existing volume for a claim. `bound_by_scheduler`: it was unclaimed, so the controller may release it."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
-    bound_by_us: bool
+    bound_by_scheduler: bool
     changed: bool
     version: int = 0  # the volume's, once it is written
 
@@ -55,7 +55,7 @@ class Provision:
 
 
 @dataclass
-class Reserved:
+class ReservedVolumes:
     """Reserve's note: what the pod's binding is about."""
 
     node: str
@@ -63,78 +63,80 @@ class Reserved:
     provisions: list[Provision] = field(default_factory=list)
 
     @property
-    def waited_for(self) -> str:
+    def description(self) -> str:
         """The claims that PreBind waits for, as text."""
         claims = [b.claim for b in self.static] + [p.claim for p in self.provisions]
         return f"volumes of {', '.join(claim.full_name for claim in claims)}"
 
 
-def reserve(objects: ClusterObjects, choices: Choices, node: str) -> Reserved:
+def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> ReservedVolumes:
     """Assume the volumes and claims of a node."""
-    static, to_provision = choices.on(node)
-    kept = Reserved(node)
+    static, to_provision = choices.on_node(node)
+    reserved = ReservedVolumes(node)
     for volume, claim in static:
-        binding = _bound_to(volume, claim)
+        binding = _bind_to_claim(volume, claim)
         if binding.changed:
             objects.assume(binding.volume)
-        kept.static.append(binding)
+        reserved.static.append(binding)
     for claim in to_provision:
         annotations = msgspec.structs.replace(claim.annotations, selected_node=node)
         assumed = msgspec.structs.replace(claim, metadata=_annotated(claim.metadata, annotations))
         objects.assume(assumed)
-        kept.provisions.append(Provision(assumed))
-    return kept
+        reserved.provisions.append(Provision(assumed))
+    return reserved
 
 
-def unreserve(objects: ClusterObjects, kept: Reserved) -> None:
+def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
     """Read them as the API server shows them again."""
-    for binding in kept.static:
+    for binding in reserved.static:
         objects.restore(binding.volume)
-    for provision in kept.provisions:
+    for provision in reserved.provisions:
         objects.restore(provision.claim)
 
 
-def write(handle: Handle, kept: Reserved) -> None:
+def write_bindings(handle: Handle, reserved: ReservedVolumes) -> None:
     """Tell the API server. Raises what it says."""
-    for binding in kept.static:
-        binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_us)
-    for provision in kept.provisions:
-        provision.version = handle.select_node(provision.claim, kept.node)
+    for binding in reserved.static:
+        binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
+    for provision in reserved.provisions:
+        provision.version = handle.select_node(provision.claim, reserved.node)
 
 
-def check(handle: Handle, storage: Storage, kept: Reserved) -> bool:
+def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolumes) -> bool:
     """Whether every claim is bound. BindingError when it will not be, with upstream's words."""
-    node = handle.node(kept.node)
+    node = handle.node(reserved.node)
     if node is None:
-        raise BindingError(f'failed to get node "{kept.node}": node "{kept.node}" not found')
-    alone = NodeColumns()
-    alone.set_node(node)
+        raise BindingError(f'failed to get node "{reserved.node}": node "{reserved.node}" not found')
+    single_node = NodeColumns()
+    single_node.set_node(node)
     objects = handle.objects
     # both lists to their ends as upstream: the first that is not ready yet ends the question
-    return all(_is_bound(objects, storage, alone, b) for b in kept.static) and all(
-        _is_provisioned(objects, storage, alone, kept.node, p) for p in kept.provisions
+    return all(_is_bound(objects, storage, single_node, b) for b in reserved.static) and all(
+        _is_provisioned(objects, storage, single_node, reserved.node, p) for p in reserved.provisions
     )
 
 
-def _is_bound(objects: ClusterObjects, storage: Storage, alone: NodeColumns, binding: StaticBinding) -> bool:
+def _is_bound(
+    objects: ClusterObjects, storage: StorageIndexes, single_node: NodeColumns, binding: StaticBinding
+) -> bool:
     name = binding.volume.metadata.name
     volume = objects.shown(PersistentVolume, name)
     if volume is None:
         raise BindingError(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
     claim = _claim(objects, binding.claim, "failed to check binding")
-    if _older(volume, binding.version):
+    if _precedes_write(volume, binding.version):
         return False
-    _reaches(storage, alone, volume, claim)
+    _check_reachable(storage, single_node, volume, claim)
     if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
         raise BindingError(f'ClaimRef got reset for pv "{name}"')
     return claim.fully_bound
 
 
 def _is_provisioned(
-    objects: ClusterObjects, storage: Storage, alone: NodeColumns, node: str, provision: Provision
+    objects: ClusterObjects, storage: StorageIndexes, single_node: NodeColumns, node: str, provision: Provision
 ) -> bool:
     claim = _claim(objects, provision.claim, "failed to check provisioning pvc")
-    if _older(claim, provision.version):
+    if _precedes_write(claim, provision.version):
         return False
     if claim.annotations.selected_node != node:  # the provisioner's way to say that it could not
         raise BindingError(f'provisioning failed for PVC "{claim.metadata.name}"')
@@ -142,7 +144,7 @@ def _is_provisioned(
         volume = objects.shown(PersistentVolume, claim.spec.volume_name)
         if volume is None:  # not seen yet
             return False
-        _reaches(storage, alone, volume, claim)
+        _check_reachable(storage, single_node, volume, claim)
     return claim.fully_bound
 
 
@@ -153,36 +155,38 @@ def _claim(objects: ClusterObjects, claim: PersistentVolumeClaim, what: str) -> 
     return shown
 
 
-def _reaches(storage: Storage, alone: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-    """BindingError where the node cannot reach the volume: its labels may have changed."""
+def _check_reachable(
+    storage: StorageIndexes, single_node: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim
+) -> None:
+    """BindingError where the node cannot matcher the volume: its labels may have changed."""
     spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
-    bound = Claims((msgspec.structs.replace(claim, spec=spec),), ())
-    if Search(storage, alone).verdicts(bound).ids is not None:
-        (node,) = alone.names
+    bound = PodClaims((msgspec.structs.replace(claim, spec=spec),), ())
+    if VolumeSearch(storage, single_node).compute_verdicts(bound).ids is not None:
+        (node,) = single_node.names
         name = volume.metadata.name
         raise BindingError(f'pv "{name}" node affinity doesn\'t match node "{node}": no matching NodeSelectorTerms')
 
 
-def _older(shown: PersistentVolume | PersistentVolumeClaim, version: int) -> bool:
+def _precedes_write(shown: PersistentVolume | PersistentVolumeClaim, version: int) -> bool:
     """Whether the watch has not shown yet what we wrote."""
     return int(shown.metadata.resource_version or 0) < version
 
 
-def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> StaticBinding:
+def _bind_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> StaticBinding:
     """Return the volume with a reference to the claim.
 
     Source: k8s.io/component-helpers/storage/volume GetBindVolumeToClaim.
     """
     ours = ClaimReference(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
     now = volume.spec.claim_ref
-    kept_for_it = now is not None and (now.namespace, now.name, now.uid or ours.uid) == (
+    is_reserved = now is not None and (now.namespace, now.name, now.uid or ours.uid) == (
         ours.namespace,
         ours.name,
         ours.uid,
     )
     spec = msgspec.structs.replace(volume.spec, claim_ref=ours)
     assumed = msgspec.structs.replace(volume, spec=spec)
-    return StaticBinding(assumed, claim, bound_by_us=not kept_for_it, changed=now != ours)
+    return StaticBinding(assumed, claim, bound_by_scheduler=not is_reserved, changed=now != ours)
 
 
 def _annotated(metadata: StorageMetadata, annotations: Annotations) -> StorageMetadata:

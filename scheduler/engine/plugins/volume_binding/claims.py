@@ -20,7 +20,7 @@ from scheduler.engine.objects.storage import (
 
 
 @dataclass(frozen=True)
-class Claims:
+class PodClaims:
     """PreFilter's note. `delayed`: waits for its first consumer, so that its volume suits the pod's node."""
 
     bound: tuple[PersistentVolumeClaim, ...]
@@ -35,38 +35,38 @@ class UnusableClaimError(Exception):
         self.reason = Reason(code, params)
 
 
-def claims_of(pod: PodInfo, objects: ClusterObjects) -> Claims | None:
+def find_claims(pod: PodInfo, objects: ClusterObjects) -> PodClaims | None:
     """The pod's claims; None where it has none.
 
     UnusableClaimError where one rules the pod out, ValueError where a class lacks what the API server would default.
     """
-    claims = [_usable(pod, name, own, objects) for name, own in _named(pod)]
+    claims = [_get_usable_claim(pod, name, is_ephemeral, objects) for name, is_ephemeral in _list_claim_names(pod)]
     if not claims:
         return None
     bound = tuple(claim for claim in claims if claim.fully_bound)
     unbound = [claim for claim in claims if not claim.fully_bound]
     delayed = [claim for claim in unbound if _waits_for_consumer(claim, objects) and not claim.spec.volume_name]
     if len(delayed) < len(unbound):
-        at_once = ", ".join(claim.full_name for claim in unbound if claim not in delayed)
-        raise UnusableClaimError("claims-unbound", claims=at_once)
-    return Claims(bound, tuple(delayed))
+        immediate = ", ".join(claim.full_name for claim in unbound if claim not in delayed)
+        raise UnusableClaimError("claims-unbound", claims=immediate)
+    return PodClaims(bound, tuple(delayed))
 
 
-def _named(pod: PodInfo) -> list[tuple[str, bool]]:
+def _list_claim_names(pod: PodInfo) -> list[tuple[str, bool]]:
     """(claim, whether it is an ephemeral volume's) of every volume that has one."""
     named = ((find_claim_name(pod.pod, v), v.persistent_volume_claim is None) for v in pod.pod.spec.volumes or ())
-    return [(name, own) for name, own in named if name is not None]
+    return [(name, is_ephemeral) for name, is_ephemeral in named if name is not None]
 
 
-def _usable(pod: PodInfo, name: str, own: bool, objects: ClusterObjects) -> PersistentVolumeClaim:
+def _get_usable_claim(pod: PodInfo, name: str, is_ephemeral: bool, objects: ClusterObjects) -> PersistentVolumeClaim:
     claim = objects.get(PersistentVolumeClaim, name, pod.namespace)
     if claim is None:
-        raise UnusableClaimError("claim-not-made" if own else "claim-not-found", claim=name)
+        raise UnusableClaimError("claim-not-made" if is_ephemeral else "claim-not-found", claim=name)
     if claim.status.phase == "Lost":
         raise UnusableClaimError("claim-lost", claim=name, volume=claim.spec.volume_name)
     if claim.metadata.deletion_timestamp is not None:
         raise UnusableClaimError("claim-deleted", claim=name)
-    if own and not is_owned_by_pod(claim, pod.pod):
+    if is_ephemeral and not is_owned_by_pod(claim, pod.pod):
         raise UnusableClaimError("claim-not-owned", claim=claim.full_name, pod=pod.full_name)
     return claim
 

@@ -12,22 +12,22 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 
 
-def after_class(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
+def is_schedulable_after_class_change(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
     """A new class, or one for other nodes."""
     return old is None or old.allowed_topologies != new.allowed_topologies
 
 
-def after_csi_node(pod: PodInfo, old: CSINode | None, new: CSINode) -> bool:
+def is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode | None, new: CSINode) -> bool:
     """A new node, or one where a driver took over, or gave back, an in-tree plugin."""
     return old is None or old.migrated != new.migrated
 
 
-def after_driver(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
+def is_schedulable_after_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
     """Capacity no longer matters."""
     return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 
 
-def after_capacity(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+def is_schedulable_after_capacity_change(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
     """Room for a larger volume."""
     before, after = None if old is None else _largest(old), _largest(new)
     return old is None or (after is not None and (before is None or after > before))

@@ -1,4 +1,4 @@
-"""Volumes that exist already, for claims that wait: on which nodes each claim finds one.
+"""VolumeIndex that exist already, for claims that wait: on which nodes each claim finds one.
 
 Source: k8s.io/component-helpers/storage/volume/pv_helpers.go v1.36 (FindMatchingVolume). Upstream's choice among
 volumes of one size is that of a Go map; ours is by name.
@@ -17,93 +17,99 @@ from scheduler.engine.objects.cluster import ClusterObjects, Index
 from scheduler.engine.objects.selectors import InvalidSelectorError
 from scheduler.engine.objects.storage import STORAGE, PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Amounts, NodeSelector
-from scheduler.engine.plugins.volume_binding.reach import Reach, Slots
+from scheduler.engine.plugins.volume_binding.selector_matcher import SelectorMatcher, Slots
 
 FILESYSTEM = "Filesystem"
 
 
-class Volumes:
+class VolumeIndex:
     """The cluster's volumes by class, those without a claim apart from those with one."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._index: Index[tuple[str, str], PersistentVolume] = Index(objects, PersistentVolume, _class_and_claim)
 
-    def catch_up(self) -> None:
+    def update(self) -> None:
         """Update the index."""
         self._index.catch_up()
 
-    def kept_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    def find_reserved(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Return the volumes that are bound to or reserved for the claim and suit it, by name."""
-        kept = self._index.get((claim.storage_class, claim.full_name))
-        return sorted((v for v in kept if _is_for(v, claim) and _suits(v, claim)), key=lambda v: v.metadata.name)
+        reserved = self._index.get((claim.storage_class, claim.full_name))
+        return sorted((v for v in reserved if _is_for(v, claim) and _suits(v, claim)), key=lambda v: v.metadata.name)
 
-    def free_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    def find_available(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Return the unclaimed volumes that suit the claim, the smallest first, then by name."""
         try:
             selectors.validate_selector(claim.spec.selector)
         except InvalidSelectorError as e:
             raise InvalidSelectorError(f"{claim.full_name}: {e}") from e
-        free = [v for v in self._index.get((claim.storage_class, "")) if _suits(v, claim) and _is_free_for(v, claim)]
-        return sorted(free, key=lambda v: (size_of(v.spec.capacity), v.metadata.name))
+        free = [
+            v for v in self._index.get((claim.storage_class, "")) if _suits(v, claim) and _is_available_for(v, claim)
+        ]
+        return sorted(free, key=lambda v: (parse_size(v.spec.capacity), v.metadata.name))
 
 
-class Match:
+class VolumeMatch:
     """Which volume a claim finds on each node: an index into `volumes` a slot, or -1."""
 
     def __init__(self, claim: PersistentVolumeClaim, slots: int) -> None:
         self.claim = claim
         self.volumes: list[PersistentVolume] = []
-        self.which: NDArray[np.int32] = np.full(slots, -1, np.int32)
+        self.volume_numbers: NDArray[np.int32] = np.full(slots, -1, np.int32)
 
     @property
     def found(self) -> Mask:
         """The slots where there is one."""
-        found: Mask = self.which >= 0
+        found: Mask = self.volume_numbers >= 0
         return found
 
-    def at(self, slot: int) -> PersistentVolume | None:
+    def volume_at(self, slot: int) -> PersistentVolume | None:
         """Return the volume for one node, or None."""
-        return None if self.which[slot] < 0 else self.volumes[int(self.which[slot])]
+        return None if self.volume_numbers[slot] < 0 else self.volumes[int(self.volume_numbers[slot])]
 
-    def take(self, volume: PersistentVolume, slots: Slots) -> None:
+    def assign(self, volume: PersistentVolume, slots: Slots) -> None:
         """Use a volume on these nodes."""
-        self.which[slots] = len(self.volumes)
+        self.volume_numbers[slots] = len(self.volumes)
         self.volumes.append(volume)
 
 
-def matched(claims: Iterable[PersistentVolumeClaim], volumes: Volumes, reach: Reach, where: Mask) -> list[Match]:
+def match_volumes(
+    claims: Iterable[PersistentVolumeClaim], volumes: VolumeIndex, matcher: SelectorMatcher, where: Mask
+) -> list[VolumeMatch]:
     """For each claim, in this order, the volumes that it finds on the nodes of the mask.
 
     A volume that one claim took on a node is not there for the next. InvalidSelectorError for a malformed selector.
     """
     taken: dict[str, Slots] = {}
-    return [_match(claim, volumes, reach, where, taken) for claim in claims]
+    return [_match_claim(claim, volumes, matcher, where, taken) for claim in claims]
 
 
-def size_of(amounts: Amounts | None) -> int:
+def parse_size(amounts: Amounts | None) -> int:
     """The storage of a claim's requests or a volume's capacity, in units of 10^-9 bytes; 0 where there is none."""
     return quantity.parse((amounts or {}).get(STORAGE, 0))
 
 
-def _match(claim: PersistentVolumeClaim, volumes: Volumes, reach: Reach, where: Mask, taken: dict[str, Slots]) -> Match:
-    looking, match = where.copy(), Match(claim, len(where))
+def _match_claim(
+    claim: PersistentVolumeClaim, volumes: VolumeIndex, matcher: SelectorMatcher, where: Mask, taken: dict[str, Slots]
+) -> VolumeMatch:
+    remaining, match = where.copy(), VolumeMatch(claim, len(where))
 
     def take(volume: PersistentVolume) -> None:
-        slots = reach.of_affinity(_required(volume))
-        slots = slots[looking[slots]]
+        slots = matcher.match_affinity(_required(volume))
+        slots = slots[remaining[slots]]
         if volume.metadata.name in taken:
             slots = np.setdiff1d(slots, taken[volume.metadata.name], assume_unique=True)
         if len(slots):
-            match.take(volume, slots)
-            looking[slots] = False
+            match.assign(volume, slots)
+            remaining[slots] = False
             taken[volume.metadata.name] = np.concatenate([taken.get(volume.metadata.name, slots[:0]), slots])
 
-    for volume in volumes.kept_for(claim):
-        gone = taken.get(volume.metadata.name, np.zeros(0, np.intp))
+    for volume in volumes.find_reserved(claim):
+        taken_slots = taken.get(volume.metadata.name, np.zeros(0, np.intp))
         take(volume)
-        looking &= reach.mask(gone)  # where it cannot be reached, nothing else will do
-    for volume in volumes.free_for(claim):
-        if not looking.any():
+        remaining &= matcher.to_mask(taken_slots)  # where it cannot be reached, nothing else will do
+    for volume in volumes.find_available(claim):
+        if not remaining.any():
             break
         take(volume)
     return match
@@ -122,14 +128,14 @@ def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return (
-        size_of(volume.spec.capacity) >= size_of(claim.spec.resources.requests)
+        parse_size(volume.spec.capacity) >= parse_size(claim.spec.resources.requests)
         and (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
         and (volume.spec.volume_attributes_class_name or "") == (claim.spec.volume_attributes_class_name or "")
         and volume.metadata.deletion_timestamp is None
     )
 
 
-def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _is_available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return (
         volume.status.phase == "Available"
         and (

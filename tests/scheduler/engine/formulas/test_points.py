@@ -59,7 +59,7 @@ def test_price(prices: list[float], expected: list[int]) -> None:
 
 
 def test_five_failures_from_the_start() -> None:
-    rewards = list(accumulate([reward.FAILED] * 5, reward.learnt, initial=reward.INITIAL))[1:]
+    rewards = list(accumulate([reward.FAILED] * 5, reward.update_reward, initial=reward.INITIAL))[1:]
     assert rewards == pytest.approx([0.9, 0.81, 0.729, 0.6561, 0.59049])
     assert reward.points(rewards).tolist() == [9, 8, 7, 6, 5]
 

@@ -10,11 +10,11 @@ import pytest
 
 from herodotus_record import notes
 from herodotus_record.model import SUCCESS, DecisionPath
-from herodotus_record.model import InputColumn as RecordedNumber
 from herodotus_record.model import Inputs as Recorded
+from herodotus_record.model import NodeInputColumn as RecordedNumber
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.formulas.inputs import InputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.per_node import Input, NodeInfo, PerNodePlugin, adapt_filter, adapt_score
 from scheduler.engine.framework.plugin import NoArgs
 from scheduler.engine.framework.score_inputs import expand_to_slots
@@ -46,7 +46,7 @@ def cluster() -> NodeColumns:
 
 
 def told(*values: float, **more: Any) -> tuple[NodeInputs, ...]:
-    return (NodeInputs("a source", (InputColumn("watts", np.array(values, np.float64), "W"),), **more),)
+    return (NodeInputs("a source", (NodeInputColumn("watts", np.array(values, np.float64), "W"),), **more),)
 
 
 def recorded(result: CycleResult) -> tuple[Recorded, ...]:

@@ -217,7 +217,7 @@ def test_pigeon_learns_from_the_pods_that_are_there() -> None:
     runner.prepare(columns)
     (plugin,) = runner.profile.score
     assert isinstance(plugin, Pigeon)
-    assert plugin._learnt == Demand().learn((500.0, 1024.0)).learn((2000.0, 512.0))
+    assert plugin._learned == Demand().learn((500.0, 1024.0)).learn((2000.0, 512.0))
 
 
 def test_reward() -> None:

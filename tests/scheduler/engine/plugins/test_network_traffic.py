@@ -16,7 +16,7 @@ from scheduler import klog
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.metric_query import MetricAnswer as Samples
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, query
+from scheduler.engine.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, build_query
 from scheduler.prometheus import BackgroundQuery
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.plugins.test_measured_plugins import decide, framework, scores
@@ -85,7 +85,7 @@ def test_nodes_without_a_usable_sample_fail_nothing(answer: httpx.Response, miss
 def test_the_record_has_the_samples_their_query_and_when_prometheus_evaluated_it() -> None:
     result = two_nodes(traffic(lambda _: samples(master=200_000)))
     (told,) = (run.inputs for run in result.trace.inputs)
-    assert told.source == f"Prometheus: {query(NetworkTrafficArgs(ip=URL))}"
+    assert told.source == f"Prometheus: {build_query(NetworkTrafficArgs(ip=URL))}"
     assert [(number.name, number.unit) for number in told.numbers] == [("received", "B/s")]
     np.testing.assert_equal(told.numbers[0].values, [200_000, np.nan])
     np.testing.assert_equal(told.measured_s, [1, 1])
@@ -202,4 +202,4 @@ def test_verbosity_3_logs_each_node_s_bandwidth_as_the_original_did() -> None:
     ids=["a rate", "the original's sum"],
 )
 def test_the_query_follows_the_arguments(args: dict[str, Any], expected: str) -> None:
-    assert query(NetworkTrafficArgs(ip=URL, **args)) == expected
+    assert build_query(NetworkTrafficArgs(ip=URL, **args)) == expected

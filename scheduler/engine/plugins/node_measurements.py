@@ -17,60 +17,60 @@ from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.formulas import measurements
-from scheduler.engine.formulas.inputs import InputColumn, MeasurementTimes, NodeInputs
+from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Clock = Callable[[], float]  # seconds since 1970
 
 
-class Reading:
+class NodeMeasurements:
     """A group's numbers as of one moment, of which those that are too old are left out."""
 
-    def __init__(self, measured: Measured, nodes: NodeColumns, now_s: float) -> None:
-        self._measured = measured
+    def __init__(self, reader: MeasurementReader, nodes: NodeColumns, now_s: float) -> None:
+        self._reader = reader
         self._nodes = nodes
-        moments_s = measured.column(nodes, measured.stamp, measurements.moment)
-        self.dated = MeasurementTimes.of(moments_s, now_s, measured.max_age_s)
+        moments_s = reader.parse_column(nodes, reader.time_annotation, measurements.moment)
+        self.times = MeasurementTimes.from_moments(moments_s, now_s, reader.max_age_s)
 
-    def of(self, *keys: str) -> Floats:
+    def get(self, *keys: str) -> Floats:
         """The first of these annotations that a node has; NaN where it has none, or no number, or it is too old."""
         values = np.full(self._nodes.slots, np.nan)
         for key in reversed(keys):
-            found = self._measured.column(self._nodes, key, measurements.number)
+            found = self._reader.parse_column(self._nodes, key, measurements.number)
             values = np.where(np.isnan(found), values, found)
-        values[self.dated.stale] = np.nan
+        values[self.times.stale] = np.nan
         return values
 
-    def inputs(self, keys: Sequence[str], *numbers: InputColumn) -> NodeInputs:
+    def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
         """Numbers that follow from these annotations, for the record."""
-        there = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
-        return self.dated.inputs(there or keys[:1], *numbers)
+        present = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
+        return self.times.inputs(present or keys[:1], *numbers)
 
 
-class Measured:
+class MeasurementReader:
     """One group's numbers, for one plugin. A column is parsed again only when an annotation changed."""
 
     def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
         """`max_age_s`: older values are as if they were absent."""
-        self.stamp = measurements.MEASURED[group]
+        self.time_annotation = measurements.MEASURED[group]
         self.max_age_s = max_age_s
         self._clock = clock
         self._parsed: dict[str, tuple[DictionaryColumn[Any], int, int, Floats]] = {}
 
-    def read(self, nodes: NodeColumns) -> Reading:
+    def read(self, nodes: NodeColumns) -> NodeMeasurements:
         """The numbers as of now."""
-        return Reading(self, nodes, self._clock())
+        return NodeMeasurements(self, nodes, self._clock())
 
-    def note(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
+    def report_stale(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Success; for the record, how many nodes have values that are too old."""
-        stale = int((feasible & self.read(nodes).dated.stale).sum())
+        stale = int((feasible & self.read(nodes).times.stale).sum())
         if not stale:
             return SUCCESS
         text = f"what was measured of {stale} node(s) is older than {self.max_age_s:g} s, and ignored"
         return Verdict(Code.SUCCESS, (Reason("text", {"text": text}),))
 
-    def column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
+    def parse_column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
         """An annotation of every node, parsed; not to be changed."""
         column = nodes.annotation(key)
         known = self._parsed.get(key)

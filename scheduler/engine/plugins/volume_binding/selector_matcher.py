@@ -23,28 +23,28 @@ from scheduler.engine.objects.types import LabelSelector, NodeSelector, NodeSele
 Slots = NDArray[np.intp]
 
 
-class Reach:
+class SelectorMatcher:
     """Answers about one set of columns; each distinct selector is worked out once."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self._known: dict[bytes, Slots] = {}
-        self._everywhere = np.arange(nodes.slots)
+        self._all_slots = np.arange(nodes.slots)
 
-    def of_affinity(self, required: NodeSelector | None) -> Slots:
+    def match_affinity(self, required: NodeSelector | None) -> Slots:
         """The nodes that a volume's required node affinity accepts: all where it has none."""
         if required is None:
-            return self._everywhere
+            return self._all_slots
         key = msgspec.msgpack.encode(required)
         slots = self._known.get(key)
         if slots is None:
-            slots = self._known[key] = np.flatnonzero(self._any(required.node_selector_terms or ()))
+            slots = self._known[key] = np.flatnonzero(self._match_any(required.node_selector_terms or ()))
         return slots
 
-    def of_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask:
+    def match_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask:
         """The nodes where a class provisions: all where it names none. A term without requirements names none."""
         masks = [
-            np.logical_and.reduce([self._values(r.key, r.values or ()) for r in term.match_label_expressions])
+            np.logical_and.reduce([self._match_values(r.key, r.values or ()) for r in term.match_label_expressions])
             for term in terms or ()
             if term.match_label_expressions
         ]
@@ -52,28 +52,28 @@ class Reach:
             return np.ones(self._nodes.slots, np.bool_)
         return np.logical_or.reduce(masks) if masks else np.zeros(self._nodes.slots, np.bool_)
 
-    def of_labels(self, selector: LabelSelector | None) -> Slots:
+    def match_labels(self, selector: LabelSelector | None) -> Slots:
         """The nodes that a label selector matches: none where there is no selector, or it is malformed."""
         if selector is None:
-            return self._everywhere[:0]
+            return self._all_slots[:0]
         try:
             selectors.validate_selector(selector)
         except InvalidSelectorError:
-            return self._everywhere[:0]
+            return self._all_slots[:0]
         matches = np.ones(self._nodes.slots, np.bool_)
         for key, value in (selector.match_labels or {}).items():
-            matches &= self._values(key, (value,))
+            matches &= self._match_values(key, (value,))
         for requirement in selector.match_expressions or ():
-            matches &= self._requirement(requirement)
+            matches &= self._match_requirement(requirement)
         return np.flatnonzero(matches)
 
-    def mask(self, slots: Slots) -> Mask:
+    def to_mask(self, slots: Slots) -> Mask:
         """The same as a mask."""
         mask = np.zeros(self._nodes.slots, np.bool_)
         mask[slots] = True
         return mask
 
-    def _any(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
+    def _match_any(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
         """Terms that are empty or malformed match nothing; the others still count."""
         matches = np.zeros(self._nodes.slots, np.bool_)
         for term in terms:
@@ -82,15 +82,15 @@ class Reach:
             # upstream matches a volume against a node without a name, for which it skips matchFields
             here = np.ones(len(matches), np.bool_)
             for requirement in term.match_expressions or ():
-                here &= self._requirement(requirement)
+                here &= self._match_requirement(requirement)
             matches |= here
         return matches
 
-    def _requirement(self, requirement: Requirement) -> Mask:
+    def _match_requirement(self, requirement: Requirement) -> Mask:
         if requirement.operator == "In":
-            return self._values(requirement.key, requirement.values or ())
+            return self._match_values(requirement.key, requirement.values or ())
         column = self._nodes.label(requirement.key)
         return column.where(self._nodes.slots, lambda v: selectors.requirement_matches(requirement, v))
 
-    def _values(self, key: str, values: Iterable[str]) -> Mask:
+    def _match_values(self, key: str, values: Iterable[str]) -> Mask:
         return self._nodes.label(key).among(self._nodes.slots, values)
