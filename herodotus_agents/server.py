@@ -1,7 +1,9 @@
 """The extender service's listener: the shared server in one worker process of gunicorn.
 
-One process, because some agents learn from every request. Owns: worker pools, the bounds of memory. Does not own:
-routes (`app`), flags (`__main__`), connections (`herodotus_serving`).
+There is one process because some agents learn from every request.
+
+Owns: worker pools and memory limits. Does not own: routes (`app`), flags (`__main__`), connections
+(`herodotus_serving`).
 
 Invariant: bodies in flight and the objects decoded from them fit in a container of 512 MiB, whatever schedulers send.
 """
@@ -16,58 +18,60 @@ from typing import Final
 from flask import Flask
 
 from herodotus_serving import workers, wsgi
-from herodotus_serving.limits import Limits
+from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
 from herodotus_serving.memory import MemoryGate
-from herodotus_serving.messages import Request, RequestHead, Response, Route, Service, retry
+from herodotus_serving.messages import HttpService, Request, RequestHead, Response, Route, with_retry_after
 from herodotus_serving.pools import WorkerPool
-from herodotus_serving.sockets import Address, address_of, listen
+from herodotus_serving.sockets import Address, get_bound_address, listen
 from scheduler.extenders import wire
 
-GRACE_S: Final = 5  # for requests in progress: a scheduler's own time-out
+GRACE_S: Final = 5  # for requests in progress at shutdown; a scheduler's own timeout is as long
 MAX_BODY_BYTES: Final = 32 << 20  # 5,000 nodes of 6 kB; larger clusters send names (nodeCacheCapable)
-LIMITS: Final = Limits(bytes_in_flight=96 << 20)  # three bodies of the maximum size
-DECODED_BYTES: Final = 288 << 20  # of requests that are worked on
+LIMITS: Final = ListenerLimits(bytes_in_flight=96 << 20)  # three bodies of the maximum size
+DECODED_BYTES: Final = 288 << 20  # memory for the objects of all running requests
 MEMORY_WAIT_S: Final = 10.0
-WAITING_CALLS: Final = 64  # a scheduler calls all its extenders at once
-# Estimated memory of a request: its body, a copy of its nodes and the response; and the objects decoded, at most one a
-# comma. Measured: 55 bytes a comma for nodes, 294 for victims.
-COPIES: Final = 3
-BYTES_OF_A_VALUE: Final = 256
+QUEUED_CALLS: Final = 64  # a scheduler calls all its extenders at once
+# The memory of a request is estimated as its body, a copy of its nodes, the response, and the decoded objects, of which
+# there is at most one per comma. Measured: 55 bytes per comma for nodes, 294 for victims.
+BODY_COPIES: Final = 3
+BYTES_PER_VALUE: Final = 256
 
 
-def serve(address: str, port: int, threads: int, make: Callable[[], Flask]) -> None:
-    """Listen and answer until SIGTERM; `make` is called in the worker process. Raises ListenError."""
+def serve(address: str, port: int, threads: int, create_app: Callable[[], Flask]) -> None:
+    """Run the extender service until SIGTERM; `create_app` is called in the worker process. Raises ListenError."""
     listening = listen(Address(address, port))
 
-    def server(sockets: Sequence[socket.socket]) -> Server:
-        listeners = [Listener(each, service(make(), threads), LIMITS) for each in sockets]
+    def create_server(sockets: Sequence[socket.socket]) -> Server:
+        listeners = [Listener(each, build_service(create_app(), threads), LIMITS) for each in sockets]
         gc.freeze()
         return Server(listeners)
 
-    workers.run([listening], server, [f"listening on http://{address_of(listening)}"], GRACE_S)
+    workers.run([listening], create_server, [f"listening on http://{get_bound_address(listening)}"], GRACE_S)
 
 
-def service(app: Flask, threads: int) -> Service:
-    """Return the application as a service of the server."""
-    about = WorkerPool("about", 1, 64, per_address=16)
-    calls = WorkerPool("calls", threads, WAITING_CALLS, per_address=(threads + WAITING_CALLS) // 2)
-    answer = wsgi.handler(app.wsgi_app, lambda request: route(request.head).pool.name)
+def build_service(app: Flask, threads: int) -> HttpService:
+    """Return the extender application as an HTTP service with worker pools and a memory limit."""
+    info = WorkerPool("info", 1, 64, per_address=16)
+    calls = WorkerPool("calls", threads, QUEUED_CALLS, per_address=(threads + QUEUED_CALLS) // 2)
+    run_app = wsgi.create_handler(app.wsgi_app)
     gate = MemoryGate(DECODED_BYTES)
 
     def route(head: RequestHead) -> Route:
-        return Route(calls, MAX_BODY_BYTES) if head.method == "POST" else Route(about, 0)
+        return Route(calls, MAX_BODY_BYTES) if head.method == "POST" else Route(info, 0)
 
     def handle(request: Request) -> Response:
-        need = COPIES * len(request.body) + BYTES_OF_A_VALUE * request.body.count(b",")
-        if need > gate.maximum:
-            return refuse(413, f"a request of {len(request.body)} bytes has too many values; use nodeCacheCapable")
-        with gate.hold(need, MEMORY_WAIT_S) as held:
-            return answer(request) if held else retry(refuse(503, "other requests hold the memory; try again"))
+        needed = BODY_COPIES * len(request.body) + BYTES_PER_VALUE * request.body.count(b",")
+        if needed > gate.maximum:
+            return refuse(413, f"request of {len(request.body)} bytes has too many values; set nodeCacheCapable: true")
+        with gate.hold(needed, MEMORY_WAIT_S) as held:
+            if held:
+                return run_app(request)
+            return with_retry_after(refuse(503, "not enough memory while other requests run; try again"))
 
-    return Service(route, handle, refuse)
+    return HttpService(route, handle, refuse)
 
 
 def refuse(status: int, message: str) -> Response:
-    """Return an error where schedulers look for it."""
+    """Build an error response in the form that kube-scheduler expects of an extender."""
     return Response(status, [("Content-Type", "application/json")], wire.encode({"Error": message}))

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerCredentialsError, ApiServerUnavailableError
 from herodotus_record.escaping import escape
-from herodotus_serving.self_signed import ends, self_signed
+from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 COMMAND: Final = "certificate"
 VALID_FOR: Final = timedelta(days=3650)  # it ends only where nobody starts the service for that long
@@ -56,7 +56,7 @@ def ensure_certificate(api: ApiServerClient, secret: tuple[str, str], host: str,
     found = api.get(path)
     pair = _decode_secret(found)
     if not _is_usable(pair, now):
-        key, certificate = self_signed([host], VALID_FOR)
+        key, certificate = create_self_signed([host], VALID_FOR)
         pair = {CERTIFICATE: certificate, KEY: key, AUTHORITY: certificate}
         encoded = {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
         api.put(path, {**found, "data": encoded})  # with its resourceVersion: refused where somebody was quicker
@@ -104,7 +104,9 @@ def _decode_secret(secret: dict[str, Any]) -> Data:
 
 def _is_usable(pair: Data, now: datetime) -> bool:
     try:
-        return all(map(pair.get, (CERTIFICATE, KEY, AUTHORITY))) and ends(pair[CERTIFICATE]) - now > RENEW_BEFORE
+        return (
+            all(map(pair.get, (CERTIFICATE, KEY, AUTHORITY))) and parse_expiry(pair[CERTIFICATE]) - now > RENEW_BEFORE
+        )
     except ValueError:
         return False
 

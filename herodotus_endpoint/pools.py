@@ -1,10 +1,10 @@
-"""The worker pools of the decisions service, and which of them a request runs in.
+"""The worker pools of the decisions service, and which pool runs which request.
 
-Owns: the size of each pool, the greatest body of each kind of request. Does not own: routes (`app`), threads
+Owns: the size of each pool and the maximum body of each kind of request. Does not own: routes (`app`), threads
 (`herodotus_serving.pools`).
 
-Invariant: slow and silent clients take no thread. Ingest, queries, watches, reviews and probes have pools of their own,
-so that none of them delays another.
+Invariant: slow and idle clients occupy no thread. Ingest, queries, watches, reviews, polls and probes have separate
+pools, so that none of them delays another.
 """
 
 from __future__ import annotations
@@ -17,63 +17,63 @@ from herodotus_endpoint.api import ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
-from herodotus_serving.messages import RequestHead, Response, Route, Service
+from herodotus_serving.messages import HttpService, RequestHead, Response, Route
 from herodotus_serving.pools import WorkerPool
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-SENDERS: Final = "/ingest/"  # what schedulers ask for and send
-PROBES: Final = ("/livez", "/readyz")
-WAITING_BATCHES: Final = 4  # in memory for a thread; beyond, a shipper sends its batch again after a second
-WAITING_QUERIES: Final = 64
-REFUSING_THREADS: Final = 2  # answer watches beyond --max-watches, whose refusal names the user
-_SMALL: Final = 4 << 10  # the body of a request that has no use for one
+SENDER_PREFIX: Final = "/ingest/"  # paths that schedulers request
+PROBE_PATHS: Final = ("/livez", "/readyz")
+QUEUED_BATCHES: Final = 4  # batches that wait in memory for a thread; a refused shipper sends again after a second
+QUEUED_QUERIES: Final = 64
+REFUSAL_THREADS: Final = 2  # for watches beyond --max-watches, whose refusal names the user
+MAX_IGNORED_BODY: Final = 4 << 10  # of requests that are answered without reading the body
 
 
 class Pools:
-    """The worker pools of one process."""
+    """The worker pools of one process, and the functions that route requests to them."""
 
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
-        watches = settings.max_watches + REFUSING_THREADS
+        watches = settings.max_watches + REFUSAL_THREADS
         ingests = settings.max_concurrent_ingests
         self.probes = WorkerPool("probes", 1, 256, per_address=16)  # each takes a millisecond and waits for nothing
-        self.queries = WorkerPool("queries", threads, WAITING_QUERIES, per_address=(threads + WAITING_QUERIES) // 2)
-        self.ingest = WorkerPool("ingest", ingests, WAITING_BATCHES, metrics.refused.labels("busy").inc)
-        self.watches = WorkerPool("watches", watches, WAITING_QUERIES)
+        self.queries = WorkerPool("queries", threads, QUEUED_QUERIES, per_address=(threads + QUEUED_QUERIES) // 2)
+        self.ingest = WorkerPool("ingest", ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc)
+        self.watches = WorkerPool("watches", watches, QUEUED_QUERIES)
         self.reviews = WorkerPool("reviews", settings.max_reviews, 0)
         self.polls = WorkerPool("polls", MAX_POLLS, 0)
 
-    def of_probes(self, _head: RequestHead) -> Route:
-        """Return the route of a request to a listener of probes."""
-        return Route(self.probes, _SMALL)
+    def route_probe(self, _head: RequestHead) -> Route:
+        """Return the route of a request that arrived at a probe listener."""
+        return Route(self.probes, MAX_IGNORED_BODY)
 
-    def of_queries(self, head: RequestHead) -> Route:
-        """Return the route of a request to a listener of queries alone."""
-        if head.path in PROBES:
-            return self.of_probes(head)
+    def route_query(self, head: RequestHead) -> Route:
+        """Return the route of a request that arrived at a listener for queries only."""
+        if head.path in PROBE_PATHS:
+            return self.route_probe(head)
         if head.method == "POST" and head.path.endswith(reviews.PATH_SUFFIX):
             return Route(self.reviews, reviews.MAX_BODY_BYTES)
         if head.method == "GET" and head.path.endswith("/decisions") and "watch=" in head.query:
-            return Route(self.watches, _SMALL)
-        return Route(self.queries, _SMALL)
+            return Route(self.watches, MAX_IGNORED_BODY)
+        return Route(self.queries, MAX_IGNORED_BODY)
 
-    def of_ingest(self, head: RequestHead) -> Route:
-        """Return the route of a request to a listener of ingest."""
+    def route_ingest(self, head: RequestHead) -> Route:
+        """Return the route of a request that arrived at a listener for ingest (and queries)."""
         if head.method == "GET" and head.path.startswith(review_queue.PATH):
-            return Route(self.polls, _SMALL)
-        if head.path.startswith(SENDERS):
+            return Route(self.polls, MAX_IGNORED_BODY)
+        if head.path.startswith(SENDER_PREFIX):
             return Route(self.ingest, max(ingest.MAX_BODY_BYTES, review_queue.MAX_ANSWER_BYTES))
-        return self.of_queries(head)
+        return self.route_query(head)
 
 
-def service(application: WSGIApplication, route: Callable[[RequestHead], Route]) -> Service:
-    """Return the application as a service of the server."""
-    return Service(route, wsgi.handler(application, lambda request: route(request.head).pool.name), refuse)
+def build_service(application: WSGIApplication, route: Callable[[RequestHead], Route]) -> HttpService:
+    """Return a WSGI application as an HTTP service whose requests run where `route` says."""
+    return HttpService(route, wsgi.create_handler(application), refuse)
 
 
 def refuse(status: int, message: str) -> Response:
-    """Return the Status object of a request that does not reach the application."""
+    """Build the response, a Kubernetes Status, to a request that the server refuses before the application sees it."""
     return Response(
         status,
         [("Content-Type", "application/json"), ("Cache-Control", "no-store")],
@@ -81,11 +81,11 @@ def refuse(status: int, message: str) -> Response:
     )
 
 
-def only_probes(application: WSGIApplication) -> WSGIApplication:
-    """Return the application for PROBES alone."""
+def restrict_to_probes(application: WSGIApplication) -> WSGIApplication:
+    """Wrap an application so that it serves only PROBE_PATHS and answers 404 to every other path."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        if environ.get("PATH_INFO") in PROBES and environ.get("REQUEST_METHOD") in ("GET", "HEAD"):
+        if environ.get("PATH_INFO") in PROBE_PATHS and environ.get("REQUEST_METHOD") in ("GET", "HEAD"):
             return application(environ, start_response)
         start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "0")])
         return []

@@ -1,7 +1,7 @@
-"""The decisions service's listeners: sockets, worker pools, and what each listener serves.
+"""The decisions service's listeners: their sockets, worker processes, and the requests that each listener serves.
 
-Owns: the sockets, what a worker process makes after the fork. Does not own: worker pools (`pools`), routes (`app`),
-flags (`options`), connections (`herodotus_serving`).
+Owns: the sockets, and the set-up of a worker process after the fork. Does not own: worker pools (`pools`), routes
+(`app`), flags (`options`), connections (`herodotus_serving`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Pruner, Pruning, Store
 from herodotus_endpoint.tls import ServingTls, TlsFiles
 from herodotus_serving import workers
-from herodotus_serving.limits import Limits
+from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
-from herodotus_serving.sockets import Address, address_of, listen
+from herodotus_serving.sockets import Address, get_bound_address, listen
 
-GRACE_S: Final = 10  # for requests in progress at the end: twice the longest wait for the database
-SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # where workers share their numbers (`metrics.SHARED`)
-PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and some curious clients
+GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
+SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # the folder through which workers share metrics (`metrics.SHARED`)
+PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a few other clients
 
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """Where to listen, and how many requests to answer at the same time. `tls`: None is plain HTTP."""
+    """The addresses to listen on, and how many threads and processes answer. `tls`: None serves plain HTTP."""
 
     queries: Sequence[Address]
     ingest: Sequence[Address] = ()
@@ -39,73 +39,72 @@ class ListenOptions:
     threads: int = 8
     workers: int = 1
     tls: TlsFiles | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ListenerLimits = field(default_factory=ListenerLimits)
 
 
 def serve(
-    settings: ServiceSettings, database_url: str, where: ListenOptions, delegation: DelegationOptions | None = None
+    settings: ServiceSettings, database_url: str, listen_on: ListenOptions, delegation: DelegationOptions | None = None
 ) -> None:
-    """Listen and answer until SIGTERM. Raises ListenError, or TlsError if the certificate cannot be used."""
-    if where.tls:
-        ServingTls(where.tls)  # refused now, and not at the first connection
-    sockets = {name: [listen(a) for a in getattr(where, name)] for name in ("queries", "ingest", "probes")}
+    """Run the decisions service until SIGTERM. Raises ListenError, or TlsError if the certificate is unusable."""
+    if listen_on.tls:
+        ServingTls(listen_on.tls)  # fails now instead of at the first connection
+    sockets = {name: [listen(a) for a in getattr(listen_on, name)] for name in ("queries", "ingest", "probes")}
     names = tuple("{}:{}".format(*s.getsockname()[:2]) for s in sockets["ingest"])
-    worker = _Worker(replace(settings, ingest_listeners=names), database_url, where, delegation)
-    scheme = "https" if where.tls else "http"
-    apart = "queries" if where.ingest else "queries and ingest"
-    ready = [f"listening on {scheme}://{address_of(s)} ({apart})" for s in sockets["queries"]]
-    ready += [f"listening on {scheme}://{address_of(s)} (ingest)" for s in sockets["ingest"]]
-    ready += [f"listening on http://{address_of(s)} (probes)" for s in sockets["probes"]]
+    worker = _Worker(replace(settings, ingest_listeners=names), database_url, listen_on, delegation)
+    scheme = "https" if listen_on.tls else "http"
+    kinds = "queries" if listen_on.ingest else "queries and ingest"
+    ready = [f"listening on {scheme}://{get_bound_address(s)} ({kinds})" for s in sockets["queries"]]
+    ready += [f"listening on {scheme}://{get_bound_address(s)} (ingest)" for s in sockets["ingest"]]
+    ready += [f"listening on http://{get_bound_address(s)} (probes)" for s in sockets["probes"]]
     options: dict[str, Any] = {}
-    if where.workers > 1:
+    if listen_on.workers > 1:
         options = {"child_exit": _forget_worker, "on_exit": _forget_metrics}
         os.environ[SHARED_METRICS] = tempfile.mkdtemp(prefix="herodotus-metrics-")
-    every = [*sockets["queries"], *sockets["ingest"], *sockets["probes"]]
-    workers.run(every, worker.make, ready, GRACE_S, where.workers, options)
+    all_sockets = [*sockets["queries"], *sockets["ingest"], *sockets["probes"]]
+    workers.run(all_sockets, worker.create_server, ready, GRACE_S, listen_on.workers, options)
 
 
 @dataclass
 class _Worker:
-    """What a worker process makes after the fork."""
+    """The set-up of a worker process after the fork."""
 
     settings: ServiceSettings
     database_url: str
-    where: ListenOptions
+    listen_on: ListenOptions
     delegation: DelegationOptions | None
     tls: ServingTls | None = None
 
-    def make(self, sockets: Sequence[socket.socket]) -> Server:
-        """Open the store and return the server of these sockets: queries, ingest, probes."""
-        # here, because prometheus_client decides at its import whether its numbers are shared with other workers
+    def create_server(self, sockets: Sequence[socket.socket]) -> Server:
+        """Open the store and return the server of these sockets, in the order queries, ingest, probes."""
+        # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
         from herodotus_endpoint.metrics import EndpointMetrics
-        from herodotus_endpoint.pools import Pools, only_probes, service
+        from herodotus_endpoint.pools import Pools, build_service, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
 
-        settings, where, metrics = self.settings, self.where, EndpointMetrics()
+        settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
         authorities = None
         if self.delegation:
             settings, authorities = open_delegation(settings, self.delegation, self._client_authority)
-        if where.tls:
-            self.tls = ServingTls(where.tls, authorities or tuple)
+        if listen_on.tls:
+            self.tls = ServingTls(listen_on.tls, authorities or tuple)
         store = Store(self.database_url, settings.clock)
         Pruning(Pruner(store, settings.limits), metrics.left).start()
-        pools = Pools(settings, where.threads, metrics)
+        pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)
         readiness.start()
-        app = create_app(store, settings, metrics, readiness, {pools.queries.name: where.threads})
-        kinds = [pools.of_queries if where.ingest else pools.of_ingest] * len(where.queries) + [pools.of_ingest] * len(
-            where.ingest
-        )
+        app = create_app(store, settings, metrics, readiness, {pools.queries.name: listen_on.threads})
+        routes = [pools.route_query if listen_on.ingest else pools.route_ingest] * len(listen_on.queries)
+        routes += [pools.route_ingest] * len(listen_on.ingest)
         contexts = self.tls.context if self.tls else None
         listeners = [
-            Listener(each, service(app.wsgi_app, route), where.limits, contexts)
-            for each, route in zip(sockets, kinds, strict=False)
+            Listener(each, build_service(app.wsgi_app, route), listen_on.limits, contexts)
+            for each, route in zip(sockets, routes, strict=False)
         ]
-        probes = service(only_probes(app.wsgi_app), pools.of_probes)
-        limits = replace(where.limits, **PROBE_LIMITS)
-        listeners += [Listener(each, probes, limits) for each in sockets[len(kinds) :]]
-        gc.freeze()  # a collection that walks all that was loaded stops every request for 20 ms and more
+        probes = build_service(restrict_to_probes(app.wsgi_app), pools.route_probe)
+        limits = replace(listen_on.limits, **PROBE_LIMITS)
+        listeners += [Listener(each, probes, limits) for each in sockets[len(routes) :]]
+        gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
         return Server(listeners)
 
     def _client_authority(self) -> str:

@@ -1,7 +1,7 @@
 """The service's certificate and the authorities that it believes: files, looked at again while it serves.
 
 Owns: those files, and that others may add authorities. Does not own: when the context is made anew
-(`herodotus_serving.contexts`), what a client's certificate means (`access`).
+(`herodotus_serving.tls_contexts`), what a client's certificate means (`access`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from herodotus_serving.contexts import Renewed, server_context
+from herodotus_serving.tls_contexts import TLSContextReloader, build_server_context
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ServingTls:
         """`authorities`: PEMs that are believed beside `client_ca`. TlsError when the files cannot be used."""
         self._files, self._authorities = files, authorities
         try:
-            self._renewed = Renewed(self._look, self._made, _log_reload, clock)
+            self._renewed = TLSContextReloader(self._look, self._made, _log_reload, clock)
         except (OSError, ValueError) as e:
             raise ServingTlsError(
                 f"cannot use the certificate {files.certificate} with its key and authorities: {e}"
@@ -68,7 +68,7 @@ class ServingTls:
 
     def _made(self, seen: tuple[bytes, bytes, str]) -> ssl.SSLContext:
         files = self._files
-        return server_context(lambda context: context.load_cert_chain(files.certificate, files.key), seen[2])
+        return build_server_context(lambda context: context.load_cert_chain(files.certificate, files.key), seen[2])
 
 
 def _log_reload(failure: Exception | None) -> None:

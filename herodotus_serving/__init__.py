@@ -1,4 +1,4 @@
-"""What our servers do alike: the TLS context, a certificate of their own, answers that hold, a server in a thread.
+"""What all servers of the project share: TLS contexts, self-signed certificates, and the HTTP server.
 
-A leaf: imports nothing of ours. Owns neither listeners nor what an answer means.
+Imports no other package of the project except the escaping of log lines.
 """

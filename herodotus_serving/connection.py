@@ -1,12 +1,12 @@
 """One HTTP/1.1 connection on the event loop.
 
-Owns: the phases of a connection, their deadlines, and the bytes that it holds. h11 owns HTTP's grammar, asyncio the
-socket and TLS. Does not own: admission of connections (`listener`), what a request means (`messages.Service`).
+Owns: the phases of a connection, their deadlines, and the bytes that it holds. h11 parses HTTP, asyncio handles the
+socket and TLS. Does not own: admission of connections (`listener`), what a request means (`messages.HttpService`).
 
 A worker thread is busy with a request only between its complete arrival and its complete response. In every other phase
-the connection waits for the client, under a deadline, and costs memory alone. ASGI servers (uvicorn, gunicorn's asgi
-worker) have no deadline for a request or a response, and do not pass on client certificates; adding both means to
-replace their protocol class, which is this one.
+the connection waits for the client under a deadline and costs only memory. ASGI servers (uvicorn, gunicorn's asgi
+worker) have no deadline for a request or a response and do not pass on client certificates. Adding both would replace
+their protocol class, and this module is that class.
 
 Invariant: one request at a time. Reading pauses while more than READ_AHEAD bytes of later requests wait.
 """
@@ -27,22 +27,26 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from email.utils import formatdate
 from http.client import responses
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import h11
 
-from herodotus_serving.messages import Request, RequestHead, Response, Route, retry
-
-if TYPE_CHECKING:
-    from herodotus_serving.listener import Listener
+from herodotus_serving.limits import ListenerLimits
+from herodotus_serving.messages import (
+    STATUSES_WITHOUT_BODY,
+    HttpService,
+    Request,
+    RequestHead,
+    Response,
+    Route,
+    with_retry_after,
+)
 
 READ_AHEAD: Final = 64 << 10
 SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
-LOOK_S: Final = (0.005, 1.0)  # shortest and longest pause before looking whether a client has received a response
-LINGER_S: Final = (
-    2.0  # for the client of a refused body to read the refusal; closing earlier would reset the connection
-)
-CLOSE_S: Final = 2.0  # for the last bytes and TLS's closing message
+ACK_POLL_S: Final = (0.005, 1.0)  # shortest and longest pause between checks whether a client received a response
+LINGER_S: Final = 2.0  # for a client to read that its body is refused; closing earlier would reset the connection
+CLOSE_S: Final = 2.0  # for the last bytes and TLS's close_notify
 _log: Final = logging.getLogger(__name__)
 
 
@@ -51,9 +55,9 @@ class ClientDisconnectedError(Exception):
 
 
 class Phase(enum.Enum):
-    """What a connection is doing."""
+    """The phases of a connection."""
 
-    HANDSHAKE = enum.auto()  # until the transport is ready, for plain TCP too
+    HANDSHAKE = enum.auto()  # until the transport is ready, with plain TCP too
     RECEIVING = enum.auto()
     WORKING = enum.auto()
     SENDING = enum.auto()
@@ -63,15 +67,33 @@ class Phase(enum.Enum):
     CLOSED = enum.auto()
 
 
-WITHOUT_BODY: Final = (204, 304)
-WAITS_FOR_CLIENT: Final = {Phase.HANDSHAKE, Phase.RECEIVING, Phase.SENDING, Phase.IDLE, Phase.LINGERING}
+WAITING_FOR_CLIENT: Final = {Phase.HANDSHAKE, Phase.RECEIVING, Phase.SENDING, Phase.IDLE, Phase.LINGERING}
 
 
-class Connection(asyncio.Protocol):
-    """Reads requests, has them answered in a pool and writes the responses. For use on the event loop."""
+class ConnectionOwner(Protocol):
+    """The interface that a connection uses of the listener that accepted it."""
+
+    service: HttpService
+    limits: ListenerLimits
+
+    def hold(self, connection: HttpConnection, size: int) -> bool:
+        """Reserve bytes for a connection; return False if they are not available."""
+
+    def release(self, connection: HttpConnection) -> None:
+        """Release all bytes that a connection holds."""
+
+    def forget(self, connection: HttpConnection) -> None:
+        """Remove a closed connection from the open ones."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """A server-side connection: reads requests, runs each in a worker pool and writes the responses.
+
+    Not thread-safe: its methods run on the event loop, except those under "In the worker thread".
+    """
 
     def __init__(
-        self, listener: Listener, accepted: socket.socket, peer: tuple[str, int], loop: asyncio.AbstractEventLoop
+        self, listener: ConnectionOwner, accepted: socket.socket, peer: tuple[str, int], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.peer = peer
         self._accepted = accepted
@@ -91,7 +113,7 @@ class Connection(asyncio.Protocol):
     # The transport's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request; TLS has shaken hands."""
+        """Start to wait for the first request; the TLS handshake is complete."""
         self._transport = cast("asyncio.Transport", transport)
         tls = transport.get_extra_info("ssl_object")
         # Writing is paused until the last byte is with the kernel. asyncio's TLS pauses at `high`, TCP beyond it.
@@ -102,7 +124,7 @@ class Connection(asyncio.Protocol):
         self._enter(Phase.RECEIVING, self._limits.request_s)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived, or keep it for later."""
+        """Parse the bytes that arrived, or keep them until the current response is written."""
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return
         if self.phase is Phase.IDLE:
@@ -113,11 +135,11 @@ class Connection(asyncio.Protocol):
             return
         self._ahead += len(data)
         if self._ahead > READ_AHEAD:
-            self._live.pause_reading()
+            self._open_transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Answer the request in progress; return whether the socket stays open for that."""
-        self._ended.set()
+        """Handle the client's end of stream; return True to keep the socket open for a response in progress."""
+        self._cancelled.set()
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return False
         self._http.receive_data(b"")
@@ -127,20 +149,19 @@ class Connection(asyncio.Protocol):
         return not self._tls and self.phase in (Phase.WORKING, Phase.SENDING, Phase.LINGERING)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Release everything."""
+        """Cancel the request in progress and release all bytes."""
         self._enter(Phase.CLOSED, None)
-        self._ended.set()
+        self._cancelled.set()
         self._parts.clear()
         self._acknowledge(ClientDisconnectedError())
         self._listener.release(self)
         self._listener.forget(self)
 
     def pause_writing(self) -> None:
-        """Wait: the client does not read."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on: the client has read all."""
+        """Continue the response when the client has read all that was written."""
         self._paused = False
         if self.phase is Phase.SENDING:
             self._write()
@@ -152,27 +173,27 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether nothing of ours is lost if the connection is closed."""
-        return self.phase in WAITS_FOR_CLIENT
+        """Whether closing the connection would lose no work of the server."""
+        return self.phase in WAITING_FOR_CLIENT
 
     def abort(self) -> None:
-        """Close at once and drop what was not written."""
+        """Close immediately and discard unwritten bytes."""
         if self._transport is not None:
             self._transport.abort()
-        else:  # the handshake sees the end of the connection
+        else:  # the handshake then fails with an end of file
             with contextlib.suppress(OSError):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
-    def make_room(self) -> None:
-        """Release the bytes held: refuse a request that is arriving, abort a response that is not read."""
+    def free_bytes(self) -> None:
+        """Release the held bytes: refuse a request that is arriving, abort a response that the client does not read."""
         if self.phase is Phase.RECEIVING:
-            self._refuse_busy("the server holds as many bytes of requests and responses as it may")
+            self._refuse_busy("the server's memory for requests and responses is exhausted; try again")
         else:
             self.abort()
 
     def stop(self) -> None:
-        """Finish the request in progress, then close."""
-        self._ended.set()
+        """Finish the request in progress, then close the connection."""
+        self._cancelled.set()
         self._stopping = True
         if self.phase in (Phase.RECEIVING, Phase.IDLE):
             self._close()
@@ -184,40 +205,40 @@ class Connection(asyncio.Protocol):
     _stopping = False
 
     def _begin_request(self) -> None:
-        """Forget the last request."""
+        """Reset the state that belongs to one request."""
         self._head: RequestHead | None = None
         self._route: Route | None = None
         self._body: list[bytes] = []
         self._size = 0
-        self._ended = threading.Event()
+        self._cancelled = threading.Event()
         self._ahead = 0
         self._parts: deque[bytes | memoryview] = deque()
         self._paused = False
         self._acknowledged: Future[None] | None = None
 
     def _read(self) -> None:
-        """Take what has arrived."""
+        """Process the HTTP events of the bytes that have arrived."""
         try:
             while self.phase is Phase.RECEIVING:
                 event = self._http.next_event()
                 if isinstance(event, h11.Request):
-                    self._take_head(event)
+                    self._receive_head(event)
                 elif isinstance(event, h11.Data):
-                    self._take_body(bytes(event.data))
+                    self._receive_body(bytes(event.data))
                 elif isinstance(event, h11.EndOfMessage):
                     self._submit()
                     return
                 elif event is h11.NEED_DATA:
                     if self._http.they_are_waiting_for_100_continue:
-                        go_on = h11.InformationalResponse(status_code=100, headers=[])
-                        self._live.write(self._http.send(go_on) or b"")
+                        interim = h11.InformationalResponse(status_code=100, headers=[])
+                        self._open_transport.write(self._http.send(interim) or b"")
                     return
-                else:  # the client closed, or has switched to what is not HTTP/1.1
+                else:  # the client closed, or switched to another protocol
                     self._close()
         except h11.RemoteProtocolError as e:
             self._refuse_unreadable(e.error_status_hint, str(e))
 
-    def _take_head(self, event: h11.Request) -> None:
+    def _receive_head(self, event: h11.Request) -> None:
         limits = self._limits
         if len(event.target) > limits.max_target:
             self._refuse_unreadable(414, f"the path and query are longer than {limits.max_target} bytes")
@@ -228,11 +249,11 @@ class Connection(asyncio.Protocol):
             version = event.http_version.decode()
             self._head = RequestHead(event.method.decode(), event.target.decode("latin-1"), headers, version)
             self._route = self._service.route(self._head)
-            announced = self._head.header("content-length")
-            if announced.isdecimal() and int(announced) > self._route.max_body:
+            length = self._head.header("content-length")
+            if length.isdecimal() and int(length) > self._route.max_body:
                 self._refuse_too_large()
 
-    def _take_body(self, data: bytes) -> None:
+    def _receive_body(self, data: bytes) -> None:
         assert self._route is not None
         self._size += len(data)
         if self._size > self._route.max_body:
@@ -240,32 +261,42 @@ class Connection(asyncio.Protocol):
         elif self._listener.hold(self, len(data)):
             self._body.append(data)
         else:
-            self._refuse_busy("the server holds as many bytes of requests as it may")
+            self._refuse_busy("the server's memory for requests is exhausted; try again")
 
     def _submit(self) -> None:
-        """Hand the complete request to its pool."""
+        """Submit the complete request to its pool."""
         assert self._head is not None
         assert self._route is not None
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body = []
-        local = self._live.get_extra_info("sockname")[:2]
-        subject, ended = self._subject, self._ended
-        request = Request(self._head, body, self.peer, local, self._tls, self._certificate, subject, ended)
+        pool = self._route.pool
+        local = self._open_transport.get_extra_info("sockname")[:2]
+        request = Request(
+            self._head,
+            body,
+            self.peer,
+            local,
+            self._tls,
+            self._certificate,
+            self._subject,
+            self._cancelled,
+            pool.name,
+        )
         self._enter(Phase.WORKING, None)
-        if not self._route.pool.submit(self.peer[0], lambda: self._handle(request), self._post):
-            self._refuse_busy(f"too many requests of this kind ({self._route.pool.name}); try again", 429)
+        if not pool.submit(self.peer[0], lambda: self._handle(request), self._post):
+            self._refuse_busy(f"too many requests of this kind ({pool.name}); try again", 429)
 
     # In the worker thread.
 
     def _handle(self, request: Request) -> Response | None:
-        """Return the response, or None if it was streamed or nobody waits for it."""
-        if request.ended.is_set() and self.phase is Phase.CLOSED:
+        """Return the response, or None if it was streamed or the client has disconnected."""
+        if request.cancelled.is_set() and self.phase is Phase.CLOSED:
             return None
         try:
             response = self._service.handle(request)
-        except Exception:  # the service answers its own errors; this one is the server's
+        except Exception:  # an application answers its own errors, so this one is a fault of the server
             _log.exception("request failed: %s %s", request.head.method, request.head.path)
-            return self._service.refuse(500, "an unexpected error; the log has it")
+            return self._service.refuse(500, "unexpected error; see the server's log")
         if response.stream is None:
             return response
         self._stream(response)
@@ -283,7 +314,7 @@ class Connection(asyncio.Protocol):
             raise ClientDisconnectedError from e
 
     def _stream(self, response: Response) -> None:
-        """Write each part when the client has read the one before."""
+        """Write each part of a stream after the client has read the part before."""
         assert response.stream is not None
         complete = False
         try:
@@ -302,7 +333,7 @@ class Connection(asyncio.Protocol):
             self._call(self._end_stream if complete else self.abort)
 
     def _await(self, function: Callable[..., None], argument: object) -> None:
-        """Call a function on the loop and wait until the client has read what it wrote."""
+        """Call a function on the event loop and wait until the client has read what the function wrote."""
         acknowledged: Future[None] = Future()
         self._call(self._write_and_acknowledge, function, argument, acknowledged)
         acknowledged.result()
@@ -333,10 +364,10 @@ class Connection(asyncio.Protocol):
     def _begin_stream(self, response: Response) -> None:
         self._enter(Phase.STREAMING, None)
         self._listener.release(self)  # the request's bytes
-        self._live.write(self._start(response))
+        self._open_transport.write(self._encode_head(response))
 
     def _write_part(self, part: bytes) -> None:
-        self._live.write(self._http.send(h11.Data(data=part)) or b"")
+        self._open_transport.write(self._http.send(h11.Data(data=part)) or b"")
 
     def _end_stream(self) -> None:
         if self.phase is Phase.STREAMING:
@@ -345,15 +376,17 @@ class Connection(asyncio.Protocol):
             self._write()
 
     def _respond(self, response: Response) -> None:
-        """Write a complete response."""
+        """Write a response that is not a stream."""
         if self.phase is Phase.CLOSED:
             return
         self._listener.release(self)  # the request's bytes
         self._body = []
         self._enter(Phase.SENDING, self._limits.response_s)
         if not self._listener.hold(self, len(response.body)):
-            response = retry(self._service.refuse(503, "the server holds as many bytes of responses as it may"))
-        self._parts.append(self._start(response))
+            response = with_retry_after(
+                self._service.refuse(503, "the server's memory for responses is exhausted; try again")
+            )
+        self._parts.append(self._encode_head(response))
         if response.body and (self._head is None or self._head.method != "HEAD"):
             for part in self._http.send_with_data_passthrough(h11.Data(data=response.body)) or ():
                 whole = memoryview(part)
@@ -361,11 +394,11 @@ class Connection(asyncio.Protocol):
         self._parts.append(self._http.send(h11.EndOfMessage()) or b"")
         self._write()
 
-    def _start(self, response: Response) -> bytes:
-        """Return the status line and headers."""
+    def _encode_head(self, response: Response) -> bytes:
+        """Return the encoded status line and headers of a response."""
         headers = [("Date", formatdate(usegmt=True)), *response.headers]
         names = {name.lower() for name, _ in response.headers}
-        if response.stream is None and response.status not in WITHOUT_BODY and "content-length" not in names:
+        if response.stream is None and response.status not in STATUSES_WITHOUT_BODY and "content-length" not in names:
             headers.append(("Content-Length", str(len(response.body))))
         if self._stopping or self._http.their_state is not h11.DONE:
             headers.append(("Connection", "close"))
@@ -374,38 +407,40 @@ class Connection(asyncio.Protocol):
         return self._http.send(start) or b""
 
     def _write(self) -> None:
-        """Write what the client takes; when it has taken all, go on with the next request.
+        """Write until the client stops reading; after the last part, continue with the next request.
 
-        A client that sends several requests at once must receive each response before the next request is read.
-        Otherwise requests whose responses nobody reads would keep the workers busy.
+        A client that pipelines requests must receive each response before the next request is read. Otherwise requests
+        of a client that reads no responses would keep the workers busy.
         """
         while self._parts and not self._paused:
-            self._live.write(self._parts.popleft())
+            self._open_transport.write(self._parts.popleft())
         if not self._parts and not self._paused:
             if self._http.trailing_data[0]:
-                self._await_reader(LOOK_S[0])
+                self._await_reader(ACK_POLL_S[0])
             else:
                 self._next()
 
     def _await_reader(self, pause_s: float) -> None:
-        """Go on with the next request when the client has received the response; look again after longer pauses."""
+        """Poll, with growing pauses, until the client has received the response; then read its next request."""
         if self.phase is not Phase.SENDING:
             return
         if self._unacknowledged():
-            self._loop.call_later(pause_s, self._await_reader, min(2 * pause_s, LOOK_S[1]))
+            self._loop.call_later(pause_s, self._await_reader, min(2 * pause_s, ACK_POLL_S[1]))
         else:
             self._next()
 
     def _unacknowledged(self) -> int:
-        """Return how many bytes the client's kernel has not confirmed; 0 where the system does not say."""
+        """Return how many bytes the client's kernel has not acknowledged; 0 if the system cannot tell."""
         try:
-            (size,) = struct.unpack("i", fcntl.ioctl(self._live.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4)))
+            (size,) = struct.unpack(
+                "i", fcntl.ioctl(self._open_transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+            )
         except OSError:
             return 0
         return int(size)
 
     def _next(self) -> None:
-        """Wait for the next request, or close."""
+        """Begin the next request of the connection, or close it."""
         self._listener.release(self)
         self.served += 1
         if self._http.their_state in (h11.SEND_BODY, h11.ERROR):
@@ -415,8 +450,8 @@ class Connection(asyncio.Protocol):
         else:
             self._http.start_next_cycle()
             self._begin_request()
-            self._live.resume_reading()
-            if any(self._http.trailing_data):  # a part of the next request, or the end of the connection, is here
+            self._open_transport.resume_reading()
+            if any(self._http.trailing_data):  # part of the next request, or the end of the stream, has arrived
                 self._enter(Phase.RECEIVING, self._limits.request_s)
                 self._loop.call_soon(self._read)
             else:
@@ -427,30 +462,30 @@ class Connection(asyncio.Protocol):
         self._respond(self._service.refuse(413, f"the body must be at most {self._route.max_body >> 10} KiB as sent"))
 
     def _refuse_busy(self, message: str, status: int = 503) -> None:
-        self._respond(retry(self._service.refuse(status, message)))
+        self._respond(with_retry_after(self._service.refuse(status, message)))
 
     def _refuse_unreadable(self, status: int, reason: str) -> None:
         _log.debug("unreadable request from %s: %s", self.peer[0], reason)
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._respond(self._service.refuse(status, f"not a request that can be read: {reason}"))
+            self._respond(self._service.refuse(status, f"cannot parse the request: {reason}"))
         else:
             self._close()
 
     # Ending.
 
     def _linger(self) -> None:
-        """Discard the rest of a refused request, so that its sender reads the refusal."""
+        """Discard the rest of a refused request, so that the client can read the response."""
         self._enter(Phase.LINGERING, LINGER_S)
-        self._live.resume_reading()
-        if self._live.can_write_eof():
-            self._live.write_eof()
+        self._open_transport.resume_reading()
+        if self._open_transport.can_write_eof():
+            self._open_transport.write_eof()
 
     def _close(self) -> None:
         self._enter(Phase.LINGERING, CLOSE_S)
-        self._live.close()
+        self._open_transport.close()
 
     def _enter(self, phase: Phase, deadline_s: float | None) -> None:
-        """Begin a phase; abort the connection when its deadline passes."""
+        """Begin a phase and abort the connection if it lasts longer than `deadline_s`; None sets no deadline."""
         self.phase, self.since = phase, self._loop.time()
         if self._timer is not None:
             self._timer.cancel()
@@ -461,6 +496,6 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     @property
-    def _live(self) -> asyncio.Transport:
+    def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None
         return self._transport

@@ -1,4 +1,4 @@
-"""Deadlines and bounds of a listener.
+"""Deadlines and size limits of a listener.
 
 Owns: the values and the byte budget. Does not own: what happens when one is exceeded (`connection`, `listener`).
 """
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one listener grants its clients. Times are seconds from the start of each phase and are never extended.
+class ListenerLimits:
+    """The limits that one listener sets its clients. Deadlines count from the start of a phase and are never extended.
 
-    `handshake_s`: the TLS handshake. `request_s`: headers and body together; a shipper gives up after as long.
-    `response_s`: until the client has read the response, or the next part of a stream. `idle_s`: between two requests;
-    kube-scheduler keeps its connection to an extender between pods.
+    `handshake_s`: for the TLS handshake. `request_s`: for headers and body; a shipper's own timeout is as long.
+    `response_s`: for the client to read the response, or one part of a stream. `idle_s`: between two requests;
+    kube-scheduler keeps its connection to an extender open between pods.
 
-    `connections`, `per_address`: open at a time. `bytes_in_flight`: bodies and responses held in memory.
+    `connections`, `per_address`: how many connections may be open, in total and from one client address.
+    `bytes_in_flight`: the memory for bodies and responses of all connections together.
     """
 
     handshake_s: float = 10.0
@@ -32,19 +33,19 @@ class Limits:
 
 
 class ByteBudget:
-    """Counts bytes up to a maximum. For use on the event loop."""
+    """A counter of reserved bytes with a maximum. Not thread-safe: for use on the event loop."""
 
     def __init__(self, maximum: int) -> None:
         self._free = maximum
         self.maximum = maximum
 
-    def take(self, size: int) -> bool:
-        """Reserve bytes; return False if they do not fit."""
+    def acquire(self, size: int) -> bool:
+        """Reserve bytes; return False, and reserve nothing, if they do not fit."""
         if size > self._free:
             return False
         self._free -= size
         return True
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release reserved bytes."""
         self._free += size

@@ -1,7 +1,7 @@
-"""Log lines of the standard library's `logging`: one line per entry, whatever the message quotes.
+"""Set-up of the standard library's `logging` so that each entry is one line, even if its message quotes line breaks.
 
-Owns: escaping of messages and tracebacks for every handler of the process, gunicorn's included; the line format of our
-own. Does not own: levels of single loggers.
+Owns: escaping of messages and tracebacks for every handler of the process, gunicorn's included; the line format. Does
+not own: levels of single loggers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class EscapedRecord(logging.LogRecord):
-    """A log record without control characters. A traceback's lines are indented, so none can pass for an entry."""
+    """A log record without control characters. Lines of a traceback are indented, so that none looks like an entry."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -26,11 +26,10 @@ class EscapedRecord(logging.LogRecord):
             self.exc_text = "\n".join(f"  {escape(line)}" for line in lines)
 
     def getMessage(self) -> str:  # noqa: N802  # the standard library's name
-        """Return the message on one line."""
         return escape(super().getMessage())
 
 
 def configure(level: int) -> None:
-    """Log to standard error from now on."""
+    """Make the process log escaped lines of this level and above to standard error."""
     logging.setLogRecordFactory(EscapedRecord)
     logging.basicConfig(level=level, stream=sys.stderr, format=FORMAT)

@@ -1,6 +1,6 @@
-"""A gate that bounds the memory of requests that are worked on.
+"""A limit on the memory of the requests that are processed at the same time.
 
-Owns: waiting for memory, in order of arrival. Does not own: how much a request needs.
+Owns: waiting for memory in order of arrival. Does not own: the estimate of how much a request needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 class MemoryGate:
-    """A semaphore of bytes: the first that waits is served first, so that large requests are not passed over."""
+    """A semaphore that counts bytes. Requests wait in order, so that small ones do not starve a large one."""
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
@@ -22,12 +22,12 @@ class MemoryGate:
 
     @contextmanager
     def hold(self, size: int, timeout_s: float) -> Iterator[bool]:
-        """Wait for `size` bytes and hold them for the block; yield False if they are not free in time."""
-        turn = object()
+        """Reserve `size` bytes for a `with` block; yield False if they do not become free within `timeout_s`."""
+        ticket = object()
         with self._changed:
-            self._waiting.append(turn)
-            entered = self._changed.wait_for(lambda: self._waiting[0] is turn and size <= self._free, timeout_s)
-            self._waiting.remove(turn)
+            self._waiting.append(ticket)
+            entered = self._changed.wait_for(lambda: self._waiting[0] is ticket and size <= self._free, timeout_s)
+            self._waiting.remove(ticket)
             self._free -= size if entered else 0
             self._changed.notify_all()
         try:

@@ -1,6 +1,6 @@
-"""An HTTP request, a response and the service that answers, as values.
+"""HTTP requests, responses and routes as values, and the interface of a service that answers requests.
 
-A leaf of the package: `connection` makes requests and writes responses, `wsgi` and `scheduler.serving` answer them.
+`connection` builds requests and writes responses; `wsgi` and `scheduler.serving` answer them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Final
 from herodotus_serving.pools import WorkerPool
 
 RETRY_AFTER_S: Final = 1  # a full pool or budget empties within milliseconds
+STATUSES_WITHOUT_BODY: Final = (204, 304)  # HTTP allows neither a body nor a Content-Length
 
 Headers = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class RequestHead:
-    """Request line and headers, before the body has arrived. `target`: path and query as sent."""
+    """The request line and headers, known before the body arrives. `target`: path and query as sent."""
 
     method: str
     target: str
@@ -28,12 +29,10 @@ class RequestHead:
 
     @property
     def path(self) -> str:
-        """The target without its query."""
         return self.target.partition("?")[0]
 
     @property
     def query(self) -> str:
-        """What follows the question mark; empty if nothing does."""
         return self.target.partition("?")[2]
 
     def header(self, name: str) -> str:
@@ -43,10 +42,11 @@ class RequestHead:
 
 @dataclass(frozen=True)
 class Request:
-    """A complete request and its connection.
+    """A complete request and the facts about its connection.
 
     `certificate` and `subject`: the client certificate that TLS verified, as DER and as `getpeercert()` decodes it;
-    empty without one. `ended` is set when the client disconnects or the server stops: long waits watch it.
+    empty without one. `cancelled` is set when the client disconnects or the server stops; long waits watch it. `pool`:
+    the name of the worker pool that runs the request.
     """
 
     head: RequestHead
@@ -56,12 +56,13 @@ class Request:
     tls: bool = False
     certificate: bytes = b""
     subject: dict[str, object] = field(default_factory=dict)
-    ended: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    pool: str = ""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A status, headers and a body. `stream` takes the place of `body` where the length is not known in advance."""
+    """A status, headers and a body. `stream` replaces `body` if the length is not known in advance."""
 
     status: int
     headers: Headers
@@ -71,18 +72,18 @@ class Response:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a request runs: the pool, and how many bytes its body may have."""
+    """The worker pool that runs a request, and the maximum size of its body in bytes."""
 
     pool: WorkerPool
     max_body: int
 
 
 @dataclass(frozen=True)
-class Service:
-    """What answers the requests of a listener.
+class HttpService:
+    """The three functions with which an application answers the requests of a listener.
 
-    `route` and `refuse` run on the event loop and must not block. `handle` runs in a thread of the route's pool.
-    `refuse` builds the response to a request that the server does not pass on.
+    `route` chooses the worker pool and `refuse` builds an error response from a status and a message; both run on the
+    event loop and must not block. `handle` answers a complete request in a thread of the route's pool.
     """
 
     route: Callable[[RequestHead], Route]
@@ -90,6 +91,6 @@ class Service:
     refuse: Callable[[int, str], Response]
 
 
-def retry(response: Response) -> Response:
-    """Return the response with a Retry-After header."""
+def with_retry_after(response: Response) -> Response:
+    """Return a copy of a response with a Retry-After header."""
     return Response(response.status, [*response.headers, ("Retry-After", str(RETRY_AFTER_S))], response.body)

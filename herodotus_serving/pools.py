@@ -29,14 +29,14 @@ class WorkerPool:
         on_refused: Callable[[], None] = lambda: None,
         per_address: int | None = None,
     ) -> None:
-        """`queue`: tasks that may wait for a thread. `on_refused` is called for each task beyond that.
+        """`queue`: how many tasks may wait for a thread. `on_refused` is called for each refused task.
 
-        `per_address`: tasks of one client's address, waiting or running; None is as many as there are places.
+        `per_address`: how many tasks of one client address may wait or run; None sets no limit beside the pool's.
         """
         self.name, self.threads = name, threads
         self._capacity = threads + queue
         self._per_address = per_address or self._capacity
-        self._of_address: Counter[str] = Counter()
+        self._pending_by_address: Counter[str] = Counter()
         self._on_refused = on_refused
         self._lock = threading.Lock()
         self._pending = 0
@@ -44,15 +44,15 @@ class WorkerPool:
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def submit(self, address: str, work: Callable[[], T], then: Callable[[T], None]) -> bool:
-        """Run `then(work())` in a thread of the pool; return False if the pool is full, or the address has its share.
+        """Queue `then(work())` for a thread of the pool; return False if the pool or the share of the address is full.
 
-        The place is free before `then` runs, so that a client that has its response finds a place for its next request.
+        The place becomes free before `then` runs, so that a client with its response finds room for its next request.
         """
         with self._lock:
-            accepted = self._pending < self._capacity and self._of_address[address] < self._per_address
+            accepted = self._pending < self._capacity and self._pending_by_address[address] < self._per_address
             if accepted:
                 self._pending += 1
-                self._of_address[address] += 1
+                self._pending_by_address[address] += 1
                 starts = self._started < min(self._pending, self.threads)
                 self._started += starts
         if not accepted:
@@ -69,8 +69,8 @@ class WorkerPool:
         finally:
             with self._lock:
                 self._pending -= 1
-                self._of_address[address] -= 1
-                self._of_address += Counter()  # forget addresses without a task
+                self._pending_by_address[address] -= 1
+                self._pending_by_address += Counter()  # forget addresses without a task
         then(result)
 
     def _run(self) -> None:

@@ -1,9 +1,9 @@
-"""A certificate of one's own, for a server that was given none.
+"""Self-signed certificates, for servers without a configured certificate.
 
-Owns: what such a certificate says. Does not own: where it is kept, who is told of it.
+Owns: the contents of the certificate. Does not own: where it is stored and how clients get it.
 
-Invariant: it is its own authority: who is to verify the server is given the certificate itself, and believes nothing
-else by it, since its key is the server's.
+Invariant: a certificate is its own authority. A client that trusts it trusts this server alone, because no other
+process has the key.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def self_signed(names: Sequence[str], valid_for: datetime.timedelta) -> tuple[bytes, bytes]:
-    """A new key and its own certificate for these names and addresses, each as PEM."""
+def create_self_signed(names: Sequence[str], valid_for: datetime.timedelta) -> tuple[bytes, bytes]:
+    """Create a key and a certificate for the given DNS names and IP addresses; return both as PEM, the key first."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.timezone.utc)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"{socket.gethostname()[:40]}@{int(time.time())}")])
@@ -32,9 +32,9 @@ def self_signed(names: Sequence[str], valid_for: datetime.timedelta) -> tuple[by
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + valid_for)
-        .add_extension(x509.SubjectAlternativeName(list(dict.fromkeys(map(_named, names)))), critical=False)
+        .add_extension(x509.SubjectAlternativeName(list(dict.fromkeys(map(_to_general_name, names)))), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_SIGNS, critical=True)
+        .add_extension(_KEY_USAGE, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -44,13 +44,13 @@ def self_signed(names: Sequence[str], valid_for: datetime.timedelta) -> tuple[by
     return private, certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def ends(certificate: bytes) -> datetime.datetime:
-    """When a PEM certificate ends. ValueError where it is none."""
+def parse_expiry(certificate: bytes) -> datetime.datetime:
+    """Return when a PEM certificate expires. Raises ValueError if it is not a certificate."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
-# What a strict verifier (Python's own from 3.13) asks of an authority, and TLS of a server.
-_SIGNS = x509.KeyUsage(
+# Strict verifiers (Python's from 3.13) require key_cert_sign of an authority, TLS requires digital_signature.
+_KEY_USAGE = x509.KeyUsage(
     digital_signature=True,
     key_cert_sign=True,
     content_commitment=False,
@@ -63,7 +63,7 @@ _SIGNS = x509.KeyUsage(
 )
 
 
-def _named(name: str) -> x509.GeneralName:
+def _to_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

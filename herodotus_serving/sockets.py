@@ -1,7 +1,4 @@
-"""Listening sockets from addresses.
-
-A leaf: imports nothing of the project.
-"""
+"""Addresses and the listening sockets that are bound to them. Imports nothing of the project."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
-BACKLOG: Final = 256  # connections that the kernel keeps until they are accepted
+BACKLOG: Final = 256  # connections that the kernel queues until they are accepted
 
 
 @dataclass(frozen=True)
 class Address:
-    """HOST:PORT; port 0 takes a free one."""
+    """A host and a port. Port 0 lets the system choose a free one."""
 
     host: str
     port: int
@@ -25,23 +22,23 @@ class Address:
 
 
 class ListenError(Exception):
-    """The process cannot listen on an address. `why` is the cause alone."""
+    """The process cannot listen on an address. `reason` is the cause without the address."""
 
-    def __init__(self, address: Address, why: str) -> None:
-        super().__init__(f"cannot listen on {address}: {why}")
-        self.why = why
+    def __init__(self, address: Address, reason: str) -> None:
+        super().__init__(f"cannot listen on {address}: {reason}")
+        self.reason = reason
 
 
 def listen(address: Address) -> socket.socket:
-    """Return a listening socket. Raises ListenError."""
+    """Return a socket that listens on an address. Raises ListenError."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as e:
-        why = os.strerror(e.errno) if e.errno and e.errno > 0 else e.strerror  # names are resolved with codes below 0
-        raise ListenError(address, str(why)) from e
+        reason = os.strerror(e.errno) if e.errno and e.errno > 0 else e.strerror  # name resolution uses negative codes
+        raise ListenError(address, str(reason)) from e
 
 
-def address_of(listening: socket.socket) -> Address:
-    """Return the address that a socket listens on."""
+def get_bound_address(listening: socket.socket) -> Address:
+    """Return the address that a listening socket is bound to."""
     return Address(*listening.getsockname()[:2])

@@ -1,8 +1,8 @@
-"""A server in a thread of this process, for as long as a block lasts: for tests, and for the demo's picture.
+"""An HTTP server in a thread of this process, for tests and for the demo's picture.
 
-Owns: beginning and ending it. Does not own: what it serves.
+Owns: starting and stopping the server. Does not own: what it serves.
 
-Invariant: when the block is left, the port is free and the thread has ended.
+Invariant: after the `with` block the port is free and the thread has ended.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import HTTPServer
 
-POLL_S = 0.01  # how long ending it takes
+POLL_S = 0.01  # how often the server checks whether it should stop
 
 
 @contextmanager
-def serving(server: HTTPServer) -> Iterator[str]:
-    """Its URL, on loopback."""
+def serve_in_thread(server: HTTPServer) -> Iterator[str]:
+    """Run an HTTP server in a thread during a `with` block; yield its URL on loopback."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": POLL_S})
     thread.start()
     try:

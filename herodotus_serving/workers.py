@@ -1,8 +1,9 @@
-"""gunicorn as the manager of worker processes: start, restart, graceful end.
+"""Worker processes that gunicorn starts, restarts and stops.
 
-Owns: the worker class that runs listeners on an event loop, gunicorn's settings. Does not own: what listeners serve.
+Owns: the worker class that runs listeners on an event loop, and gunicorn's settings. Does not own: what listeners
+serve.
 
-Invariant: a worker dies with its parent, even on SIGKILL, so that a successor finds the port free.
+Invariant: a worker ends with its parent, even after SIGKILL, so that the next process finds the port free.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def run(
     sockets: Sequence[socket.socket],
-    make: Callable[[Sequence[socket.socket]], Server],
+    create_server: Callable[[Sequence[socket.socket]], Server],
     ready: Sequence[str],
     grace_s: int,
     workers: int = 1,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Serve until SIGTERM. `make` runs in each worker, because threads and connections do not survive a fork.
+    """Serve on listening sockets in worker processes until SIGTERM.
 
-    `ready`: lines to print when the sockets accept connections. `options`: further settings of gunicorn.
+    `create_server` runs in each worker, because threads and database connections do not survive a fork. `ready`: lines
+    to print when the sockets accept connections. `options`: further settings of gunicorn.
     """
     settings = {
         "bind": [f"fd://{each.detach()}" for each in sockets],
@@ -48,14 +50,14 @@ def run(
         "post_fork": _die_with_parent,
         **(options or {}),
     }
-    _Application(settings, make).run()
+    _Application(settings, create_server).run()
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
-    """gunicorn's interface for programs that start it."""
+    """gunicorn's interface for programs that embed it."""
 
-    def __init__(self, settings: Mapping[str, Any], make: Callable[[Sequence[socket.socket]], Server]) -> None:
-        self._settings, self.make = settings, make
+    def __init__(self, settings: Mapping[str, Any], create_server: Callable[[Sequence[socket.socket]], Server]) -> None:
+        self._settings, self._create_server = settings, create_server
         super().__init__()
 
     def load_config(self) -> None:
@@ -63,11 +65,11 @@ class _Application(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Callable[[Sequence[socket.socket]], Server]:
-        return self.make
+        return self._create_server
 
 
 class _LoopWorker(Worker):  # type: ignore[misc]
-    """Runs a server's event loop and reports to the arbiter that it turns."""
+    """A worker that runs a server's event loop and sends gunicorn a heartbeat."""
 
     def init_signals(self) -> None:
         for number in self.SIGNALS:
@@ -99,8 +101,8 @@ class _LoopWorker(Worker):  # type: ignore[misc]
 
 
 def _die_with_parent(arbiter: Any, _worker: object) -> None:
-    """Have Linux kill this worker when its parent ends; elsewhere `_serve` notices within HEARTBEAT_S."""
+    """Make Linux kill this worker when its parent ends; on other systems `_serve` checks every HEARTBEAT_S."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != arbiter.pid:  # it ended before the line above
+        if os.getppid() != arbiter.pid:  # the parent ended before the line above
             os._exit(1)

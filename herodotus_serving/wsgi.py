@@ -1,6 +1,6 @@
-"""WSGI applications behind the server.
+"""The adapter between the HTTP server and WSGI applications.
 
-Owns: the WSGI environ of a request, collecting the response. Does not own: connections, routes.
+Owns: the WSGI environ of a request, and collecting the response. Does not own: connections, routes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
-from herodotus_serving.messages import Headers, Request, Response
+from herodotus_serving.messages import STATUSES_WITHOUT_BODY, Headers, Request, Response
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-# Keys of the environ beside WSGI's own.
+# Keys of the environ in addition to those of WSGI.
 CERTIFICATE: Final = "herodotus.client_certificate"  # DER, verified by TLS; absent without one
 HEADERS: Final = "herodotus.headers"  # as sent: WSGI joins repeated headers with commas, and a value may contain one
-ENDED: Final = "herodotus.ended"  # threading.Event: the client is gone, or the server stops
+CANCELLED: Final = "herodotus.cancelled"  # threading.Event: the client disconnected, or the server stops
 POOL: Final = "herodotus.pool"  # the name of the worker pool
-WITHOUT_BODY: Final = (204, 304)
 _UNPREFIXED: Final = {"CONTENT-TYPE": "CONTENT_TYPE", "CONTENT-LENGTH": "CONTENT_LENGTH"}
 
 
-def handler(application: WSGIApplication, pool_of: Callable[[Request], str]) -> Callable[[Request], Response]:
-    """Return a function that calls the application and returns its whole response, or a stream if it has no length."""
+def create_handler(application: WSGIApplication) -> Callable[[Request], Response]:
+    """Return a request handler that calls a WSGI application. Responses without a Content-Length are streamed."""
 
     def handle(request: Request) -> Response:
         started: list[tuple[str, Headers]] = []
@@ -37,7 +36,7 @@ def handler(application: WSGIApplication, pool_of: Callable[[Request], str]) -> 
             started[:] = [(status, headers)]
             return _refuse_write
 
-        result = application(environ(request) | {POOL: pool_of(request)}, start_response)
+        result = application(build_environ(request), start_response)
         parts = iter(result)
         first = next(parts, b"")  # an application may start its response as late as here
         status, headers = int(started[0][0].split(" ", 1)[0]), started[0][1]
@@ -51,8 +50,8 @@ def handler(application: WSGIApplication, pool_of: Callable[[Request], str]) -> 
     return handle
 
 
-def environ(request: Request) -> dict[str, Any]:
-    """Return the WSGI environ of a request."""
+def build_environ(request: Request) -> dict[str, Any]:
+    """Return the WSGI environ of an HTTP request."""
     head = request.head
     found: dict[str, Any] = {
         "REQUEST_METHOD": head.method,
@@ -75,12 +74,13 @@ def environ(request: Request) -> dict[str, Any]:
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
         HEADERS: head.headers,
-        ENDED: request.ended,
+        CANCELLED: request.cancelled,
+        POOL: request.pool,
     }
     if request.certificate:
         found[CERTIFICATE] = request.certificate
     for name, value in head.headers:
-        if "_" in name:  # would be the same key as the name with a hyphen
+        if "_" in name:  # the name with a hyphen has the same key
             continue
         upper = name.upper()
         key = _UNPREFIXED.get(upper) or f"HTTP_{upper.replace('-', '_')}"
@@ -89,14 +89,14 @@ def environ(request: Request) -> dict[str, Any]:
 
 
 def _path(path: str) -> str:
-    """Return the path of a target, which may be a whole URL."""
+    """Return the path of a target, which may be an absolute URL."""
     if not path.startswith(("http://", "https://")):
         return path
     return "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
 
 
 def _is_stream(request: Request, status: int, headers: Headers) -> bool:
-    if request.head.method == "HEAD" or status in WITHOUT_BODY:
+    if request.head.method == "HEAD" or status in STATUSES_WITHOUT_BODY:
         return False
     return not any(name.lower() == "content-length" for name, _ in headers)
 
@@ -112,7 +112,7 @@ def _close(result: Iterable[bytes]) -> None:
 
 
 class _Stream(Iterator[bytes]):
-    """The parts of a response, and its end."""
+    """The parts of a streamed response; `close` closes the application's iterable."""
 
     def __init__(self, first: bytes, parts: Iterator[bytes], result: Iterable[bytes]) -> None:
         self._first, self._parts, self._result = [first], parts, result

@@ -26,7 +26,7 @@ from rich.text import Text
 
 from herodotus_cli.command_line import run
 from herodotus_cli.context import Environment
-from herodotus_serving.threads import serving
+from herodotus_serving.threads import serve_in_thread
 
 Json = dict[str, Any]
 
@@ -131,7 +131,7 @@ def _serve_answers(get: Callable[[str], Json]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+    with serve_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
         yield url
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from herodotus_endpoint.access.api_client import ApiServerClient, Json
 from herodotus_endpoint.access.user_info import PRIVILEGED, UserInfo, parse_user_info
 from herodotus_record.model import API_GROUP, API_VERSION
-from herodotus_serving.remembered import Remembered
+from herodotus_serving.ttl_cache import TTLCache
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class ReviewCache:
 
     def __init__(self, api: ApiServerClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._users: Remembered[UserInfo | None] = Remembered(clock)
-        self._allowed: Remembered[bool] = Remembered(clock)
+        self._users: TTLCache[UserInfo | None] = TTLCache(clock)
+        self._allowed: TTLCache[bool] = TTLCache(clock)
 
     def authenticate_token(self, token: str, audience: str = "") -> UserInfo | None:
         """Return the user of a token that is valid for `audience` ("": the API server's own), or None."""

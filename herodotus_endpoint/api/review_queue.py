@@ -22,7 +22,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import Answer, TooManyReviewersError
 from herodotus_record import codec
-from herodotus_serving.wsgi import ENDED
+from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/reviews"
 MAX_WAIT_S: Final = 30
@@ -51,8 +51,8 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
         schedulers = [parameters.name(n, "scheduler") for n in request.args.getlist("scheduler")][:MAX_SCHEDULERS]
         if not schedulers:
             raise StatusError(400, "scheduler must be given")
-        ended = request.environ.get(ENDED) or threading.Event()
-        return _take_review(store, cluster, schedulers, parameters.integer("wait", most=MAX_WAIT_S) or 0, ended)
+        cancelled = request.environ.get(CANCELLED) or threading.Event()
+        return _take_review(store, cluster, schedulers, parameters.integer("wait", most=MAX_WAIT_S) or 0, cancelled)
 
     @routes.post(f"{PATH}/<id>", provide_automatic_options=False)
     def answer(id: str) -> Response:
@@ -73,7 +73,9 @@ def decompress_answer(body: bytes) -> bytes:
         raise StatusError(500, f"the scheduler's answer is {e}") from e
 
 
-def _take_review(store: Store, cluster: str, schedulers: list[str], wait_s: int, ended: threading.Event) -> Response:
+def _take_review(
+    store: Store, cluster: str, schedulers: list[str], wait_s: int, cancelled: threading.Event
+) -> Response:
     try:
         store.reviews.announce(cluster, schedulers)
     except TooManyReviewersError as e:
@@ -84,7 +86,7 @@ def _take_review(store: Store, cluster: str, schedulers: list[str], wait_s: int,
         if question is not None:
             asked: dict[str, Any] = msgspec.json.decode(question.body)
             return json_response(asked | {"id": question.id, "deadlineSeconds": EVALUATION_S})
-        if time.monotonic() >= until or ended.wait(POLL_S):
+        if time.monotonic() >= until or cancelled.wait(POLL_S):
             return Response(status=204)
 
 

@@ -31,7 +31,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store.listing import AnyCondition, Condition
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
-from herodotus_serving.wsgi import ENDED
+from herodotus_serving.wsgi import CANCELLED
 
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
@@ -155,13 +155,13 @@ class ObjectViews:
         except BaseException:
             give_back()
             raise
-        ended = request.environ.get(ENDED) or threading.Event()
+        cancelled = request.environ.get(CANCELLED) or threading.Event()
 
         def lines() -> Iterator[bytes]:
             yield b""  # the headers go now: the client waits for them, whenever the first event comes
             for kind, row in before:
                 yield self._event(kind, row, watch.version, form, include)
-            for kind, row in watches.iterate_events(watch, timeout_s, bookmarks, time.monotonic, ended.wait):
+            for kind, row in watches.iterate_events(watch, timeout_s, bookmarks, time.monotonic, cancelled.wait):
                 yield self._event(kind, row, watch.version, form, include)
 
         response = Response(lines(), content_type="application/json")

@@ -79,7 +79,7 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
     try:
         return port.serve(options, api, content)
     except (ListenError, CertificateError) as e:
-        where, why = f"{options.host}:{options.port}", e.why if isinstance(e, ListenError) else e
+        where, why = f"{options.host}:{options.port}", e.reason if isinstance(e, ListenError) else e
         raise StartupError(f"cannot serve on {where} (--bind-address, --secure-port): {why}") from e
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_serving.remembered import Remembered
+from herodotus_serving.ttl_cache import TTLCache
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer, Json
 from scheduler.serving.http import HttpStatusError, StatusRequest
@@ -51,8 +51,8 @@ class RequestAuthorizer:
         """`always_allowed`: paths for everyone; one that ends with `*` is a prefix."""
         self._api = api
         self._always_allowed = tuple(always_allowed)
-        self._users: Remembered[AuthenticatedUser | None] = Remembered(clock)
-        self._rights: Remembered[tuple[bool, str]] = Remembered(clock)
+        self._users: TTLCache[AuthenticatedUser | None] = TTLCache(clock)
+        self._rights: TTLCache[tuple[bool, str]] = TTLCache(clock)
 
     def check(self, request: StatusRequest) -> AuthenticatedUser:
         """Who asks. RefusedError 401, 403 or 500 when the request must not be answered."""

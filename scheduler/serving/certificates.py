@@ -1,7 +1,7 @@
 """The serving certificate, and the authorities whose client certificates are believed.
 
 Owns: finding or making the certificate, the authorities. Does not own: the listener (`server`), when the context is
-made anew (`herodotus_serving.contexts`), what a client certificate means (`access`).
+made anew (`herodotus_serving.tls_contexts`), what a client certificate means (`access`).
 
 The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (made there where it is
 absent), or one made in memory. The authorities: the cluster's, which the API server publishes in the ConfigMap
@@ -23,8 +23,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from herodotus_serving.contexts import LOOK_EVERY_S, Renewed, server_context
-from herodotus_serving.self_signed import self_signed
+from herodotus_serving.self_signed import create_self_signed
+from herodotus_serving.tls_contexts import CHECK_INTERVAL_S, TLSContextReloader, build_server_context
 from scheduler import klog
 from scheduler.kube.http import ApiError, ApiServer
 
@@ -61,7 +61,7 @@ class Certificates:
         self._memory = None if self._pair else b"".join(_made_for(host))
         self._authorities = authorities
         try:
-            self._renewed = Renewed(self._look, self._made, _tell, clock)
+            self._renewed = TLSContextReloader(self._look, self._made, _tell, clock)
         except (OSError, ValueError) as e:
             raise CertificateError(f"cannot use the serving certificate: {e}") from e
 
@@ -80,7 +80,7 @@ class Certificates:
             else:
                 _load_from_memory(context, self._memory or b"")
 
-        return server_context(load, seen[1])
+        return build_server_context(load, seen[1])
 
 
 def _tell(failure: Exception | None) -> None:
@@ -115,7 +115,7 @@ class Authorities:
         self._stop.set()
 
     def _run(self) -> None:
-        pause = LOOK_EVERY_S
+        pause = CHECK_INTERVAL_S
         while not self._stop.is_set():
             try:
                 self._pem, self._said = self._read(), ""
@@ -158,7 +158,7 @@ def _pair(files: CertificateFiles, host: str) -> Pair | None:
 def _made_for(host: str) -> tuple[bytes, bytes]:
     """A key and its certificate; who asks cannot verify it (the kubelet does not)."""
     own = [socket.gethostname()] if socket.gethostname().isascii() else []
-    return self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
+    return create_self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
 
 
 def _write_pair(cert: Path, key: Path, private: bytes, public: bytes) -> None:

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
-from herodotus_serving.limits import Limits
+from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, ServerThread
 from herodotus_serving.listener import Server as Listeners
+from herodotus_serving.messages import HttpService, RequestHead, Route
 from herodotus_serving.messages import Request as Received
-from herodotus_serving.messages import RequestHead, Route, Service
 from herodotus_serving.messages import Response as Sent
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
@@ -28,7 +28,7 @@ from scheduler.serving.http import TEXT, HttpStatusError, StatusRequest, StatusR
 
 MAX_BODY_BYTES: Final = 1024  # a number is the longest body that means anything here
 MAX_QUERY_FIELDS: Final = 20  # verbose, and an exclude for each check
-LIMITS: Final = Limits(connections=128, per_address=64, bytes_in_flight=32 << 20)
+LIMITS: Final = ListenerLimits(connections=128, per_address=64, bytes_in_flight=32 << 20)
 REASONS: Final = {413: "RequestEntityTooLarge", 429: "TooManyRequests", 503: "ServiceUnavailable"}
 
 Handler = Callable[[StatusRequest], StatusResponse]
@@ -42,7 +42,7 @@ class StatusServer:
         address: tuple[str, int],
         contexts: Callable[[], ssl.SSLContext],
         handler: Handler,
-        limits: Limits = LIMITS,
+        limits: ListenerLimits = LIMITS,
     ) -> None:
         """Listen on (host, port). `contexts`: the TLS context of the next connection. Raises ListenError."""
         self._handler = handler
@@ -52,7 +52,7 @@ class StatusServer:
         )  # metrics, configuration, and what is reviewed by the API server
         listening = listen(Address(*address))
         self.port = int(listening.getsockname()[1])
-        self.listener = Listener(listening, Service(self._route, self._handle, _refuse), limits, contexts)
+        self.listener = Listener(listening, HttpService(self._route, self._handle, _refuse), limits, contexts)
         self._thread = ServerThread(Listeners([self.listener]))
 
     def start(self) -> None:

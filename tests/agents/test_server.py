@@ -9,7 +9,7 @@ from flask import Flask
 
 from herodotus_agents.app import MAX_NODES, create_app
 from herodotus_agents.registry import load_agents
-from herodotus_agents.server import DECODED_BYTES, MAX_BODY_BYTES, service
+from herodotus_agents.server import DECODED_BYTES, MAX_BODY_BYTES, build_service
 from herodotus_serving.memory import MemoryGate
 from herodotus_serving.messages import Request, RequestHead
 
@@ -24,7 +24,7 @@ def app() -> Flask:
 def status(app: Flask, nodes: int) -> int:
     body = f'{{"Pod": {{"metadata": {{"name": "p"}}}}, "Nodes": {{"items": [{",".join(["{}"] * nodes)}]}}}}'.encode()
     head = RequestHead("POST", PATH, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-    response = service(app, 1).handle(Request(head, body, ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    response = build_service(app, 1).handle(Request(head, body, ("127.0.0.1", 1), ("127.0.0.1", 2)))
     assert response.status == 200 or json.loads(response.body)["Error"]
     return response.status
 
@@ -36,7 +36,7 @@ def test_as_many_nodes_as_a_cluster_has(app: Flask, nodes: int, code: int) -> No
 
 
 def test_a_larger_body_is_refused_before_it_comes(app: Flask) -> None:
-    assert service(app, 1).route(RequestHead("POST", PATH, [])).max_body == MAX_BODY_BYTES
+    assert build_service(app, 1).route(RequestHead("POST", PATH, [])).max_body == MAX_BODY_BYTES
     assert 3 * MAX_BODY_BYTES < DECODED_BYTES
 
 

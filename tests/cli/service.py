@@ -12,7 +12,7 @@ from typing import Any
 
 from herodotus_cli.command_line import run
 from herodotus_cli.context import Environment
-from herodotus_serving.threads import serving as in_thread
+from herodotus_serving.threads import serve_in_thread
 from tests.cli.scenes import NOW
 
 API = "/apis/herodotus.dev/v1alpha1"
@@ -78,7 +78,7 @@ def serving() -> Iterator[Service]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    with in_thread(server) as service.url:
+    with serve_in_thread(server) as service.url:
         yield service
 
 

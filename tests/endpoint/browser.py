@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from herodotus_serving.threads import serving
+from herodotus_serving.threads import serve_in_thread
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -47,7 +47,7 @@ def served(client: FlaskClient, prefix: str) -> Iterator[str]:
     """The application below a prefix, as behind the API server's proxy; its URL."""
     nowhere: Any = lambda _environ, start: start("404 Not Found", []) and []  # noqa: E731
     server = make_server("127.0.0.1", 0, DispatcherMiddleware(nowhere, {prefix: client.application}), True, 1, _Quiet)
-    with serving(server) as url:
+    with serve_in_thread(server) as url:
         yield f"{url}{prefix}"
 
 

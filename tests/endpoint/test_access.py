@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from herodotus_endpoint.access import audit_log
 from herodotus_endpoint.access.front_proxy import FrontProxy, parse_front_proxy
 from herodotus_record.model import Owner, Reason, Verdict
-from herodotus_serving.remembered import TTL_S
+from herodotus_serving.ttl_cache import TTL_S
 from herodotus_serving.wsgi import CERTIFICATE, HEADERS
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer

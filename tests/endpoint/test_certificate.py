@@ -16,7 +16,7 @@ import pytest
 from herodotus_endpoint import __main__ as program
 from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerUnavailableError
 from herodotus_endpoint.certificate import RENEW_BEFORE, VALID_FOR, ensure_certificate, write_certificate
-from herodotus_serving.self_signed import ends, self_signed
+from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 NAME = ("herodotus", "herodotus-endpoint-own")
 PATH = "/api/v1/namespaces/herodotus/secrets/herodotus-endpoint-own"
@@ -59,7 +59,7 @@ def test_a_certificate_is_made_once_and_then_kept() -> None:
     assert secret.data == encoded(first)
     assert secret.kept() == first
     assert len(secret.puts) == 1
-    assert ends(first["tls.crt"]) - NOW > VALID_FOR - timedelta(minutes=1)
+    assert parse_expiry(first["tls.crt"]) - NOW > VALID_FOR - timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_what_is_no_certificate_is_replaced(data: dict[str, str]) -> None:
 def test_one_that_is_about_to_end_is_made_anew_at_a_start() -> None:
     secret = Secret()
     first = secret.kept()
-    end = ends(first["tls.crt"])
+    end = parse_expiry(first["tls.crt"])
     assert secret.kept(end - RENEW_BEFORE - timedelta(days=1)) == first
     assert secret.kept(end - RENEW_BEFORE) != first
 
 
 def test_one_that_the_user_has_put_there_is_taken() -> None:
-    key, certificate = self_signed([HOST], VALID_FOR)
+    key, certificate = create_self_signed([HOST], VALID_FOR)
     theirs = {"tls.crt": certificate, "tls.key": key, "ca.crt": certificate}
     assert Secret(encoded(theirs)).kept() == theirs
 

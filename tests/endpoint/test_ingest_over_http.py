@@ -38,8 +38,8 @@ PLACES = 4  # batches that are taken in at the same time
 MOST_BYTES = PLACES * (ingest.MAX_BODY_BYTES + ingest.MAX_UNPACKED_BYTES) + (64 << 20)
 IMPATIENT = (
     "import sys, functools; from herodotus_endpoint import options; from herodotus_endpoint.__main__ import main;"
-    "from herodotus_serving.limits import Limits;"
-    f"options.ListenOptions = functools.partial(options.ListenOptions, limits=Limits(request_s={ARRIVAL_S}));"
+    "from herodotus_serving.limits import ListenerLimits;"
+    f"options.ListenOptions = functools.partial(options.ListenOptions, limits=ListenerLimits(request_s={ARRIVAL_S}));"
     "sys.exit(main(sys.argv[1:]))"
 )
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -307,4 +307,4 @@ def test_what_is_no_request_is_answered_with_a_status(target: Target, sent: byte
     assert head.startswith(b"HTTP/1.1 %d " % code)
     assert b"Content-Type: application/json" in head
     assert (status["kind"], status["code"], status["reason"]) == ("Status", code, reason)
-    assert status["message"].startswith("not a request that can be read: ")
+    assert status["message"].startswith("cannot parse the request: ")

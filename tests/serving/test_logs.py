@@ -1,4 +1,4 @@
-"""A log has one line per entry, whatever the entry quotes."""
+"""Each log entry is one line, even if it quotes line breaks and control characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORGED = "x\n2026-03-01 12:00:00,000 INFO root: forged\x1b[31m\u202e\u2028"
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What a handler with another library's formatter writes."""
+    """The output of a handler whose formatter is not the project's."""
     before, stream = logging.getLogRecordFactory(), io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
@@ -29,14 +29,14 @@ def log() -> Iterator[io.StringIO]:
     logger.removeHandler(handler)
 
 
-def test_a_message_is_one_line(log: io.StringIO) -> None:
+def test_message_is_one_line(log: io.StringIO) -> None:
     logging.getLogger("tests.logs").error("node %s: no series", FORGED)
     assert log.getvalue() == (
         "ERROR node x\\n2026-03-01 12:00:00,000 INFO root: forged\\u001b[31m\\u202e\\u2028: no series\n"
     )
 
 
-def test_a_traceback_is_indented_and_cannot_pass_for_an_entry(log: io.StringIO) -> None:
+def test_traceback_is_indented(log: io.StringIO) -> None:
     try:
         raise ValueError(FORGED)
     except ValueError:
@@ -49,6 +49,6 @@ def test_a_traceback_is_indented_and_cannot_pass_for_an_entry(log: io.StringIO) 
 
 
 @given(st.text())
-def test_every_text_is_one_line(text: str) -> None:
+def test_any_text_is_one_line(text: str) -> None:
     record = logs.EscapedRecord("name", logging.INFO, "path", 1, "%s", (text,), None)
     assert len(f"{record.getMessage()}.".splitlines()) == 1

@@ -20,7 +20,7 @@ import pytest
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows
-from herodotus_serving.self_signed import self_signed
+from herodotus_serving.self_signed import create_self_signed
 from scheduler.commands import main as app
 from scheduler.recorder import shipper as module
 from scheduler.recorder.connection import ServiceConnection
@@ -424,7 +424,7 @@ def test_an_authority_that_is_not_there_yet_is_waited_for_and_nothing_sent_meanw
     with pytest.raises(FileNotFoundError):
         connection.send("POST", "https://service/ingest/v1/frames", headers={})
     assert asked == []
-    _, certificate = self_signed(["service"], timedelta(days=1))
+    _, certificate = create_self_signed(["service"], timedelta(days=1))
     authority.write_bytes(certificate)
     assert connection.send("POST", "https://service/ingest/v1/frames", headers={}).status_code == 200
     connection.close()

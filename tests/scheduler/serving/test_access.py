@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from herodotus_serving.remembered import TTL_S
+from herodotus_serving.ttl_cache import TTL_S
 from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, certificate_user
 from scheduler.serving.http import HttpStatusError, StatusRequest
 from tests.scheduler.kube.servers import Json, api_of, status
@@ -206,15 +206,15 @@ def test_answers_are_remembered_for_their_time_and_no_longer(
 def test_what_is_remembered_has_a_limit(
     monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: Reviewer
 ) -> None:
-    monkeypatch.setattr("herodotus_serving.remembered.ENTRIES", 2)
+    monkeypatch.setattr("herodotus_serving.ttl_cache.MAX_ENTRIES", 2)
     for token in ("a", "b", "c"):
         refused(access, get(token=token))
-    assert len(access._users._answers) == 2
+    assert len(access._users._entries) == 2
 
 
 def test_no_token_is_kept(access: RequestAuthorizer) -> None:
     access.check(get(token="good"))
-    assert b"good" not in repr(access._users._answers).encode()
+    assert b"good" not in repr(access._users._entries).encode()
 
 
 def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, reviewer: Reviewer) -> None:
