@@ -73,10 +73,11 @@ def mask(value: Value, visible: VisibleNamespaces) -> Value:
     return value if visible.everything else replace(value, **_masked_fields(value, visible))
 
 
-def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
+def mask_row(row: Any, visible: VisibleNamespaces) -> Any:
     """Return a row of a list with its message masked; the right to its namespace is already checked."""
-    whole = visible.everything or row.message_names_nobody
-    return VisibleRow(row, row.message if whole else mask_message(row.message))
+    if visible.everything or row.message_names_nobody:
+        return row
+    return VisibleRow(row, mask_message(row.message))
 
 
 def _masked_fields(
