@@ -232,21 +232,21 @@ class _OwnNamespace:
         return namespace == self._namespace
 
 
-def mask_decision(decision: Decision, sight: NamespaceVisibility) -> Decision:
+def mask_decision(decision: Decision, visibility: NamespaceVisibility) -> Decision:
     """Return the decision as the reader may see it; if nothing is hidden, the same object."""
-    if sight.everything:
+    if visibility.everything:
         return decision
-    view = _View(sight, decision.pod.namespace)
+    view = _View(visibility, decision.pod.namespace)
     view.allow(_sentences(decision, view))
     shown: Decision = view.part(decision)
     return shown
 
 
-def mask_outcome(outcome: Outcome, decision: Decision, sight: NamespaceVisibility) -> Outcome:
+def mask_outcome(outcome: Outcome, decision: Decision, visibility: NamespaceVisibility) -> Outcome:
     """Return an outcome of the decision as the reader may see it."""
-    if sight.everything:
+    if visibility.everything:
         return outcome
-    shown: Outcome = _View(sight, decision.pod.namespace).part(outcome)
+    shown: Outcome = _View(visibility, decision.pod.namespace).part(outcome)
     return shown
 
 
@@ -295,10 +295,10 @@ def _pods(part: Any) -> Iterator[str]:
 class _View:
     """Hides parts of one record from a reader who may not see every namespace."""
 
-    def __init__(self, sight: NamespaceVisibility, namespace: str) -> None:
-        """Take the reader's `sight` and the namespace of the pod that the record is about."""
-        own = sight.sees(namespace)
-        self._sight = sight
+    def __init__(self, visibility: NamespaceVisibility, namespace: str) -> None:
+        """Take what namespaces the reader may see, and the namespace of the pod that the record is about."""
+        own = visibility.sees(namespace)
+        self._visibility = visibility
         self._sentences = _CONSTANT
         self._rules: Mapping[Discloses, Callable[[Any], Any]] = {
             Discloses.NOTHING: _same,
@@ -359,7 +359,7 @@ class _View:
 
     def _name(self, pod: str) -> str:
         namespace, slash, _ = pod.partition("/")
-        return pod if not pod or (slash and self._sight.sees(namespace)) else HIDDEN
+        return pod if not pod or (slash and self._visibility.sees(namespace)) else HIDDEN
 
 
 class _Sentences:

@@ -28,7 +28,7 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape(text: str) -> str:
-    """Return `text` on one line, with every unsafe character in a visible form such as `\\u202e`."""
+    r"""Return `text` on one line, with every unsafe character in a visible form such as `\u202e`."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE_CHARACTER.sub(_escaped, text)

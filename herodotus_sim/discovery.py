@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_sim import errors
 from herodotus_sim.kinds import KINDS, ApiResource
-from herodotus_sim.wire import HttpRequest, HttpResponse, Object, encode, json_response
+from herodotus_sim.wire import ApiRequest, ApiResponse, Object, encode, json_response
 
 VERSION = {
     "major": "1",
@@ -29,7 +29,7 @@ _GROUP_VERSIONS = sorted({(k.group, k.version) for k in KINDS})
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
 
 
-def serve_discovery(path: str, request: HttpRequest) -> HttpResponse:
+def serve_discovery(path: str, request: ApiRequest) -> ApiResponse:
     """Return the response to a GET outside the resources. Raises StatusError 404."""
     if path == "/openapi/v2":
         # kube-apiserver offers this document only as protobuf, and kubectl works without it.
@@ -43,13 +43,13 @@ def serve_discovery(path: str, request: HttpRequest) -> HttpResponse:
     return json_response(found)
 
 
-def review_access(kind: ApiResource, asked: Object) -> Object:
+def review_access(kind: ApiResource, review: Object) -> Object:
     """Return the answer to a self subject review: one user, who may do everything."""
     meta = {"metadata": {"creationTimestamp": None}}
     if kind.kind == "SelfSubjectReview":
         return {**kind.type_meta, **meta, "status": {"userInfo": _USER}}
     status = {"allowed": True, "reason": "the simulated API server allows everything"}
-    return {**kind.type_meta, **meta, "spec": asked.get("spec", {}), "status": status}
+    return {**kind.type_meta, **meta, "spec": review.get("spec", {}), "status": status}
 
 
 def _address(host: str) -> dict[str, str]:

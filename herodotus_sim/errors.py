@@ -126,11 +126,11 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def too_large_version(asked: int, current: int) -> StatusError:
+def too_large_version(requested: int, current: int) -> StatusError:
     """Return 504: the requested version is in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
-    return StatusError(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {current}", details)
+    return StatusError(504, "Timeout", f"Timeout: Too large resource version: {requested}, current: {current}", details)
 
 
 def unsupported_media_type(accepted: tuple[str, ...]) -> StatusError:

@@ -21,7 +21,7 @@ from herodotus_sim import errors
 from herodotus_sim.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from herodotus_sim.registry import RequestInfo
 from herodotus_sim.storage import ObjectStorage
-from herodotus_sim.wire import HttpRequest, HttpResponse, Object
+from herodotus_sim.wire import ApiRequest, ApiResponse, Object
 
 # kube-apiserver's proxy connects within 30 s. A proxied request is long-running: it has no time limit.
 _CONNECT_TIMEOUT_S = 30.0
@@ -37,12 +37,12 @@ _NOT_PASSED_ON = frozenset({"authorization", "host", "expect", "accept-encoding"
 Endpoint = tuple[str, int]
 
 
-def forward(store: ObjectStorage, target: RequestInfo, request: HttpRequest) -> HttpResponse:
+def forward(store: ObjectStorage, target: RequestInfo, request: ApiRequest) -> ApiResponse:
     """Forward a request to one of the service's endpoints and stream the response."""
     scheme, name, port = split_name(target.name)
     if not target.rest:
         query = f"?{request.raw_query}" if request.raw_query else ""
-        return HttpResponse(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
+        return ApiResponse(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
     address = random.choice(_endpoints(store, target.namespace, name, port))
     connection = _connection(scheme, address, lambda: store.stopping or request.is_client_gone())
     url = target.rest + (f"?{request.raw_query}" if request.raw_query else "")
@@ -59,8 +59,8 @@ def forward(store: ObjectStorage, target: RequestInfo, request: HttpRequest) -> 
     type_ = answer.getheader("Content-Type", "")
     if request.method == "HEAD" or answer.status in (204, 304):
         connection.close()
-        return HttpResponse(answer.status, headers=kept, content_type=type_)
-    return HttpResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
+        return ApiResponse(answer.status, headers=kept, content_type=type_)
+    return ApiResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
 
 
 def split_name(text: str) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ from typing import Any
 from herodotus_sim import errors
 from herodotus_sim.options import MAX_BODY_BYTES, MAX_CONNECTIONS
 from herodotus_sim.storage import ObjectStorage
-from herodotus_sim.wire import HttpRequest, HttpResponse, encode
+from herodotus_sim.wire import ApiRequest, ApiResponse, encode
 
 # The maximum of a request line or header; selectors of a thousand names fit.
 _MAX_LINE_BYTES = 64 * 1024
@@ -48,7 +48,7 @@ class SimulatedServer(ThreadingHTTPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        handle: Callable[[HttpRequest], HttpResponse],
+        handle: Callable[[ApiRequest], ApiResponse],
         store: ObjectStorage,
         latency_s: float = 0.0,
     ) -> None:
@@ -60,7 +60,7 @@ class SimulatedServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(address, ClientConnection)
+        super().__init__(address, HttpRequestHandler)
 
     def server_bind(self) -> None:
         """Bind without looking up the host name, which may wait for a name server."""
@@ -87,7 +87,7 @@ class SimulatedServer(ThreadingHTTPServer):
             self._connections.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error: a disconnect is not an error, and `ClientConnection` handles all others."""
+        """Ignore the error: a disconnect is not an error, and `HttpRequestHandler` handles all others."""
 
     def close(self) -> None:
         """Stop to listen, close every connection and wait for the threads."""
@@ -106,7 +106,7 @@ class SimulatedServer(ThreadingHTTPServer):
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class ClientConnection(StreamRequestHandler):
+class HttpRequestHandler(StreamRequestHandler):
     """Serves the requests of one client, one after another."""
 
     server: SimulatedServer
@@ -146,7 +146,7 @@ class ClientConnection(StreamRequestHandler):
         self._send(response, request.method, keep)
         return keep
 
-    def _read_request(self) -> HttpRequest | None:
+    def _read_request(self) -> ApiRequest | None:
         """Return the next request, or None at the end of the connection."""
         line = self.rfile.readline(_MAX_LINE_BYTES + 1)
         while line in (b"\r\n", b"\n"):
@@ -167,7 +167,7 @@ class ClientConnection(StreamRequestHandler):
         path, _, query = target.partition("?")
         if headers.get("expect", "").lower() == "100-continue":
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return HttpRequest(words[0], path, query, headers, self._body(headers), self._is_client_gone)
+        return ApiRequest(words[0], path, query, headers, self._body(headers), self._has_client_disconnected)
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
@@ -215,7 +215,7 @@ class ClientConnection(StreamRequestHandler):
             if size == 0:
                 return b"".join(chunks)
 
-    def _is_client_gone(self) -> bool:
+    def _has_client_disconnected(self) -> bool:
         """Return whether the client has closed its side: the socket is readable and empty."""
         poller = select.poll()
         poller.register(self.connection, select.POLLIN)
@@ -224,7 +224,7 @@ class ClientConnection(StreamRequestHandler):
         except OSError:
             return True
 
-    def _send(self, response: HttpResponse, method: str, keep: bool) -> None:
+    def _send(self, response: ApiResponse, method: str, keep: bool) -> None:
         head = f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}\r\n"
         head += f"Content-Type: {response.content_type}\r\n" if response.content_type else ""
         head += "".join(f"{name}: {value}\r\n" for name, value in response.headers)
@@ -251,8 +251,8 @@ class ClientConnection(StreamRequestHandler):
                 close()
 
 
-def _error_response(error: errors.StatusError) -> HttpResponse:
+def _error_response(error: errors.StatusError) -> ApiResponse:
     details = error.details or {}
     wait_s = details.get("retryAfterSeconds") or (1 if error.code == 429 else None)
     headers = (("Retry-After", str(wait_s)),) if wait_s else ()
-    return HttpResponse(error.code, encode(error.status()), headers=headers)
+    return ApiResponse(error.code, encode(error.status()), headers=headers)

@@ -241,7 +241,7 @@ class ObjectStorage:
                 collection.compacted_version = self.version
 
     def stop(self) -> None:
-        """End every watch."""
+        """End every watch for good, as the cluster stops."""
         with self.lock:
             self.stopping = True
             self.stopped.notify_all()

@@ -1,8 +1,8 @@
-"""The values that pass between the server and the handlers: HttpRequest and HttpResponse.
+"""The values that pass between the server and the handlers: ApiRequest and ApiResponse.
 
 Does not own: parsing or writing HTTP (`server`), what a path means (`routes`).
 
-Invariant: an HttpResponse has either a body or a stream.
+Invariant: an ApiResponse has either a body or a stream.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _refuse(constant: str) -> Any:
 
 
 @dataclass
-class HttpRequest:
+class ApiRequest:
     """One HTTP request with its complete body."""
 
     method: str
@@ -58,7 +58,7 @@ class HttpRequest:
 
 
 @dataclass
-class HttpResponse:
+class ApiResponse:
     """One HTTP response: a body, or a stream of chunks."""
 
     status: int = 200
@@ -68,6 +68,6 @@ class HttpResponse:
     stream: Iterator[bytes] | None = None
 
 
-def json_response(value: Any, status: int = 200) -> HttpResponse:
+def json_response(value: Any, status: int = 200) -> ApiResponse:
     """Return a response with `value` as JSON."""
-    return HttpResponse(status=status, body=encode(value))
+    return ApiResponse(status=status, body=encode(value))

@@ -1,4 +1,4 @@
-"""A backlog drained on a real control plane: every pod is bound and recorded, with all nodes."""
+"""A backlog on a real control plane: every pod is bound and recorded, with all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run draws, and what it says of elections."""
+"""The random order of disturbances, and the limits of elections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.reliability.system import Election
 from herodotus_sim.fault_plan import FAULTS, parse_plan
 
 
-def test_disturbances_come_once_each_and_then_in_rounds_in_which_each_has_its_share() -> None:
+def test_disturbances_occur_once_each_and_then_in_weighted_rounds() -> None:
     share = {d.name: d.weight for d in DISTURBANCES}
     cards = shuffle_by_weight(random.Random(1), list(DISTURBANCES))
     assert sorted(d.name for d in islice(cards, len(share))) == sorted(share)
@@ -22,7 +22,7 @@ def test_disturbances_come_once_each_and_then_in_rounds_in_which_each_has_its_sh
     assert rounds[0] != rounds[1]
 
 
-def test_the_same_seed_deals_the_same() -> None:
+def test_a_seed_gives_the_same_disturbances() -> None:
     def names(seed: int) -> list[str]:
         return [d.name for d in islice(shuffle_by_weight(random.Random(seed), list(DISTURBANCES)), 30)]
 
@@ -33,8 +33,8 @@ def test_every_fault_occurs_in_the_plans() -> None:
     assert {fault.fault for fault in parse_plan({"faults": list(RULES)}).faults} == set(FAULTS)
 
 
-def test_an_election_that_took_too_long_is_a_violation() -> None:
-    """Lease and two retry periods after SIGKILL, two retry periods after SIGTERM."""
+def test_an_election_over_its_limit_is_a_violation() -> None:
+    """The limit is a Lease and two retry periods after SIGKILL, two retry periods after SIGTERM."""
     election = Election(6.0, 4.0, 1.0)
     result = RunResult(waits_s={"SIGKILL": [7.9, 8.1], "SIGTERM": [1.9, 2.1]})
     assert exceeded_limits(result, election) == [

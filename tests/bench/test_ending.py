@@ -1,4 +1,4 @@
-"""A rig that is told to end ends what it has started."""
+"""SIGTERM runs a benchmark's cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads are the same objects in every run, and of the shape that their names say."""
+"""Workloads create the same objects in every run, in the numbers that they state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDS = [w.name for w in WORKLOADS]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=IDS)
-def test_a_workload_has_as_many_objects_as_it_says_each_with_a_name_of_its_own(workload: Workload) -> None:
+def test_a_workload_has_its_number_of_objects_with_unique_names(workload: Workload) -> None:
     size = workload.short
     pods = [*workload.pods(size), *workload.pods_before(size)]
     names = Counter((p["metadata"]["namespace"], p["metadata"]["name"]) for p in pods)
@@ -24,7 +24,7 @@ def test_a_workload_has_as_many_objects_as_it_says_each_with_a_name_of_its_own(w
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=IDS)
-def test_every_namespace_of_a_pod_is_made_first(workload: Workload) -> None:
+def test_namespaces_are_created_before_their_pods(workload: Workload) -> None:
     made = {o["metadata"]["name"] for path, o in workload.others(workload.short) if path == "/api/v1/namespaces"}
     used = {p["metadata"]["namespace"] for p in (*workload.pods(workload.short), *workload.pods_before(workload.short))}
     assert used <= made
@@ -32,7 +32,7 @@ def test_every_namespace_of_a_pod_is_made_first(workload: Workload) -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=IDS)
-def test_two_runs_see_the_same_objects(workload: Workload) -> None:
+def test_two_runs_create_the_same_objects(workload: Workload) -> None:
     def objects() -> list[object]:
         size = workload.short
         return [*workload.others(size), *workload.nodes(size), *workload.pods_before(size), *workload.pods(size)]
@@ -40,14 +40,14 @@ def test_two_runs_see_the_same_objects(workload: Workload) -> None:
     assert objects() == objects()
 
 
-def test_another_number_of_nodes_keeps_what_is_on_each() -> None:
+def test_earlier_pods_scale_with_the_nodes() -> None:
     basic = BY_NAME["PreemptionBasic"]
     assert basic.full.scaled(50, None) == Size(50, 200, 1000)
     assert basic.full.scaled(None, 7) == Size(1000, 4000, 7)
     assert Size(3, 1, 1).scaled(7, None) == Size(7, 3, 1)
 
 
-def test_a_family_of_one_large_node_stays_so() -> None:
+def test_a_family_with_one_large_node_keeps_one_node() -> None:
     gated = BY_NAME["SchedulingGatedPodsWithPodAffinityImpactForThroughput"].full
     assert gated.scaled(15_000, 60) == Size(1, 10_000, 60, few=True)
 
@@ -66,11 +66,11 @@ def test_quantile_of_a_histogram(buckets: dict[float, float], q: float, expected
     assert quantile(buckets, q) == pytest.approx(expected)
 
 
-def test_quantile_of_nothing_is_no_number() -> None:
+def test_the_quantile_of_an_empty_histogram_is_nan() -> None:
     assert math.isnan(quantile({math.inf: 0.0}, 0.5))
 
 
-def test_only_attempts_that_ended_in_a_binding_count_of_every_profile() -> None:
+def test_only_bound_attempts_count_in_every_profile() -> None:
     name = "scheduler_scheduling_attempt_duration_seconds"
     text = f"# TYPE {name} histogram\n" + "".join(
         f'{name}_bucket{{result="{result}",profile="{profile}",le="{le}"}} {count}\n'

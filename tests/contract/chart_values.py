@@ -1,6 +1,6 @@
-"""docs/chart-values.md: what the comments of the chart's values.yaml say.
+"""Builds docs/chart-values.md from the comments of the chart's values.yaml.
 
-Owns: how a comment finds its value. Does not own: the values.
+Owns: how a comment belongs to its value. Does not own: the values.
 
 Invariant: each value has a comment directly above it, or is part of one that has.
 """
@@ -26,7 +26,7 @@ TABLE: Final = "\n| value | default | meaning |\n|---|---|---|\n"
 
 
 def text() -> str:
-    """The document: a section for each block, a row for each value."""
+    """Return the document, with a section for each block and a row for each value."""
     source = (CHART / "values.yaml").read_text()
     values = yaml.safe_load(source)
     said = dict(_commented(source))

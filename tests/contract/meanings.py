@@ -1,4 +1,4 @@
-"""What the references say that no code describes: variables of the environment, and kube-scheduler's own fields."""
+"""Meanings that the references need and no code states: environment variables and kube-scheduler's own fields."""
 
 from __future__ import annotations
 

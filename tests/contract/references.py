@@ -1,9 +1,9 @@
-"""The references among the documents, as the code says them: flags and environment, configuration, the record.
+"""Builds the generated references: flags and environment, configuration, the record, metrics.
 
-Owns: their form. Does not own: what they say: that is the help of each flag, the type, default and docstring of each
-field, the schemas of the API, and what nothing in the code describes (`meanings`).
+Owns: their form. Does not own: their content: the help of each flag, the type, default and docstring of each field, the
+schemas of the API, and `meanings`.
 
-Invariant: the same text with every version of Python: argparse's own help is not used.
+Invariant: the text is the same with every version of Python; argparse's own help is not used.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ PROCESSES: Final = {
 
 
 def flags() -> str:
-    """docs/flags.md."""
+    """Return docs/flags.md."""
     parts = [
         "# Flags and environment",
         "For operators who start or configure the servers: every flag of every program, and every environment"
@@ -184,7 +184,7 @@ def _load(where: str) -> Any:
 
 
 def configuration() -> str:
-    """docs/configuration-reference.md."""
+    """Return docs/configuration-reference.md."""
     sections: dict[str, type[msgspec.Struct]] = {
         "The file": Configuration,
         "`leaderElection`": LeaderElectionConfiguration,
@@ -220,7 +220,7 @@ def _arguments() -> Iterator[str]:
 
 
 def _below(kind: type[msgspec.Struct]) -> Iterator[str]:
-    """Structs that are an argument's own: of those that name Kubernetes' types the API's reference tells."""
+    """Yield the structs that only this argument uses; Kubernetes' own types are in the API's reference."""
     for field in msgspec.structs.fields(kind):
         for part in _parts(field.type):
             if (
@@ -240,7 +240,7 @@ def _struct(kind: type[msgspec.Struct]) -> str:
 
 
 def _fields(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, key in a file, type and default of each field."""
+    """Yield name, key in a file, type and default of each field."""
     for field in msgspec.structs.fields(kind):
         if not (issubclass(kind, Args) and field.name in ("api_version", "kind")):
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
@@ -248,7 +248,7 @@ def _fields(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _type(kind: Any) -> str:
-    """In a reader's words."""
+    """Return a type in words for readers."""
     parts = list(_parts(kind))
     if isinstance(parts[0], type) and issubclass(parts[0], Enum):
         return " or ".join(str(member.value) for member in parts[0])
@@ -261,7 +261,7 @@ def _type(kind: Any) -> str:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """The types that a type is made of."""
+    """Return the types that a type consists of."""
     below = getattr(kind, "__args__", ())
     if not below:
         yield kind
@@ -280,7 +280,7 @@ def _value(default: Any) -> str:
 
 
 def _said(value: Any) -> Any:
-    """As a file would say it: of a struct the fields that are not as they are anyway."""
+    """Return a default as a file would write it; of a struct only the fields with other values than theirs."""
     if isinstance(value, tuple):
         return [_said(entry) for entry in value]
     if isinstance(value, Enum):
@@ -338,7 +338,7 @@ def _labels(call: ast.Call) -> list[str]:
 
 
 def record() -> str:
-    """docs/record.md."""
+    """Return docs/record.md."""
     decision, incarnation = (SCHEMAS[f"{NAME}.{kind}"]["properties"] for kind in ("Decision", "Incarnation"))
     parts = [
         "# The record",
@@ -367,7 +367,7 @@ def _tree(top: str, schema: Mapping[str, Any]) -> str:
 
 
 def _rows(path: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """A field and those below it."""
+    """Yield the rows of a field and of those below it."""
     null = " or null" if schema.get("nullable") else ""
     yield f"`{path}`", f"{WORDS.get(schema['type'], schema['type'])}{null}", schema["description"]
     yield from _below_of(path, schema)
@@ -382,7 +382,7 @@ def _below_of(path: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, 
 
 
 def _doc(kind: type[msgspec.Struct]) -> str:
-    """The docstring, with fields as files call them."""
+    """Return a docstring with the fields' names as files write them."""
     said = re.sub(r"\s+", " ", kind.__doc__ or "").strip()
     for field in msgspec.structs.fields(kind):
         said = said.replace(f"`{field.name}`", f"`{field.encode_name}`")

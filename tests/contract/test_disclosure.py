@@ -1,4 +1,4 @@
-"""Every field of a record and every parameter of a reason says what it discloses; without that it is hidden."""
+"""Every field of a record and every parameter of a reason declares what it discloses, or it is hidden."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class OneNamespace:
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
-def test_every_field_of_a_record_says_what_it_discloses(kind: type) -> None:
+def test_every_field_of_a_record_declares_what_it_discloses(kind: type) -> None:
     assert {field.name for field in fields(kind)} == FIELDS.get(kind, {}).keys()
 
 
 @pytest.mark.parametrize("catalogue", CATALOGUES)
-def test_every_parameter_that_a_sentence_shows_says_what_it_discloses(catalogue: str) -> None:
+def test_every_parameter_of_a_sentence_declares_what_it_discloses(catalogue: str) -> None:
     shown = {name for text in CATALOGUES[catalogue].values() for name in re.findall(r"{(\w+)}", text)}
     assert shown <= PARAMETERS.keys()
 
 
-def test_codes_mean_one_thing() -> None:
+def test_codes_are_unique() -> None:
     assert not reasons.CATALOGUE.keys() & notes.CATALOGUE.keys()
 
 
@@ -66,7 +66,7 @@ def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch
         (Reason("evicted", {"victim": "ci/canary"}), Reason("evicted", {"victim": HIDDEN})),
     ],
 )
-def test_reasons_are_shown_by_their_parameters(reason: Reason, shown: Reason) -> None:
+def test_reasons_are_masked_by_their_parameters(reason: Reason, shown: Reason) -> None:
     decision = replace(a_decision(), pre_filters=(PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, (reason,))),))
     (verdict,) = mask_decision(decision, OneNamespace()).pre_filters
     assert verdict.verdict.reasons == (shown,)
@@ -106,7 +106,7 @@ AVAILABLE = "0/5 nodes are available: "
         pytest.param("Too many podscanary", HIDDEN_TEXT, id="a word that begins with a sentence"),
     ],
 )
-def test_a_message_shows_what_follows_from_the_reasons(message: str, shown: str) -> None:
+def test_a_message_shows_only_what_its_reasons_show(message: str, shown: str) -> None:
     verdicts = (PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, OWN)),)
     decision = replace(a_decision(), pre_filters=verdicts, message=message)
     assert mask_decision(decision, OneNamespace()).message == (shown or message)

@@ -1,4 +1,4 @@
-"""The documents keep up with the code."""
+"""The documents agree with the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_plugin_has_its_row_in_parity(plugin: str) -> None:
 
 
 def test_readme_has_one_set_up_command() -> None:
-    """Run the demo: a reader needs nothing else to see everything."""
+    """It runs the demo, which shows everything."""
     readme = (ROOT / "README.md").read_text()
     block = re.search(r"## Set up\n.*?```\n(.*?)```", readme, re.DOTALL)
     assert block is not None
@@ -31,8 +31,8 @@ def test_readme_has_one_set_up_command() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
-    """Every relative link and every path in backquotes that looks like a file of ours exists."""
+def test_link_targets_exist(document: Path) -> None:
+    """Covers every relative link, and every path in backquotes that looks like one of our files."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in t]
     rooms = r"(?:herodotus_\w+|scheduler|deploy|docs|packages|tests|scripts)/"
@@ -43,8 +43,8 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_to_a_heading(document: Path) -> None:
-    """What stands behind # is a heading of that document, as GitHub writes headings into addresses."""
+def test_linked_headings_exist(document: Path) -> None:
+    """The part after # is a heading of that document, in GitHub's form."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)#]*)#([^)]+)\)", text) if "://" not in link[0]]
     assert not [f"{to}#{anchor}" for to, anchor in links if anchor not in headings(document.parent / to, document)]
@@ -57,7 +57,7 @@ def headings(file: Path, here: Path) -> set[str]:
 
 
 def test_every_alert_has_its_section() -> None:
-    """Once each, in the order of the file; and no section is of an alert that is gone."""
+    """Each alert has one, in the order of the file, and no other section exists."""
     rules = yaml.safe_load((ROOT / "deploy/alerts.yaml").read_text())["spec"]["groups"][0]["rules"]
     sections = re.findall(r"^### (Herodotus\w+)$", (ROOT / "docs/alerts.md").read_text(), re.MULTILINE)
     assert sections == [rule["alert"] for rule in rules]

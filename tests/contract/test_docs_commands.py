@@ -1,7 +1,7 @@
-"""Every command of ours in the documents is one that there is.
+"""Every command in the documents exists.
 
-In a block it parses as it stands, with the real parsers. In a sentence it may be named in part: then the program, the
-command and its options are there.
+A command in a block is parsed by the real parsers. In a sentence it may be partial: then the program, the command and
+its options exist.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ENDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>"}
 
 
 def in_blocks(text: str) -> Iterator[list[str]]:
-    """The words of each line of each block; without prompt, comment and what it is piped to."""
+    """Yield the words of each line of each block, without prompt, comment and pipes."""
     for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             yield from _commands(line.strip().removeprefix("$ "))
@@ -81,7 +81,7 @@ def _commands(line: str) -> Iterator[list[str]]:
 
 
 def ours(words: list[str]) -> tuple[str, list[str]] | None:
-    """The program and its arguments; None for somebody else's program."""
+    """Return the program and its arguments, or None for another project's program."""
     for i, word in enumerate(words):
         if word.startswith("/opt/") and word.rpartition("/")[2] in IN_AN_IMAGE:
             return IN_AN_IMAGE[word.rpartition("/")[2]], words[i + 1 :]
@@ -113,7 +113,7 @@ def test_there_are_commands_to_parse() -> None:
 
 
 def wrong(program: str, rest: list[str]) -> str:
-    """Why the command is refused; "" where it is not."""
+    """Return why the command is rejected, or "" if it is valid."""
     try:
         match program:
             case "kubectl herodotus":
@@ -134,7 +134,7 @@ def wrong(program: str, rest: list[str]) -> str:
 
 
 def _values(rest: list[str]) -> set[str]:
-    """Of options that take one."""
+    """Return the values of options that take one."""
     return {rest[i + 1] for i, word in enumerate(rest[:-1]) if word in WITH_VALUE}
 
 
@@ -150,7 +150,7 @@ def _words_of(program: str) -> set[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_commands_in_sentences_are_there(document: Path) -> None:
+def test_commands_in_sentences_exist(document: Path) -> None:
     unknown = []
     for program, rest in found(document, in_sentences):
         known, left = known_words(program, rest)
@@ -159,7 +159,10 @@ def test_commands_in_sentences_are_there(document: Path) -> None:
 
 
 def known_words(program: str, rest: list[str]) -> tuple[set[str], list[str]]:
-    """The options of the command that `rest` begins with, and what comes after its name. KeyError: no such command."""
+    """Return the options of the command that `rest` begins with, and the words after its name.
+
+    Raises KeyError if there is no such command.
+    """
     if program == "kubectl herodotus":
         if not rest or rest[0].startswith("-"):
             return {"--help", "-h", "--version"}, rest
@@ -182,7 +185,7 @@ def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser
 
 
 @pytest.mark.parametrize("document", GUIDES)
-def test_flags_that_sentences_name_are_there(document: str) -> None:
+def test_flags_in_sentences_exist(document: str) -> None:
     prose = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     named = {flag for quoted in re.findall(r"`([^`]+)`", prose) for flag in re.findall(r"--[a-z][a-z-]*", quoted)}
     assert named - set(_every_flag()) - FOREIGN == set()
@@ -203,7 +206,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", ["README.md", *GUIDES])
-def test_files_that_commands_name_are_there(document: str) -> None:
+def test_files_in_commands_exist(document: str) -> None:
     words = [word for words in in_blocks((ROOT / document).read_text()) for word in words]
     named = [w for w in words if w.startswith("./") or (w.startswith("deploy/") and Path(w).suffix)]
     assert not [w for w in named if not (ROOT / w).exists()]

@@ -1,4 +1,4 @@
-"""The language of the documents: the rules that a program can check."""
+"""The rules for the language of documents that a program can check."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_documents_use_plain_phrases(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name)
-def test_each_page_begins_with_whom_it_is_for(document: Path) -> None:
+def test_each_page_begins_with_its_audience(document: Path) -> None:
     """The first paragraph is a sentence, not a table, a command or a heading."""
     title, _, rest = document.read_text().partition("\n\n")
     assert title.startswith("# ")

@@ -235,25 +235,25 @@ def test_a_package_without_an_entry_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_are_those_that_the_table_allows(module: str) -> None:
+def test_imports_are_allowed_by_the_table(module: str) -> None:
     entry = layer(module)
     assert entry is not None
     wrong = {i for i in imports(module) if i.split(".")[0] in DISTRIBUTED and not may_import(entry, i)}
     assert not wrong, f"{module} imports {sorted(wrong)}; {entry} may import {MAY_IMPORT[entry]}"
 
 
-def test_modules_do_not_import_each_other_in_circles() -> None:
+def test_imports_have_no_cycle() -> None:
     graph = {m: {i for i in imports(m, at_import_time=True) if i in MODULES and i != m} for m in MODULES}
     assert circle(graph) == []
 
 
-def test_the_scheduler_s_folder_is_small() -> None:
+def test_the_scheduler_folder_has_few_entries() -> None:
     entries = [p.name for p in (ROOT / "scheduler").iterdir() if p.name != "__pycache__"]
     assert len(entries) <= 16, sorted(entries)
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
-def test_an_external_library_is_imported_where_the_table_says(library: str) -> None:
+def test_external_libraries_are_imported_only_where_allowed(library: str) -> None:
     allowed = ONLY_IN[library]
     wrong = {
         m for m in MODULES if any(inside(i, library) for i in imports(m)) and not any(inside(m, a) for a in allowed)

@@ -1,4 +1,4 @@
-"""The references are what the code says. HERODOTUS_REGENERATE=1 writes them anew."""
+"""The generated references agree with the code. HERODOTUS_REGENERATE=1 writes them again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELSEWHERE = {"kubectl herodotus": {*paging._ORDER}}
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_the_reference_is_what_the_code_says(name: str, text: Callable[[], str]) -> None:
+def test_references_equal_the_code(name: str, text: Callable[[], str]) -> None:
     file = ROOT / "docs" / name
     if os.environ.get("HERODOTUS_REGENERATE"):
         file.write_text(text())
@@ -46,12 +46,12 @@ def test_the_reference_is_what_the_code_says(name: str, text: Callable[[], str])
 
 
 @pytest.mark.parametrize("who", FOLDERS)
-def test_every_variable_that_is_read_has_its_row(who: str) -> None:
+def test_every_environment_variable_has_its_row(who: str) -> None:
     source = "\n".join(file.read_text() for file in sorted((ROOT / FOLDERS[who]).rglob("*.py")))
     read = {name for match in READ.findall(source) for name in match if name} | ELSEWHERE.get(who, set())
     assert read - OF_A_REQUEST - {"USERPROFILE"} == VARIABLES[who].keys()
 
 
-def test_every_field_of_kube_scheduler_s_has_its_meaning() -> None:
+def test_every_field_of_kube_scheduler_has_a_meaning() -> None:
     for kind, meanings in MEANINGS.items():
         assert list(meanings) == [field.encode_name for field in msgspec.structs.fields(kind)], kind.__name__

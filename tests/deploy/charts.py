@@ -1,4 +1,4 @@
-"""The chart for tests: rendered as Helm does, its objects found by kind and name."""
+"""The chart for tests: rendered by Helm, with its objects by kind and name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ every_combination = pytest.mark.parametrize("names", VALID, ids=lambda names: "+
 
 
 def merged(*values: Mapping[str, Any]) -> Json:
-    """As `helm install -f A -f B`: the later one wins, mappings are merged."""
+    """Return merged values as `helm install -f A -f B` does: later values win, mappings are merged."""
     found: Json = {}
     for given in values:
         for key, value in given.items():
@@ -74,22 +74,22 @@ def named(made: list[Json], kind: str, name: str) -> Json:
 
 @functools.cache
 def made_of(names: tuple[str, ...]) -> list[Json]:
-    """The objects of a combination, not to be changed."""
+    """Return the objects of a combination; do not change them."""
     return objects(combined(*names))
 
 
 def containers(pod: Json) -> list[Json]:
-    """Those that run before the others, then the others."""
+    """Return the init containers, then the other containers."""
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def pods(made: list[Json]) -> dict[str, Json]:
-    """The pods' specs, by the names of their Deployments."""
+    """Return the pod specs by the names of their Deployments."""
     return {o["metadata"]["name"]: o["spec"]["template"]["spec"] for o in made if o["kind"] == "Deployment"}
 
 
 def refusal(values: Json) -> str:
-    """Why these values are refused; fails where they are not."""
+    """Return the error with which the chart rejects these values; fail if it accepts them."""
     try:
         objects(values)
     except helm_python.HelmError as e:

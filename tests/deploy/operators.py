@@ -1,6 +1,6 @@
-"""The kinds of the Prometheus operator and of cert-manager, as far as the chart has objects of them: their fields.
+"""The fields of the Prometheus operator's and cert-manager's kinds, as far as the chart has objects of them.
 
-Enough for an API server, or a validator, to notice a field that they do not have.
+They suffice for an API server, or a validator, to report an unknown field.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KINDS: Final[dict[str, dict[str, Schema]]] = {
 
 
 def definition(group: str, kind: str) -> Schema:
-    """A CustomResourceDefinition of it."""
+    """Return the CustomResourceDefinition of a kind."""
     schema = fields(spec=KINDS[group][kind], apiVersion=TEXT, kind=TEXT, metadata={"type": "object"})
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"kind": kind, "plural": f"{kind.lower()}s"}
@@ -70,7 +70,7 @@ def definition(group: str, kind: str) -> Schema:
 
 
 def closed(schema: Schema) -> Schema:
-    """The same, with no field that it does not name."""
+    """Return the schema with unknown fields forbidden."""
     found = dict(schema)
     if "properties" in found:
         found["properties"] = {name: closed(inner) for name, inner in found["properties"].items()}

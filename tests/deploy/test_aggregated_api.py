@@ -1,4 +1,4 @@
-"""deploy/aggregated-api: built with kustomize, it says what the programs take, and grants no more than is asked for."""
+"""deploy/aggregated-api, built with kustomize: arguments are valid, and rights are the ones that requests need."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pod(built: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return dict(named(built, "Deployment", name)["spec"]["template"]["spec"])
 
 
-def test_the_service_s_flags_are_its_own_and_make_a_shape(built: list[dict[str, Any]]) -> None:
+def test_the_service_accepts_its_flags_and_their_combination(built: list[dict[str, Any]]) -> None:
     spec = pod(built, "herodotus-endpoint")
     (container,) = spec["containers"]
     arguments = options.build_parser().parse_args(container["args"])
@@ -58,8 +58,8 @@ def test_the_service_s_flags_are_its_own_and_make_a_shape(built: list[dict[str, 
     assert named(built, "Deployment", "herodotus-endpoint")["spec"]["replicas"] >= 2
 
 
-def test_the_database_s_authority_is_read_beside_its_url(built: list[dict[str, Any]]) -> None:
-    """libpq has none of its own in a container: without it sslmode=verify-full fails."""
+def test_the_database_s_authority_is_in_the_secret_of_its_url(built: list[dict[str, Any]]) -> None:
+    """A container has no default authority for libpq: without this one sslmode=verify-full fails."""
     spec = pod(built, "herodotus-endpoint")
     (container,) = spec["containers"]
     url, authority = container["env"]
@@ -69,7 +69,7 @@ def test_the_database_s_authority_is_read_beside_its_url(built: list[dict[str, A
     assert secret["secretName"] == url["valueFrom"]["secretKeyRef"]["name"]
 
 
-def test_the_scheduler_shows_the_token_that_the_service_asks_for(built: list[dict[str, Any]]) -> None:
+def test_the_scheduler_sends_the_token_that_the_service_requires(built: list[dict[str, Any]]) -> None:
     spec = pod(built, "herodotus-scheduler")
     (container,) = spec["containers"]
     delivery = endpoint.endpoint_from_arguments(app._parser().parse_args(container["args"]))
@@ -86,14 +86,14 @@ def test_the_scheduler_shows_the_token_that_the_service_asks_for(built: list[dic
     ]
 
 
-def test_the_api_service_is_of_the_group_that_is_served(built: list[dict[str, Any]]) -> None:
+def test_the_api_service_has_the_served_group(built: list[dict[str, Any]]) -> None:
     found = named(built, "APIService", f"{VERSION}.{GROUP}")["spec"]
     assert (found["group"], found["version"]) == (GROUP, VERSION)
     service = named(built, "Service", found["service"]["name"])
     assert found["service"]["port"] in [p["port"] for p in service["spec"]["ports"]]
 
 
-def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: list[dict[str, Any]]) -> None:
+def test_every_resource_is_in_a_reader_role_with_its_verbs(built: list[dict[str, Any]]) -> None:
     def granted(role: str) -> set[tuple[str, str]]:
         rules = named(built, "ClusterRole", role)["rules"]
         return {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]}
@@ -113,7 +113,7 @@ def test_every_resource_is_in_one_of_the_readers_roles_with_its_verbs(built: lis
     assert labels == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
 
 
-def test_probes_have_a_port_of_their_own(built: list[dict[str, Any]]) -> None:
+def test_probes_have_a_separate_port(built: list[dict[str, Any]]) -> None:
     (container,) = pod(built, "herodotus-endpoint")["containers"]
     probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
     assert {(p["port"], p.get("scheme", "HTTP")) for p in probes} == {("probes", "HTTP")}

@@ -1,4 +1,4 @@
-"""The chart: what is documented is valid and says what the programs take; the plain manifests are what it renders."""
+"""The chart: documented values render valid objects and arguments, and the plain manifests are its output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GIVEN |= {("ConfigMap", "herodotus-extra")}
 
 @functools.cache
 def valid(document: str, kubernetes: str = TESTED) -> None:
-    """By the API's own schemas, or an operator's, with no field that they do not have."""
+    """Check an object against the schema of the API or of an operator, with unknown fields forbidden."""
     o = json.loads(document)
     kinds = operators.KINDS.get(o["apiVersion"].removesuffix("/v1"))
     if kinds is None:
@@ -55,7 +55,7 @@ def valid(document: str, kubernetes: str = TESTED) -> None:
 
 
 @every_combination
-def test_every_combination_is_what_kubernetes_takes(names: tuple[str, ...]) -> None:
+def test_every_combination_is_valid(names: tuple[str, ...]) -> None:
     made = made_of(names)
     keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in made]
     assert len(keys) == len(set(keys))
@@ -64,21 +64,21 @@ def test_every_combination_is_what_kubernetes_takes(names: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize("kubernetes", SUPPORTED)
-def test_every_supported_version_of_kubernetes_takes_it(kubernetes: str) -> None:
+def test_every_supported_version_of_kubernetes_accepts_the_default(kubernetes: str) -> None:
     for o in made_of(("agents", "postgresql")) + made_of(("observer",)):
         valid(json.dumps(o, sort_keys=True), kubernetes)
 
 
 @pytest.mark.parametrize("allocation", [False, True])
-def test_annotators_may_list_pods_where_one_counts_their_requests(allocation: bool) -> None:
+def test_annotators_may_list_pods_only_with_allocation(allocation: bool) -> None:
     own = {"usage": {"enabled": True}, "prometheus": "http://prometheus", "allocation": {"enabled": allocation}}
     role = named(objects({"annotators": own}), "ClusterRole", "herodotus-annotator")
     granted = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
     assert granted == {"nodes": ["list", "patch"], **({"pods": ["list"]} if allocation else {})}
 
 
-def test_names_that_look_like_numbers_stay_names() -> None:
-    """Every name that comes from outside; unquoted, YAML would read 123 in it."""
+def test_names_that_look_like_numbers_remain_strings() -> None:
+    """Covers every name from outside; YAML would read an unquoted 123 as a number."""
     given = {
         "image": {"pullSecrets": ["123"]},
         "scheduler": {"priorityClassName": "123", "configuration": {"leaderElection": {"resourceName": "123"}}},
@@ -102,15 +102,15 @@ def test_names_that_look_like_numbers_stay_names() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "ServiceMonitor"])
-def test_a_field_that_is_not_there_is_noticed(kind: str) -> None:
-    """That the test above can fail."""
+def test_an_unknown_field_is_found(kind: str) -> None:
+    """Shows that the test above can fail."""
     o = next(o for o in objects(combined("monitoring")) if o["kind"] == kind)
     with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
         valid(json.dumps(o | {"spec": o["spec"] | {"selectors": {}}}))
 
 
 @every_combination
-def test_programs_take_their_arguments_and_configuration(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_programs_accept_their_arguments_and_configuration(names: tuple[str, ...], tmp_path: Path) -> None:
     made = made_of(names)
     for name, pod in pods(made).items():
         for container in containers(pod):
@@ -143,7 +143,7 @@ def records(container: Json, _: dict[str, str], made: list[Json], name: str, fol
 
 def serves(container: Json, environment: dict[str, str], made: list[Json], name: str, _: Path) -> None:
     if container["name"] == "certificate":
-        makes_a_certificate(container, made, name)
+        check_certificate_arguments(container, made, name)
         return
     arguments = options.build_parser().parse_args(container["args"])
     where = options.build_listening(arguments)
@@ -158,8 +158,8 @@ def serves(container: Json, environment: dict[str, str], made: list[Json], name:
     assert senders == (named_senders if where.tls else set())
 
 
-def makes_a_certificate(container: Json, made: list[Json], name: str) -> None:
-    """Where the service is told to find it, for the name that senders ask for, in the Secret that they mount."""
+def check_certificate_arguments(container: Json, made: list[Json], name: str) -> None:
+    """Check that the service writes its certificate where it reads it, for the name and Secret that senders use."""
     assert container["args"][0] == certificate.COMMAND
     arguments = certificate.build_parser().parse_args(container["args"][1:])
     (service,) = pods(made)[name]["containers"]
@@ -193,8 +193,8 @@ def measures(container: Json, environment: dict[str, str], made: list[Json], nam
 
 
 @every_combination
-def test_what_pods_name_is_there(names: tuple[str, ...]) -> None:
-    """Service accounts, volumes, what volumes are of, and what policies, services and budgets select."""
+def test_references_of_pods_exist(names: tuple[str, ...]) -> None:
+    """Covers service accounts, volumes and their sources, and the selectors of policies, services and budgets."""
     made = made_of(names)
     there = {(o["kind"], o["metadata"]["name"]) for o in made}
     there |= {("Secret", o["spec"]["secretName"]) for o in made if o["kind"] == "Certificate"}
@@ -216,7 +216,7 @@ def test_what_pods_name_is_there(names: tuple[str, ...]) -> None:
 
 
 def sources(pod: Json) -> Iterator[tuple[str, str]]:
-    """What volumes and environment come from."""
+    """Return the objects that volumes and environment refer to."""
     for volume in pod.get("volumes", ()):
         for source in [volume, *volume.get("projected", {}).get("sources", ())]:
             if "configMap" in source:
@@ -264,7 +264,7 @@ def test_a_release_of_another_name_shares_nothing_with_the_first() -> None:
     assert {namespace for _, namespace, _ in keys(second)} == {"", "elsewhere", "kube-system"}
 
 
-def test_a_configuration_that_changes_makes_new_pods() -> None:
+def test_a_changed_configuration_restarts_pods() -> None:
     def annotations(values: Json) -> Json:
         deployment = named(objects(values), "Deployment", "herodotus-scheduler")
         return dict(deployment["spec"]["template"]["metadata"]["annotations"])
@@ -299,9 +299,7 @@ PROMETHEUS = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "moni
     ],
     ids=lambda v: v[1] if isinstance(v, tuple) and len(v) == 2 else "",
 )
-def test_subjects_get_the_right_that_they_stand_under(
-    names: tuple[str, ...], access: Json, bound: tuple[str, str]
-) -> None:
+def test_subjects_get_the_right_of_their_list(names: tuple[str, ...], access: Json, bound: tuple[str, str]) -> None:
     before, after = (objects(merged(combined(*names), given)) for given in ({}, {"access": access}))
     (binding,) = (o for o in after if o not in before)
     assert (binding["kind"], binding["roleRef"]["name"]) == bound
@@ -312,11 +310,11 @@ def test_subjects_get_the_right_that_they_stand_under(
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda m: m.path)
-def test_plain_manifests_are_what_the_chart_renders(manifest: ManifestFile) -> None:
+def test_plain_manifests_equal_the_rendered_chart(manifest: ManifestFile) -> None:
     assert (DEPLOY / manifest.path).read_text() == render(manifest), "run `make manifests`"
 
 
-def test_the_chart_has_this_version_and_the_api_servers_that_are_supported() -> None:
+def test_the_chart_has_this_version_and_the_supported_api_servers() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     oldest, _, newest = SUPPORTED
@@ -325,7 +323,7 @@ def test_the_chart_has_this_version_and_the_api_servers_that_are_supported() -> 
     assert chart["kubeVersion"] == f">={oldest}.0-0 <{after}.0-0"
 
 
-def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp_path: Path) -> None:
+def test_the_chart_passes_lint_and_can_be_packaged(tmp_path: Path) -> None:
     found = helm_python.lint(CHART, strict=True)
     assert [m["error"] for m in found["messages"]] == ["icon is recommended"]
     packed = helm_python.package(CHART, destination=tmp_path)
@@ -345,7 +343,7 @@ def test_the_linter_misses_nothing_but_a_picture_and_the_chart_can_be_packed(tmp
     ],
     ids=lambda v: "+".join(v) if isinstance(v, tuple) else "",
 )
-def test_the_notes_say_what_to_do_next(names: tuple[str, ...], said: list[str]) -> None:
+def test_the_notes_name_the_next_steps(names: tuple[str, ...], said: list[str]) -> None:
     (notes,) = (text for path, text in templates(combined(*names)).items() if path.endswith("NOTES.txt"))
     assert not [line for line in said if line not in notes]
     assert "\n\n\n" not in notes

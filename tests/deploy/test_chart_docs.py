@@ -1,4 +1,4 @@
-"""Helm's commands in the documents are ones that the chart takes, and what they say it refuses it refuses."""
+"""Helm's commands in the documents work, and those that should be rejected are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def commands() -> Iterator[tuple[str, str, str]]:
-    """Document, command, and what is printed below it."""
+    """Return document, command, and the output printed below it."""
     for document in DOCUMENTS:
         for block in re.findall(r"```\n(.*?)```", document.read_text(), re.DOTALL):
             lines = block.splitlines()
@@ -34,7 +34,7 @@ COMMANDS = list(commands())
 
 
 @pytest.mark.parametrize(("document", "command", "said"), COMMANDS, ids=[f"{d}: {c}" for d, c, _ in COMMANDS])
-def test_what_helm_is_told_the_chart_takes(document: str, command: str, said: str) -> None:
+def test_documented_helm_commands_render(document: str, command: str, said: str) -> None:
     words = shlex.split(command)
     assert ROOT / words[3] == CHART
     assert words[2] == "herodotus"
@@ -50,17 +50,17 @@ def test_what_helm_is_told_the_chart_takes(document: str, command: str, said: st
         assert objects(values)
 
 
-def test_there_are_commands_and_one_is_refused() -> None:
+def test_documents_have_commands_and_one_is_rejected() -> None:
     assert len(COMMANDS) > 4
     assert [said for *_, said in COMMANDS if said]
 
 
-def test_every_ready_made_file_has_its_row() -> None:
+def test_every_values_file_has_its_row() -> None:
     rows = re.findall(r"^\| `([\w-]+)\.yaml` \|", (ROOT / "docs/installing.md").read_text(), re.MULTILINE)
     assert sorted(rows) == list(COMBINATIONS)
 
 
-def test_ready_made_files_say_first_what_they_are() -> None:
+def test_values_files_begin_with_their_purpose() -> None:
     assert all(path.read_text().startswith("# ") for path in VALUES.glob("*.yaml"))
 
 

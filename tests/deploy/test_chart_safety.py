@@ -1,4 +1,4 @@
-"""The chart where it is told nothing else: TLS, named senders, a right to one Secret; and what is added to its pods."""
+"""The chart's defaults: TLS, named senders, a right to one Secret; and additions to its pods."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SECURE = [names for names in VALID if "plain-http" not in names]
 
 
 @pytest.mark.parametrize("names", SECURE, ids=lambda names: "+".join(names) or "default")
-def test_nothing_crosses_a_network_in_the_clear_and_senders_are_named(names: tuple[str, ...]) -> None:
-    """Unless it was asked for."""
+def test_traffic_is_encrypted_and_senders_are_named(names: tuple[str, ...]) -> None:
+    """Plain HTTP is opt-in."""
     made = made_of(names)
     flags = [flag for pod in pods(made).values() for c in pod["containers"] for flag in c["args"]]
     assert "--insecure" not in flags
@@ -41,7 +41,7 @@ def proxied(role: Json) -> list[str]:
 
 
 @every_combination
-def test_of_secrets_the_service_alone_may_change_its_own_certificate_s(names: tuple[str, ...]) -> None:
+def test_only_the_service_may_write_the_secret_of_its_certificate(names: tuple[str, ...]) -> None:
     made = made_of(names)
     rules = [
         (role["metadata"]["name"], rule["resourceNames"], rule["verbs"])
@@ -54,7 +54,7 @@ def test_of_secrets_the_service_alone_may_change_its_own_certificate_s(names: tu
     assert rules == [("herodotus-endpoint", ["herodotus-endpoint-own"], ["get", "update"])] * own
 
 
-def test_without_tls_the_port_s_name_tells_the_plugin_so() -> None:
+def test_without_tls_the_port_is_named_plain_http() -> None:
     made = objects(combined("plain-http", "monitoring"))
     ports = {p["name"]: p["port"] for p in named(made, "Service", "herodotus-endpoint")["spec"]["ports"]}
     assert PLAIN_SERVICE.proxy_path.split("/")[-2] == "http:herodotus-endpoint:plain-http"
@@ -66,7 +66,7 @@ def test_without_tls_the_port_s_name_tells_the_plugin_so() -> None:
 
 @pytest.mark.parametrize("component", ["scheduler", "endpoint", "observer"])
 @pytest.mark.parametrize("names", [(), ("postgresql",)], ids=["SQLite", "PostgreSQL"])
-def test_what_is_added_to_a_pod_stands_beside_what_it_has(names: tuple[str, ...], component: str) -> None:
+def test_additions_to_a_pod_keep_its_other_entries(names: tuple[str, ...], component: str) -> None:
     others = merged(combined("observer"), {"scheduler": {"enabled": True}})
     before, after = (
         pods(objects(merged(others, combined(*names), given)))[f"herodotus-{component}"]
@@ -85,7 +85,7 @@ def test_what_is_added_to_a_pod_stands_beside_what_it_has(names: tuple[str, ...]
 
 
 @pytest.mark.parametrize("given", [{}, {"leaderElect": None}, {"leaderElect": None, "resourceName": None}], ids=str)
-def test_a_setting_of_the_election_that_is_null_is_as_if_it_were_not_there(given: Json) -> None:
+def test_a_null_setting_of_the_election_is_omitted(given: Json) -> None:
     made = objects({"scheduler": {"configuration": {"leaderElection": given}}})
     lease = named(made, "Role", "herodotus-scheduler")["rules"][1]["resourceNames"]
     config = yaml.safe_load(named(made, "ConfigMap", "herodotus-scheduler")["data"]["config.yaml"])

@@ -1,4 +1,4 @@
-"""The demo, as `install.sh --demo` runs it but in this environment: all is decided, and no crash costs a decision."""
+"""The demo as `install.sh --demo` runs it, in this environment: all pods are decided, and no crash loses a decision."""
 
 import os
 import re
@@ -25,7 +25,7 @@ DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
 
 
 class Demo:
-    """The program in deploy/demo, on a directory of its own."""
+    """The program in deploy/demo with its own state directory."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -39,7 +39,7 @@ class Demo:
         return done.stdout + done.stderr
 
     def kubectl(self, *arguments: str) -> str:
-        """In a shell that has read the demo's env file, as the demo tells its user to."""
+        """Run kubectl in a shell that sourced the demo's env file, as the demo suggests."""
         script = f'. "{self.state}/env" && exec kubectl "$@"'
         command = ["sh", "-c", script, "sh", *arguments]
         env = {"PATH": self.path, "HOME": str(self.state), "PYTHONPATH": str(ROOT)}
@@ -52,7 +52,7 @@ class Demo:
         return items
 
     def decisions(self) -> list[Json]:
-        """Every stored one, newest first."""
+        """Return every stored decision, newest first."""
         found: list[Json] = []
         more = ""
         while True:
@@ -80,7 +80,7 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Demo, str]]:
-    """One demo for all tests of this file, in order; whatever happens, its processes end."""
+    """Run one demo for all tests of this file, in order; stop its processes in any case."""
     demo = Demo(tmp_path_factory.mktemp("demo") / "state")
     try:
         yield demo, demo.run("start")
@@ -95,7 +95,7 @@ def demo(started: tuple[Demo, str]) -> Demo:
 
 
 def each_bound_pod_is_stored_once(demo: Demo) -> None:
-    """One decision that led to its node; a result that a crash kept from being recorded is no second decision."""
+    """Check that one decision led to each pod's node; after a crash its result may be unrecorded."""
     states: dict[str, Counter[str]] = {}
     nodes: dict[str, set[str]] = {}
     for d in demo.decisions():
@@ -108,7 +108,7 @@ def each_bound_pod_is_stored_once(demo: Demo) -> None:
             assert states[uid]["Bound"] == 1 or (states[uid]["Bound"], states[uid]["Binding"]) == (0, 1), states[uid]
 
 
-def test_every_pod_is_decided_and_both_views_are_filled_from_records(started: tuple[Demo, str]) -> None:
+def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo, str]) -> None:
     demo, said = started
     pods, decisions = demo.pods(), demo.decisions()
     assert len(pods) > 45
@@ -133,7 +133,7 @@ def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
     assert len(messages) == 5
 
 
-def test_the_commands_to_try_next_work(demo: Demo) -> None:
+def test_suggested_commands_work(demo: Demo) -> None:
     assert "worker-12" in demo.kubectl("get", "nodes", "-o", "wide")
     assert demo.kubectl("herodotus", "pod", "test-pod-1", "-n", "team-a").startswith("test-pod-1  namespace team-a")
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
@@ -162,7 +162,7 @@ def test_the_test_manifests_apply_and_workloads_roll_out(demo: Demo) -> None:
     eventually(lambda: not any(p["metadata"]["name"].startswith(gone) for p in demo.pods()), "the pods to go")
 
 
-def test_the_readme_s_questions_are_answered_as_they_stand(demo: Demo) -> None:
+def test_commands_of_the_readme_work_unchanged(demo: Demo) -> None:
     block = README.read_text().partition("## Ask")[2].split("```")[1]
     asked = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("kubectl herodotus ")]
     ends = [words[1:] for words in asked if words[2] not in WITHOUT_END]
@@ -200,18 +200,18 @@ def bound(demo: Demo, base: str) -> int:
 
 
 def latest(demo: Demo, base: str) -> list[Json]:
-    """Of pods created after the crash: nothing of theirs may be lost."""
+    """Return the decisions of pods created after the crash, none of which may be lost."""
     return [d for d in demo.decisions() if d["spec"]["pod"]["name"].startswith(f"{base}-later-")]
 
 
-def test_starting_again_starts_anew(demo: Demo) -> None:
+def test_a_restart_begins_with_an_empty_cluster(demo: Demo) -> None:
     old = {p["metadata"]["uid"] for p in demo.pods()}
     assert "All are decided: 46 bound, 5 fit nowhere" in demo.run("start")
     assert not old & {p["metadata"]["uid"] for p in demo.pods()}
     assert not old & {d["spec"]["pod"]["uid"] for d in demo.decisions()}
 
 
-def test_a_demo_that_cannot_be_done_says_why_and_leaves_nothing_running(demo: Demo) -> None:
+def test_a_demo_that_cannot_run_reports_why_and_leaves_no_process(demo: Demo) -> None:
     said = demo.run("start", "--timeout", "0", code=1)
     assert "error: after 0 s only" in said
     assert "the end of " in said

@@ -1,4 +1,4 @@
-"""The manifests say what the programs take, grant what the scheduler asks for, and lock down what they start."""
+"""The manifests have valid arguments, the rights that the scheduler's requests need, and restricted pods."""
 
 import argparse
 import ast
@@ -57,7 +57,7 @@ def bytes_of(quantity: str) -> int:
     return int(number) << {"Mi": 20, "Gi": 30}[unit]
 
 
-def test_objects_are_unique_and_namespaced_ones_say_where() -> None:
+def test_objects_are_unique_and_namespaced_ones_have_a_namespace() -> None:
     keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in MANIFEST]
     assert len(keys) == len(set(keys))
     cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
@@ -75,7 +75,7 @@ def test_every_rule_names_its_verbs_and_uses_no_wildcard(rule: dict[str, Any]) -
 
 @dataclass(frozen=True)
 class Right:
-    """What one request needs. `role`: which of the scheduler's two roles gives it."""
+    """What one request needs. `role` is the one of the scheduler's two roles that grants it."""
 
     verb: str
     resource: str
@@ -133,7 +133,7 @@ RIGHTS = {right for rights in REQUESTS.values() for right in rights or ()}
 
 
 def requests_in(path: Path) -> set[tuple[str, str, str]]:
-    """(file, function, method) of every call on something named `api`."""
+    """Return (file, function, method) of every call on an object named `api`."""
     found = set()
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef):
@@ -151,7 +151,7 @@ METHODS = {"get", "post", "put", "patch", "delete", "send", "stream"}
 
 
 def test_every_request_of_the_scheduler_is_in_the_table() -> None:
-    """So that a new one comes with its right."""
+    """A new request needs a row with its right."""
     found = {request for path in sorted((ROOT / "scheduler").rglob("*.py")) for request in requests_in(path)}
     assert found == REQUESTS.keys()
 
@@ -167,11 +167,11 @@ def granted(right: Right) -> bool:
 
 
 @pytest.mark.parametrize("right", sorted(RIGHTS, key=str), ids=lambda r: f"{r.verb} {r.resource} {r.name}")
-def test_every_request_of_the_scheduler_is_granted(right: Right) -> None:
+def test_every_request_of_the_scheduler_is_allowed(right: Right) -> None:
     assert granted(right)
 
 
-def test_nothing_else_is_granted() -> None:
+def test_roles_allow_nothing_else() -> None:
     given = {
         Right(verb, resource, group, name, role)
         for role in ("ClusterRole", "Role")
@@ -184,7 +184,7 @@ def test_nothing_else_is_granted() -> None:
     assert given == RIGHTS
 
 
-def test_client_certificates_are_checked_by_the_cluster_s_authority() -> None:
+def test_client_certificates_are_verified_with_the_cluster_s_authority() -> None:
     binding = named("RoleBinding", "herodotus-scheduler-authentication-reader")
     assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == (
         "kube-system",
@@ -194,7 +194,7 @@ def test_client_certificates_are_checked_by_the_cluster_s_authority() -> None:
     assert account == {"kind": "ServiceAccount", "name": "herodotus-scheduler", "namespace": "herodotus"}
 
 
-def test_probes_and_policy_are_for_the_port_that_is_served() -> None:
+def test_probes_and_policy_use_the_served_port() -> None:
     spec = container("herodotus-scheduler")
     (port,) = spec["ports"]
     assert port["containerPort"] == app._parser().parse_args(spec["args"]).secure_port == PORT
@@ -205,13 +205,13 @@ def test_probes_and_policy_are_for_the_port_that_is_served() -> None:
     assert named("NetworkPolicy", "herodotus-scheduler")["spec"]["ingress"] == [], "the kubelet needs no rule"
 
 
-def test_the_scheduler_s_arguments_are_its_own() -> None:
+def test_the_scheduler_accepts_its_arguments() -> None:
     arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
     assert arguments.endpoint == "https://herodotus-endpoint.herodotus.svc:8001"
     assert arguments.spool_limit == DEFAULT_LIMIT_BYTES
 
 
-def test_the_endpoint_s_arguments_are_its_own() -> None:
+def test_the_service_accepts_its_arguments() -> None:
     arguments = endpoint.build_parser().parse_args(container("herodotus-endpoint")["args"])
     ports = {p["name"]: p["containerPort"] for p in container("herodotus-endpoint")["ports"]}
     assert [a.port for a in arguments.bind] == [ports["queries"]]
@@ -223,12 +223,12 @@ def test_the_endpoint_s_arguments_are_its_own() -> None:
 
 
 def where_from(arguments: argparse.Namespace) -> set[str]:
-    """The accounts, of our namespace, that records are taken from: also of deploy/observer.yaml."""
+    """Return the accounts in our namespace that may send records, including the one of deploy/observer.yaml."""
     assert not arguments.insecure
     return {user.removeprefix("system:serviceaccount:herodotus:") for user, _ in arguments.ingest_sender}
 
 
-def test_no_secret_is_in_the_manifest_and_the_service_may_fill_its_own() -> None:
+def test_the_manifest_has_no_secret_data_and_the_service_may_write_its_own() -> None:
     (secret,) = (o for o in MANIFEST if o["kind"] == "Secret")
     assert secret.keys() == {"apiVersion", "kind", "metadata", "type"}
     given = {
@@ -246,14 +246,14 @@ def test_no_secret_is_in_the_manifest_and_the_service_may_fill_its_own() -> None
     }
 
 
-def test_an_argument_that_is_not_there_is_noticed() -> None:
-    """That the two tests above can fail."""
+def test_an_unknown_argument_is_found() -> None:
+    """Shows that the two tests above can fail."""
     with pytest.raises(SystemExit):
         app._parser().parse_args(["run", "--no-such-flag"])
     assert isinstance(endpoint.build_parser(), argparse.ArgumentParser)
 
 
-def test_the_spool_s_volume_holds_what_the_scheduler_may_write_to_it() -> None:
+def test_the_spool_s_volume_is_larger_than_the_spool_limit() -> None:
     arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
     volumes = named("Deployment", "herodotus-scheduler")["spec"]["template"]["spec"]["volumes"]
     (limit,) = (v["emptyDir"]["sizeLimit"] for v in volumes if "emptyDir" in v)
@@ -263,7 +263,7 @@ def test_the_spool_s_volume_holds_what_the_scheduler_may_write_to_it() -> None:
     assert container("herodotus-scheduler")["resources"]["requests"]["ephemeral-storage"] == limit
 
 
-def test_the_configuration_is_one_that_the_scheduler_takes(tmp_path: Path) -> None:
+def test_the_scheduler_accepts_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(named("ConfigMap", "herodotus-scheduler")["data"]["config.yaml"])
     config = load(tmp_path / "c.yaml")
     assert [p.scheduler_name for p in config.profiles] == ["herodotus-scheduler"]
@@ -292,7 +292,7 @@ def test_images_have_this_version() -> None:
     assert [container(n)["image"] for n in names] == [f"ghcr.io/herodotus-scheduler/{n}:{__version__}" for n in names]
 
 
-def test_selectors_find_what_they_are_meant_to_find() -> None:
+def test_selectors_match_their_pods() -> None:
     labels = {
         name: named("Deployment", name)["spec"]["template"]["metadata"]["labels"]
         for name in ("herodotus-scheduler", "herodotus-endpoint")
@@ -303,7 +303,7 @@ def test_selectors_find_what_they_are_meant_to_find() -> None:
     assert named("Service", "herodotus-endpoint")["spec"]["selector"].items() <= labels["herodotus-endpoint"].items()
 
 
-def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
+def test_only_the_scheduler_s_pods_reach_ingest() -> None:
     policy = named("NetworkPolicy", "herodotus-endpoint")["spec"]
     by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
     scheduler = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "herodotus-scheduler"}}}
@@ -311,8 +311,8 @@ def test_ingest_is_reached_by_the_scheduler_s_pods_only() -> None:
     assert [p["port"] for p in policy["ingress"][0]["ports"]] == ["queries"], "the kubelet needs no rule"
 
 
-def test_the_maintenance_pod_is_as_the_service_s_and_only_waits() -> None:
-    """The same files, as the same user, in a namespace that is restricted; with no rights."""
+def test_the_maintenance_pod_equals_the_service_s_and_only_sleeps() -> None:
+    """It has the same files and user, no rights, and a restricted namespace."""
     (found,) = read(DEPLOY / "maintenance.yaml")
     valid(json.dumps(found))
     (waits,), theirs = (
@@ -329,13 +329,13 @@ def test_the_maintenance_pod_is_as_the_service_s_and_only_waits() -> None:
 
 
 @pytest.mark.parametrize("path", TEST_PODS, ids=lambda p: p.stem)
-def test_test_pods_name_the_scheduler(path: Path) -> None:
+def test_test_pods_use_the_scheduler(path: Path) -> None:
     for obj in read(path):
         spec = obj["spec"]["template"]["spec"] if obj["kind"] == "Deployment" else obj["spec"]
         assert spec["schedulerName"] == "herodotus-scheduler"
 
 
-def test_the_first_herodotus_test_manifests_are_all_there() -> None:
+def test_all_test_manifests_of_the_first_herodotus_exist() -> None:
     names = {path.stem: read(path)[0]["metadata"]["name"] for path in TEST_PODS}
     assert names == {
         "deploy-default-pod": "test-pod-1",

@@ -1,4 +1,4 @@
-"""Alerts and dashboard are about metrics that the programs have, by labels that these metrics have."""
+"""Alerts and dashboard query metrics and labels that the programs have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KUBELET = {"kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacit
 
 
 def families(folder: Path) -> Iterator[tuple[Metric, set[str] | None]]:
-    """Every metric of ours, and its labels where they are fixed."""
+    """Return each of our metrics with its labels, where they are fixed."""
     recorder: Any = SimpleNamespace(incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0, spool_repairs=0)
     supervisor: Any = SimpleNamespace(running=True, restarts=0)
     metrics = SchedulerMetrics()
@@ -47,7 +47,7 @@ def of(registry: CollectorRegistry) -> Iterator[tuple[Metric, set[str] | None]]:
 
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str] | None]:
-    """The names that Prometheus has, and their labels."""
+    """Return the names of Prometheus' series with their labels."""
     return {
         family.name + suffix: labels
         for family, labels in families(tmp_path_factory.mktemp("spool"))
@@ -68,7 +68,7 @@ QUERIES = {
 @pytest.mark.parametrize("expression", [*QUERIES.values(), *(rule["expr"] for rule in RULES)], ids=[
     *QUERIES, *(rule["alert"] for rule in RULES)
 ])  # fmt: skip
-def test_every_query_is_of_metrics_that_there_are(expression: str, series: dict[str, set[str] | None]) -> None:
+def test_every_query_uses_existing_metrics(expression: str, series: dict[str, set[str] | None]) -> None:
     asked = set(re.findall(r"\b(?:herodotus|scheduler|leader|kubelet|process)_\w+", expression))
     assert asked
     assert asked <= series.keys() | KUBELET
@@ -80,7 +80,7 @@ def test_every_query_is_of_metrics_that_there_are(expression: str, series: dict[
 
 
 def promtool(*arguments: str, folder: Path, **files: Any) -> str:
-    """What it prints; fails where it is not content."""
+    """Run promtool and return its output; fail if it reports an error."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("NO promtool, which is in Debian's package prometheus")
@@ -92,7 +92,7 @@ def promtool(*arguments: str, folder: Path, **files: Any) -> str:
     return done.stdout
 
 
-def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     asked = (q.replace("$__rate_interval", "5m").replace("$namespace", "herodotus") for q in QUERIES.values())
     recorded = [{"record": f"query_{i}", "expr": expression} for i, expression in enumerate(asked)]
     groups = [{"name": "alerts", "rules": RULES}, {"name": "dashboard", "rules": recorded}]
@@ -127,8 +127,8 @@ FIRES: dict[str, dict[str, str]] = {
 }
 
 
-def test_each_alert_fires_when_it_should_and_no_other(tmp_path: Path) -> None:
-    """Each for itself, and none where everything is well."""
+def test_each_alert_fires_for_its_condition_only(tmp_path: Path) -> None:
+    """Each alert fires alone, and none fires in a healthy system."""
     assert FIRES.keys() == {rule["alert"] for rule in RULES}
     firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
 
@@ -152,7 +152,7 @@ def test_each_alert_fires_when_it_should_and_no_other(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("test", "rules", "unit.yaml", folder=tmp_path, rules=rules, unit=unit)
 
 
-def test_the_dashboard_is_one_that_grafana_takes() -> None:
+def test_the_dashboard_is_valid_for_grafana() -> None:
     panels = [p for p in DASHBOARD["panels"] if p["type"] != "row"]
     ids = [p["id"] for p in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
@@ -163,13 +163,13 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
     assert {v["name"] for v in DASHBOARD["templating"]["list"]} == {"datasource", "namespace"}
 
 
-def test_alerts_say_what_is_wrong_and_how_bad_it_is() -> None:
+def test_alerts_have_a_summary_and_a_severity() -> None:
     assert all({"summary", "description"} <= rule["annotations"].keys() for rule in RULES)
     assert all(rule["labels"]["severity"] in ("info", "warning", "critical") for rule in RULES)
     (disk,) = (rule for rule in RULES if rule["alert"] == "HerodotusDiskFillsUp")
     assert "{{ $labels.persistentvolumeclaim }}" in disk["annotations"]["description"]
 
 
-def test_alerts_are_of_the_release_s_namespace() -> None:
+def test_alerts_select_the_release_s_namespace() -> None:
     (rule,) = (o for o in objects(combined("monitoring"), namespace="blue") if o["kind"] == "PrometheusRule")
     assert 'namespace="blue"' in json.dumps(rule).replace('\\"', '"')

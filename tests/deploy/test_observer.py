@@ -1,4 +1,4 @@
-"""deploy/observer.yaml: what it grants is what an observer reads, and it writes nothing."""
+"""deploy/observer.yaml grants what an observer reads, and no write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def container() -> dict[str, Any]:
     return dict(found)
 
 
-def test_it_may_do_what_the_scheduler_does_without_writing_and_nothing_else() -> None:
+def test_it_may_only_read_what_the_scheduler_reads() -> None:
     given = {
         Right(verb, resource, group, name)
         for rule in the("ClusterRole")["rules"]
@@ -43,7 +43,7 @@ def test_it_may_do_what_the_scheduler_does_without_writing_and_nothing_else() ->
     }
 
 
-def test_its_arguments_are_the_command_s(tmp_path: Path) -> None:
+def test_the_command_accepts_its_arguments(tmp_path: Path) -> None:
     arguments = app._parser().parse_args(container()["args"])
     assert arguments.endpoint == "https://herodotus-endpoint.herodotus.svc:8001"
     assert delivery(the("Deployment")) == delivery(base.named("Deployment", "herodotus-scheduler"))
@@ -52,13 +52,13 @@ def test_its_arguments_are_the_command_s(tmp_path: Path) -> None:
 
 
 def delivery(deployment: dict[str, Any]) -> Any:
-    """How it shows who it is, and whom it believes to be the service."""
+    """Return the volume and flags with which it authenticates itself and the service."""
     spec = deployment["spec"]["template"]["spec"]
     (volume,) = (v for v in spec["volumes"] if v["name"] == "endpoint")
     return volume, [a for a in spec["containers"][0]["args"] if a.startswith("--endpoint")]
 
 
-def test_it_is_locked_down_as_the_scheduler_is() -> None:
+def test_it_has_the_scheduler_s_security_context() -> None:
     scheduler, ours = base.container("herodotus-scheduler"), container()
     assert ours["securityContext"] == scheduler["securityContext"]
     assert ours["image"] == scheduler["image"]
@@ -67,7 +67,7 @@ def test_it_is_locked_down_as_the_scheduler_is() -> None:
     assert (pod["securityContext"], pod["schedulerName"]) == (theirs["securityContext"], "default-scheduler")
 
 
-def test_the_service_takes_its_records() -> None:
+def test_the_service_accepts_its_records() -> None:
     policy = the("NetworkPolicy", "herodotus-observer-to-endpoint")["spec"]
     service = base.named("Deployment", "herodotus-endpoint")["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= service.items()

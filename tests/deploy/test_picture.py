@@ -1,4 +1,4 @@
-"""The README's picture is what the plugin draws of the answers that were recorded in a demo."""
+"""The README's picture shows the plugin's output for answers recorded in a demo."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import re
 from deploy.demo import picture
 
 
-def test_the_picture_is_drawn_from_the_recorded_answers() -> None:
+def test_the_picture_equals_the_recorded_answers() -> None:
     drawn = picture.draw(json.loads(picture.ANSWERS.read_text()))
     assert drawn == picture.PICTURE.read_text(), "make picture draws it anew"
 
 
-def test_its_source_names_no_machine() -> None:
+def test_its_source_contains_no_machine_name() -> None:
     answers = json.loads(picture.ANSWERS.read_text())["answers"].values()
     assert [answer for answer in answers if answer != picture.anonymize(answer)] == []
 
 
-def test_it_fetches_nothing() -> None:
+def test_it_loads_no_resources() -> None:
     assert set(re.findall(r"https?://[^\"' )]+", picture.PICTURE.read_text())) == {"http://www.w3.org/2000/svg"}

@@ -1,4 +1,4 @@
-"""deploy/herodotus-scheduler.yml on a real API server: it is accepted, and its roles are enough and no more."""
+"""deploy/herodotus-scheduler.yml on a real API server: it is accepted, and its roles are sufficient and minimal."""
 
 import os
 import re
@@ -31,7 +31,7 @@ Kubectl = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Whose client certificates the cluster believes."""
+    """Return the authority of client certificates that the cluster trusts."""
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
@@ -63,7 +63,7 @@ def kubeconfig(path: Path, server: ControlPlane, token: str) -> Path:
 
 @pytest.fixture(scope="module")
 def kubectl(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    """kubectl as the administrator."""
+    """Return a function that runs kubectl as the administrator."""
     directory = tmp_path_factory.mktemp("admin")
     program = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
@@ -89,10 +89,10 @@ def kubectl(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> K
 
 @pytest.fixture(scope="module")
 def applied(kubectl: Kubectl) -> None:
-    """A dry run on the server needs the namespace; then for real."""
+    """Apply the manifest; the dry run on the server before needs the namespace."""
     kubectl("create", "namespace", "herodotus")
-    said = kubectl("apply", "--dry-run=server", "-f", str(MANIFEST))
-    assert len(said.splitlines()) == len(list(yaml.safe_load_all(MANIFEST.read_text())))
+    output = kubectl("apply", "--dry-run=server", "-f", str(MANIFEST))
+    assert len(output.splitlines()) == len(list(yaml.safe_load_all(MANIFEST.read_text())))
     kubectl("apply", "-f", str(MANIFEST))
 
 
@@ -116,7 +116,7 @@ STATUS = (
 )
 
 
-def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
+def test_the_scheduler_works_with_its_service_account(
     applied: None, kubectl: Kubectl, server: ControlPlane, authority: Authority, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -141,16 +141,16 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
         eventually(lambda: unbound(kubectl) == ["misfit"], "all but one pod to be bound", every_s=0.3)
         eventually(lambda: reasons(kubectl).count("Scheduled") == PODS + 4, "the events", every_s=0.3)
         assert asked("/readyz?verbose").text.endswith("readyz check passed\n")
-        who_may_ask(asked, kubectl, authority)
-        what_is_answered(asked, authority)
+        check_access(asked, kubectl, authority)
+        check_responses(asked, authority)
         os.kill(scheduler.pid, signal.SIGUSR2)
         scheduler.wait_for(r'"Cache comparer finished" mismatches=0')
     finally:
         code = scheduler.stop(30.0)
-    said = scheduler.output()
-    assert code == 0, said
-    assert not re.search("forbidden|cannot (get|list|watch|create|patch|update|delete)", said, re.IGNORECASE), said
-    assert re.search(r"^E", said, re.MULTILINE) is None, said
+    output = scheduler.output()
+    assert code == 0, output
+    assert not re.search("forbidden|cannot (get|list|watch|create|patch|update|delete)", output, re.IGNORECASE), output
+    assert re.search(r"^E", output, re.MULTILINE) is None, output
     assert "FailedScheduling" in reasons(kubectl)
     condition = kubectl("get", "pod", "misfit", "-o", "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}")
     assert condition == "Unschedulable"
@@ -159,7 +159,7 @@ def test_the_scheduler_works_with_its_service_account_and_nothing_is_forbidden(
 
 
 class Port:
-    """The scheduler's HTTPS port, as somebody."""
+    """A client of the scheduler's HTTPS port with any credentials."""
 
     def __init__(self, port: int) -> None:
         self._url = f"https://127.0.0.1:{port}"
@@ -176,8 +176,8 @@ class Port:
         return httpx.request(method, self._url + path, headers=headers, content=put, verify=context, timeout=100)
 
 
-def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
-    """A service account with the right and one without, certificates, nobody, and a token that is none."""
+def check_access(port: Port, kubectl: Kubectl, authority: Authority) -> None:
+    """Check a service account with the right and one without, certificates, no credentials, and an invalid token."""
     for name in ("scraper", "stranger"):
         kubectl("-n", "default", "create", "serviceaccount", name)
     scraper = ("--clusterrole=herodotus-metrics", "--serviceaccount=default:scraper")
@@ -206,7 +206,7 @@ def who_may_ask(port: Port, kubectl: Kubectl, authority: Authority) -> None:
     }
 
 
-def what_is_answered(port: Port, authority: Authority) -> None:
+def check_responses(port: Port, authority: Authority) -> None:
     pair = authority.client("root", "system:masters")
 
     def scraped() -> dict[tuple[str, ...], float]:
@@ -278,12 +278,14 @@ ACCOUNT = "system:serviceaccount:herodotus:{}"
     ],
     ids=lambda v: str(v),
 )
-def test_least_privilege(applied: None, kubectl: Kubectl, account: str, question: str, allowed: bool) -> None:
-    said = kubectl("auth", "can-i", *question.split(), "--as", ACCOUNT.format(account), code=0 if allowed else 1)
-    assert said.strip() == ("yes" if allowed else "no")
+def test_accounts_have_least_privilege(
+    applied: None, kubectl: Kubectl, account: str, question: str, allowed: bool
+) -> None:
+    output = kubectl("auth", "can-i", *question.split(), "--as", ACCOUNT.format(account), code=0 if allowed else 1)
+    assert output.strip() == ("yes" if allowed else "no")
 
 
-def test_the_reader_role_lets_a_user_ask_and_nothing_else(applied: None, kubectl: Kubectl) -> None:
+def test_the_reader_role_allows_queries_and_nothing_else(applied: None, kubectl: Kubectl) -> None:
     kubectl("-n", "herodotus", "create", "rolebinding", "readers", "--role=herodotus-reader", "--group=developers")
     as_reader = ("-n", "herodotus", "--subresource=proxy", "--as=dora", "--as-group=developers")
     assert kubectl("auth", "can-i", "get", "services/https:herodotus-endpoint:8000", *as_reader) == "yes\n"

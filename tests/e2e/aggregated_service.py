@@ -1,4 +1,4 @@
-"""The decisions service as an APIService's backend over a SQLite file, which the command itself refuses: for tests."""
+"""The decisions service on SQLite behind an APIService, which the program itself refuses; for tests only."""
 
 from __future__ import annotations
 

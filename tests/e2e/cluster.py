@@ -20,7 +20,7 @@ SCHEDULER = "herodotus-scheduler"
 
 
 class Cluster:
-    """Requests to an API server as an administrator."""
+    """An administrator's client for one API server."""
 
     def __init__(self, kind: str, url: str, headers: dict[str, str], kubeconfig: Path) -> None:
         self.kind = kind
@@ -45,14 +45,14 @@ class Cluster:
         return found
 
     def find(self, path: str) -> Json | None:
-        """One object, or None when there is none."""
+        """Return an object, or None if it does not exist."""
         response = self._http.get(path)
         assert response.status_code in (200, 404), response.text
         found: Json = response.json()
         return found if response.status_code == 200 else None
 
     def status(self, path: str) -> int:
-        """The code with which a GET is answered."""
+        """Return the HTTP status of a GET."""
         return self._http.get(path).status_code
 
     def items(self, path: str) -> list[Json]:
@@ -69,18 +69,18 @@ class Cluster:
         assert response.status_code in (200, 202, 404), response.text
 
     def delete_all(self, path: str) -> None:
-        """Everything in a collection, at once and with what it owns."""
+        """Delete every object of a collection and its dependents, without grace periods."""
         options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         response = self._http.request("DELETE", path, json=options, timeout=60.0)
         assert response.status_code in (200, 202), response.text
 
     def bound(self, namespace: str) -> dict[str, Json]:
-        """The pods of a namespace that are on a node, by name."""
+        """Return the pods of a namespace that have a node, by name."""
         pods = self.items(f"/api/v1/namespaces/{namespace}/pods")
         return {p["metadata"]["name"]: p for p in pods if p["spec"].get("nodeName")}
 
     def condition(self, namespace: str, pod: str) -> Json:
-        """The pod's PodScheduled condition, or {}."""
+        """Return the pod's PodScheduled condition, or {}."""
         found = self.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"].get("conditions") or []
         return next((c for c in found if c["type"] == "PodScheduled"), {})
 
@@ -93,7 +93,7 @@ class Cluster:
 
 
 def node(name: str, cpu: str = "4", **changes: Any) -> Json:
-    """A node manifest; `changes`: labels, taints, unschedulable."""
+    """Return a node manifest; `changes` may hold labels, taints and unschedulable."""
     spec: Json = {k: changes[k] for k in ("taints", "unschedulable") if k in changes}
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
     return {
@@ -106,7 +106,7 @@ def node(name: str, cpu: str = "4", **changes: Any) -> Json:
 
 
 def pod(name: str, cpu: str = "100m", scheduler: str = SCHEDULER, **spec: Any) -> Json:
-    """A pod manifest with one container."""
+    """Return a pod manifest with one container."""
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
@@ -117,7 +117,7 @@ def pod(name: str, cpu: str = "100m", scheduler: str = SCHEDULER, **spec: Any) -
 
 
 class Herodotus:
-    """The scheduler and the decisions service as processes, to be killed and started again."""
+    """The scheduler and the decisions service as processes that tests kill and start again."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Herodotus:
         database_url: str | None = None,
         **configuration: Any,
     ) -> None:
-        """`configuration`: more of the KubeSchedulerConfiguration. `tree`: whose code is started, from then on."""
+        """Start both; `configuration` extends the KubeSchedulerConfiguration, `tree` is the source tree to run."""
         self.cluster = cluster
         self.tree = tree
         self.spool = directory / "spool"
@@ -166,14 +166,14 @@ class Herodotus:
         return self.endpoint
 
     def start_replica(self) -> tuple[Process, str]:
-        """One more service on the same database, and its URL."""
+        """Start one more decisions service on the same database; return it and its URL."""
         port = free_port()
         replica = self._launch_endpoint(port, f"replica-{port}")
         replica.wait_for("listening on")
         return replica, f"http://127.0.0.1:{port}"
 
     def start_scheduler(self, *flags: str, name: str = "scheduler") -> Process:
-        """`name`: of its log."""
+        """Start a scheduler with more flags; its log is called `name`."""
         self.scheduler = Process(
             name,
             python(
@@ -188,13 +188,13 @@ class Herodotus:
         return self.scheduler
 
     def add_nodes(self, *nodes: Json) -> None:
-        """Create nodes, and wait until the scheduler knows them: its watch of pods may be ahead of that of nodes."""
+        """Create nodes and wait until the scheduler's node watch has delivered them."""
         self.cluster.create_all("/api/v1/nodes", nodes)
         for body in nodes:
             self.scheduler.wait_for(f'"Add event for node" node="{body["metadata"]["name"]}"')
 
     def decisions(self, namespace: str) -> list[Json]:
-        """Every stored decision of a namespace."""
+        """Return every stored decision of a namespace."""
         found: list[Json] = []
         params = {"limit": "500"}
         with httpx.Client(base_url=self.endpoint_url, timeout=60.0) as http:
@@ -217,12 +217,12 @@ class Herodotus:
         return list(found["items"])
 
     def stop(self) -> None:
-        """At once, and without a word: how they end in good order is `test_leader`'s and `test_demo`'s business."""
+        """Kill all processes; `test_leader` and `test_demo` cover graceful ends."""
         for process in self._started:
             process.kill_all()
 
     def _launch_endpoint(self, port: int, name: str) -> Process:
-        """`name`: of its log."""
+        """Start a decisions service; its log is called `name`."""
         command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", *self._store)
         started = Process(name, command, self._directory / f"{name}.log", cwd=self.tree)
         self._started.append(started)
@@ -238,7 +238,7 @@ class Herodotus:
 
 
 def placements(decisions: Iterable[Json]) -> dict[str, list[Json]]:
-    """The decisions that chose a node, by pod UID."""
+    """Return the decisions that chose a node, by pod UID."""
     found: dict[str, list[Json]] = {}
     for d in decisions:
         if d["status"]["node"]:
@@ -247,5 +247,5 @@ def placements(decisions: Iterable[Json]) -> dict[str, list[Json]]:
 
 
 def attempts(decisions: Iterable[Json]) -> Counter[tuple[str, ...]]:
-    """How often each attempt is stored: by the decision's id."""
+    """Return how often each decision is stored, by its name."""
     return Counter((d["metadata"]["name"],) for d in decisions)

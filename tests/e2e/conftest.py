@@ -21,7 +21,7 @@ NO_BINARIES = (
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback, which an EndpointSlice may not have."""
+    """Return an address of this machine that is not loopback, because an EndpointSlice may not hold loopback ones."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.254", 9))  # nothing is sent
@@ -67,7 +67,7 @@ def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def cluster(api_server: Cluster) -> Iterator[Cluster]:
-    """The API server without nodes, pods and Leases of earlier tests: a Lease tells of records stored elsewhere."""
+    """Return the API server without nodes, pods and scheduler Leases of earlier tests."""
     yield api_server
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     for lease in api_server.items(leases):
@@ -83,7 +83,7 @@ def cluster(api_server: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> str:
-    """A namespace of the test's own."""
+    """Create a namespace for one test and return its name."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
@@ -91,7 +91,7 @@ def namespace(cluster: Cluster) -> str:
 
 @pytest.fixture
 def herodotus(cluster: Cluster, tmp_path: Path) -> Iterator[Herodotus]:
-    """The scheduler and the decisions service on this cluster."""
+    """Run the scheduler and the decisions service on this cluster."""
     running = Herodotus(cluster, tmp_path)
     yield running
     running.stop()

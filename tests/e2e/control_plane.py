@@ -15,7 +15,7 @@ TOKEN = "e2e-admin"
 
 
 def assets() -> Path | None:
-    """The folder with etcd and kube-apiserver: KUBEBUILDER_ASSETS, its default, or setup-envtest's newest."""
+    """Return the folder with etcd and kube-apiserver: KUBEBUILDER_ASSETS, its default, or setup-envtest's newest."""
     data = Path(os.environ.get("XDG_DATA_HOME", str(Path.home() / ".local/share")))
     store = sorted((data / "kubebuilder-envtest/k8s").glob("*/"), reverse=True)
     named = os.environ.get("KUBEBUILDER_ASSETS")
@@ -26,10 +26,10 @@ def assets() -> Path | None:
 
 
 class ControlPlane:
-    """etcd and kube-apiserver with RBAC, no controllers, no kubelets."""
+    """An etcd and a kube-apiserver with RBAC, without controllers and kubelets."""
 
     def __init__(self, binaries: Path, directory: Path, *flags: str) -> None:
-        """`flags`: more of kube-apiserver's."""
+        """Start both; `flags` are further flags of kube-apiserver."""
         self.directory = directory
         etcd, peer, self.port = free_port(), free_port(), free_port()
         url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
@@ -85,7 +85,7 @@ class ControlPlane:
         return self._etcd.pid
 
     def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
-        """AssertionError when it ends, or takes longer."""
+        """Wait for /readyz; raise AssertionError if a process exits or the time is over."""
 
         def ready() -> bool:
             if not self._apiserver.running:
@@ -98,7 +98,7 @@ class ControlPlane:
         eventually(ready, "kube-apiserver to be ready", timeout_s, every_s=0.2)
 
     def kubeconfig(self) -> dict[str, Any]:
-        """As an administrator."""
+        """Return a kubeconfig of the administrator."""
         return {
             "apiVersion": "v1",
             "kind": "Config",

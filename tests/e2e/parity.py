@@ -1,4 +1,4 @@
-"""Each pod decided by the real kube-scheduler and by our engine, and everything compared that kube-scheduler says.
+"""Compares each decision of the real kube-scheduler with our engine's, in everything that it logs or reports.
 
 Owns: the comparison. Does not own: the cluster (`parity_cluster`), how kube-scheduler is read (`real_scheduler`), our
 decision (`scheduler.offline.evaluate`).
@@ -31,7 +31,7 @@ _INVALID_SCORE = re.compile(r"(returns an invalid score) -?\d+")  # of any node:
 
 @dataclass
 class Figures:
-    """What was compared, and what differed."""
+    """Counts of comparisons, and the differences."""
 
     counts: Counter[str] = field(default_factory=Counter)
     disagreements: list[str] = field(default_factory=list)
@@ -40,27 +40,27 @@ class Figures:
         return Figures(self.counts + other.counts, self.disagreements + other.disagreements)
 
     def same(self, what: str, pod: str, theirs: object, ours: object) -> None:
-        """Count a comparison; keep what differs."""
+        """Count a comparison; keep both values if they differ."""
         self.counts[what] += 1
         if theirs == ours:
             return
         if isinstance(theirs, dict) and isinstance(ours, dict):
             apart = {key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)}
-            theirs, ours = ({key: said[key] for key in apart if key in said} for said in (theirs, ours))
+            theirs, ours = ({key: shown[key] for key in apart if key in shown} for shown in (theirs, ours))
         self.disagreements.append(f"{pod} {what}:\n  kube-scheduler {theirs!r}\n  ours           {ours!r}")
 
     def __str__(self) -> str:
-        said = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
-        return f"{said}, {len(self.disagreements)} disagreements"
+        shown = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
+        return f"{shown}, {len(self.disagreements)} disagreements"
 
 
 class Parity:
-    """One cluster of one seed with a kube-scheduler, until `stop`."""
+    """One random cluster with a kube-scheduler, which runs until `stop`."""
 
     def __init__(
         self, api: Cluster, binary: Path, directory: Path, seed: int, nodes: int | None = None, keep: Path | None = None
     ) -> None:
-        """`nodes`: how many, without it the seed says. `keep`: where cases are written that differ."""
+        """Create the cluster; `nodes` overrides the seed's number, `keep` is a folder for differing cases."""
         self.figures = Figures()
         self._api = api
         self._seed = seed
@@ -80,8 +80,8 @@ class Parity:
 
     def decide(self, number: int) -> None:
         """Create the next pod, wait for kube-scheduler's decision, compare, and bring the cluster to rest."""
-        wanted = self._random.incoming(number)
-        pod = self._api.create(pods_of(wanted), wanted)
+        manifest = self._random.incoming(number)
+        pod = self._api.create(pods_of(manifest), manifest)
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         attempt = self._attempt(pod, name, 1)
         self._compare(pod, name, attempt)
@@ -97,25 +97,25 @@ class Parity:
             self._cluster.reread("PersistentVolumeClaim")
 
     def _attempt(self, pod: Json, name: str, number: int) -> Attempt:
-        """The pod's attempt of that number, once it has ended."""
+        """Return the pod's attempt with that number when it has ended."""
 
         def ended() -> bool:
-            said = self._scheduler.of(name)
-            return len(said) >= number and bool(said[number - 1].ended)
+            attempts = self._scheduler.attempts_of(name)
+            return len(attempts) >= number and bool(attempts[number - 1].ended)
 
         meanwhile = self._cluster.settle_volumes if _has_claims(pod) else None
         self._scheduler.wait_for(ended, f"attempt {number} of {name}", meanwhile=meanwhile)
-        return self._scheduler.of(name)[number - 1]
+        return self._scheduler.attempts_of(name)[number - 1]
 
     def _start(self, pod: Json, name: str) -> None:
-        """The pod is on a node: it runs."""
+        """Report the bound pod as running, as a kubelet does."""
         self._cluster.start(pod)
         self._cluster.reread_pod(name)
 
     # --- comparing --------------------------------------------------------------------------------------------------
 
     def _compare(self, pod: Json, name: str, attempt: Attempt) -> None:
-        """Compare one attempt with what our engine says about it."""
+        """Compare one attempt with our engine's result for the same pod and objects."""
         case = {
             "id": name,
             "config": self._configurations[pod["spec"]["schedulerName"]],
@@ -140,19 +140,19 @@ class Parity:
                 figures.counts["scores"] += sum(map(len, attempt.scores.values()))
             figures.same("chosen nodes", name, attempt.node, attempt.node if attempt.node in best else best)
         else:
-            said = ours.get("fitError") or ours.get("cycleError", "")
-            figures.same("messages", name, *(_INVALID_SCORE.sub(r"\1 N", m) for m in (attempt.message, said)))
-            wanted = ours.get("preemption") or {}
-            if attempt.target or wanted.get("nominatedNode"):
-                self._compare_preemption(name, attempt, wanted)
+            message = ours.get("fitError") or ours.get("cycleError", "")
+            figures.same("messages", name, *(_INVALID_SCORE.sub(r"\1 N", m) for m in (attempt.message, message)))
+            preemption = ours.get("preemption") or {}
+            if attempt.target or preemption.get("nominatedNode"):
+                self._compare_preemption(name, attempt, preemption)
         if self._keep and len(figures.disagreements) > before:
             (self._keep / f"{self._seed}-{name.replace('/', '-')}.json").write_text(json.dumps(case))
 
-    def _compare_preemption(self, name: str, attempt: Attempt, wanted: Json) -> None:
-        expected = sorted(wanted.get("victims") or [])
+    def _compare_preemption(self, name: str, attempt: Attempt, preemption: Json) -> None:
+        expected = sorted(preemption.get("victims") or [])
         if attempt.target and sorted(attempt.victims) != expected:  # it evicts in the background
             self._scheduler.wait_for(lambda: attempt.preempted, f"the preemption for {name}")
-        self.figures.same("preemption nodes", name, attempt.target, wanted.get("nominatedNode", ""))
+        self.figures.same("preemption nodes", name, attempt.target, preemption.get("nominatedNode", ""))
         self.figures.same("victim sets", name, sorted(attempt.victims), expected)
 
     def _after_failure(self, pod: Json, name: str, attempt: Attempt) -> bool:
@@ -181,7 +181,7 @@ class Parity:
         self.figures.same("conditions", name, attempt.message, condition.get("message"))
 
     def compare_events(self) -> None:
-        """Every failed pod has a FailedScheduling event with its message, as far as a note goes."""
+        """Check that every failed pod has a FailedScheduling event with its message, cut at the note's limit."""
         notes: set[tuple[str, str]] = set()
 
         def complete() -> bool:
@@ -203,8 +203,8 @@ def _has_claims(pod: Json) -> bool:
 
 
 def _weighted(ours: Json) -> dict[str, dict[str, int]]:
-    """Our scores as kube-scheduler logs them: normalised times weight, of the plugins that were not skipped."""
+    """Return our scores as kube-scheduler logs them: normalized times weight, without skipped plugins."""
     return {
-        plugin: {node: score * said["weight"] for node, score in said["normalized"].items()}
-        for plugin, said in (ours.get("scores") or {}).items()
+        plugin: {node: score * scores["weight"] for node, score in scores["normalized"].items()}
+        for plugin, scores in (ours.get("scores") or {}).items()
     }

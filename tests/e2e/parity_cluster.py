@@ -1,8 +1,8 @@
-"""A random cluster on a real API server: what exists, and the parts of kubelet and volume controller it needs.
+"""A random cluster on a real API server, with stand-ins for kubelet and volume controller.
 
-Owns: every object as it is between two decisions. Does not own: what is in the cluster (`random_cluster`), decisions
+Owns: every object between two decisions. Does not own: which objects there are (`random_cluster`), decisions
 (`parity`).
-Invariant: `objects` is what kube-scheduler's caches hold once it is at rest.
+Invariant: `objects` is what kube-scheduler's caches hold once it is idle.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EVERYTHING = (
 
 
 class ParityCluster:
-    """The objects of one seed, created on construction in place of those of an earlier one."""
+    """The objects of one seed. The constructor deletes those of an earlier seed and creates these."""
 
     def __init__(self, api: Cluster, random: RandomCluster) -> None:
         self._api = api
@@ -58,11 +58,11 @@ class ParityCluster:
             self.reread(kind)
 
     def objects(self) -> list[Json]:
-        """Everything there is, as read from the API server."""
+        """Return every object as read from the API server."""
         return list(self._objects.values())
 
     def has(self, pod: str) -> bool:
-        """Whether a pod (`namespace/name`) exists."""
+        """Return whether a pod (`namespace/name`) exists."""
         return ("Pod", *pod.split("/")) in self._objects
 
     def reread(self, kind: str) -> None:
@@ -110,7 +110,7 @@ class ParityCluster:
     # --- the kubelet ------------------------------------------------------------------------------------------------
 
     def start(self, pod: Json) -> None:
-        """Say what a kubelet says about a pod that it has started; some pods are being resized in place."""
+        """Write the status of a started pod as a kubelet would; some pods are being resized in place."""
         kind, _, digits = pod["metadata"]["name"].partition("-")
         number = int(digits) + 50_000 * (kind == "new")
         seconds = (number * 7919) % 86400  # all different, in no order
@@ -135,7 +135,7 @@ class ParityCluster:
     # --- the volume controller --------------------------------------------------------------------------------------
 
     def settle_volumes(self) -> None:
-        """Bind the claims for which kube-scheduler has chosen a volume; make the volumes that it wants made."""
+        """Bind claims to the volumes that kube-scheduler chose, and provision the volumes that it requested."""
         if time.monotonic() - self._settled_s < SETTLE_EVERY_S:
             return
         self._settled_s = time.monotonic()
@@ -177,14 +177,14 @@ class ParityCluster:
 
 
 def path_of(kind: str, body: Json) -> str:
-    """An object's path."""
+    """Return the path of an object."""
     group, _, plural = COLLECTIONS[kind].rpartition("/")
     namespace = body["metadata"].get("namespace")
     return f"{group}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{body['metadata']['name']}"
 
 
 def pods_of(pod: Json) -> str:
-    """The path of the pods of a pod's namespace."""
+    """Return the path of the pods in a pod's namespace."""
     return path_of("Pod", pod).rpartition("/")[0]
 
 

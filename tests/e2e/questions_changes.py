@@ -1,8 +1,8 @@
-"""What `--node X` proposes, made: the words of a proposal are taken for what they say, and the cluster is changed.
+"""Makes the changes that `--node X` proposes, by the words of each proposal.
 
-Owns: the meaning of the sentences, read without our code; making the change and taking it back. Does not own: who
-proposes (`questions`), who judges (a stock kube-scheduler).
-Invariant: after `undo` the cluster is as it was.
+Owns: the meaning of the sentences, parsed without our code; making a change and undoing it. Does not own: the proposals
+(`questions`), the verdict (a stock kube-scheduler).
+Invariant: `undo` restores the cluster.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _UNITS = {"m": Fraction(1, 1000), "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "
 
 
 class NotAboutThisClusterError(Exception):
-    """The sentence proposes something that is not about the cluster as it is, such as another node."""
+    """The sentence proposes something outside the cluster's objects, such as another node."""
 
 
 class Changes:
     """Changes for one pod and one node: to the cluster at once, to the pod in `pod`."""
 
     def __init__(self, api: Cluster, pod: Json, pods: list[Json]) -> None:
-        """`pods`: those that are on nodes."""
+        """Take the pod to change; `pods` are the pods that have a node."""
         self._api, self._pods = api, pods
         self.pod = copy.deepcopy(pod)
         self._undo: list[Callable[[], object]] = []
 
     def make(self, sentence: str) -> str:
-        """Makes what a sentence says; the kind of change. AssertionError for words that are unknown here."""
+        """Make the change that a sentence proposes and return its kind; raise AssertionError if it is unknown."""
         for pattern, make in _SENTENCES.items():
             if match := re.fullmatch(pattern, sentence):
                 make(self, *match.groups())
@@ -42,7 +42,7 @@ class Changes:
         raise AssertionError(f"what does this propose? {sentence}")
 
     def undo(self) -> None:
-        """Takes back what was changed, the last change first."""
+        """Undo all changes, the last one first."""
         for step in reversed(self._undo):
             step()
 
@@ -95,7 +95,7 @@ class Changes:
         self._delete(found)
 
     def _move_excluding(self, node: str) -> None:
-        """On one host: the pods there with an anti-affinity that means this pod."""
+        """Delete the pods on one host whose anti-affinity selects this pod."""
         labels = self.pod["metadata"]["labels"]
         for pod in self._on(node):
             rules = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
@@ -109,7 +109,7 @@ class Changes:
     # --- what they share --------------------------------------------------------------------------------------------
 
     def _on(self, node: str) -> list[Json]:
-        """The pods of a node, the largest first."""
+        """Return the pods of a node, the largest first."""
         there = [p for p in self._pods if p["spec"]["nodeName"] == node]
         return sorted(there, key=lambda p: -quantity(p["spec"]["containers"][0]["resources"]["requests"]["cpu"]))
 
@@ -121,13 +121,13 @@ class Changes:
 
 
 def fresh(pod: Json) -> Json:
-    """A manifest like that of a pod that exists; bound at once where that one is."""
+    """Return a manifest like an existing pod's, bound at once if that pod is bound."""
     kept = {key: pod["metadata"][key] for key in ("name", "labels", "ownerReferences") if key in pod["metadata"]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": copy.deepcopy(pod["spec"])}
 
 
 def quantity(text: str) -> Fraction:
-    """`500m`, `1.5Gi`, `2` as a number."""
+    """Return a quantity such as `500m`, `1.5Gi` or `2` as a number."""
     match = re.fullmatch(r"([\d.]+)(m|[KMGT]i)?", text)
     assert match, text
     return Fraction(match[1]) * (_UNITS[match[2]] if match[2] else 1)

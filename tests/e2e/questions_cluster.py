@@ -1,7 +1,7 @@
-"""A cluster of mixed nodes and pods to ask questions about: full enough that some pods wait and some are preempted.
+"""A cluster of mixed nodes and pods, full enough that some pods are pending and some are preempted.
 
-Owns: its objects, by seed. Does not own: scheduling them, asking (`questions`).
-Invariant: one seed and size, one cluster.
+Owns: its objects, by seed. Does not own: scheduling them, and questions about them (`questions`).
+Invariant: a seed and a size give the same cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETS = 10  # workloads that half of the pods belong to
 
 
 def nodes(rng: random.Random, count: int) -> list[Json]:
-    """Of three zones and sizes; some tainted, some cordoned, half of them with a fast disk."""
+    """Return nodes of three zones and sizes; some are tainted, some cordoned, half of them have a fast disk."""
     made = []
     for i in range(count):
         labels = {ZONE: f"zone-{i % 3}", "disk": "ssd" if i % 2 else "hdd"}
@@ -36,13 +36,13 @@ def nodes(rng: random.Random, count: int) -> list[Json]:
 
 
 def priority_class() -> Json:
-    """What lets a pod preempt."""
+    """Return the priority class of pods that may preempt."""
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return {**kind, "metadata": {"name": PRIORITY}, "value": 1000}
 
 
 def pods(rng: random.Random, count: int) -> tuple[list[Json], list[Json]]:
-    """Ordinary ones, more than there is room for; and those that come later, to evict some or to wait for something."""
+    """Return ordinary pods, more than fit, and then pods that preempt or remain pending."""
     last = count // 10
     return [_pod(rng, i) for i in range(count - last)], [_late(rng, i) for i in range(last)]
 
@@ -66,7 +66,7 @@ def _pod(rng: random.Random, i: int) -> Json:
 
 
 def _late(rng: random.Random, i: int) -> Json:
-    """One of eight kinds, most of which wait in the end."""
+    """Return a pod of one of eight kinds, most of which remain pending."""
     spec: Json = {}
     labels = {"app": f"late-{i % 8}"}
     cpu, ports = "250m", None
@@ -103,14 +103,14 @@ def _made(name: str, i: int, labels: Json, spec: Json, cpu: str, ports: list[Jso
 
 
 def owner(number: int) -> Json:
-    """The workload of that number, which need not exist where no controller runs."""
+    """Return the owner reference to the workload of that number, which need not exist without controllers."""
     name = f"set-{number}"
     uid = f"00000000-0000-4000-8000-{number:012}"
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": uid, "controller": True}
 
 
 def probe(rng: random.Random, name: str, scheduler: str = SCHEDULER) -> Json:
-    """A small pod that many nodes hold, and that scores of several plugins tell apart."""
+    """Return a small pod that fits on many nodes and that several plugins score differently."""
     image = f"registry.k8s.io/probe:{rng.randrange(3)}"
     made = pod(name, cpu="10m", scheduler=scheduler, terminationGracePeriodSeconds=0)
     made["metadata"]["labels"] = {"app": f"app-{rng.randrange(7)}", "spread": f"s-{rng.randrange(5)}"}
@@ -124,13 +124,13 @@ def probe(rng: random.Random, name: str, scheduler: str = SCHEDULER) -> Json:
 
 
 def spread(key: str, value: str, when: str) -> Json:
-    """A topology spread constraint over pods of the label `spread`."""
+    """Return a topology spread constraint over pods with the label `spread`."""
     selector = {"matchLabels": {"spread": value}}
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector}
 
 
 def near(key: str, value: str, topology: str) -> Json:
-    """Required terms about pods of a label."""
+    """Return required (anti-)affinity terms for pods with a label."""
     term = {"topologyKey": topology, "labelSelector": {"matchLabels": {key: value}}}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 

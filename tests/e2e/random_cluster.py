@@ -19,10 +19,10 @@ SCHEDULERS = ("parity-default", "parity-packed", "parity-odd", "parity-bare")
 
 
 class RandomCluster:
-    """What exists first, and the pods that come then."""
+    """The initial objects of a seed, and the pods that are created later."""
 
     def __init__(self, seed: int, nodes: int | None = None) -> None:
-        """`nodes`: how many; without it, the seed says."""
+        """Draw the cluster; `nodes` overrides the number that the seed gives."""
         self._rng = random.Random(seed)
         self.size = nodes or self._rng.randrange(10, 61)
         self.graceful = self._rng.random() < 0.3
@@ -33,7 +33,7 @@ class RandomCluster:
         self._rare = random.Random(f"rare {seed}")  # drawn apart: the rest of a seed's cluster stays what it was
 
     def first(self) -> list[tuple[str, Json]]:
-        """(collection path, object), in the order of creation; nodes and pods apart."""
+        """Return (collection path, object) in the order of creation, without nodes and pods."""
         made: list[tuple[str, Json]] = []
         for name, value in pods.PRIORITIES.items():
             policy = "Never" if name == "parity-never" else "PreemptLowerPriority"
@@ -52,14 +52,14 @@ class RandomCluster:
         return made + storage + self._workloads()
 
     def nodes(self) -> list[Json]:
-        """The nodes. In one of four clusters one has amounts that fit no int64."""
+        """Return the nodes. In one of four clusters one node has amounts that fit no int64."""
         made = [self._node(name) for name in self.node_names]
         if self._rare.random() < 0.25:
             rare.claim_absurd_amounts(self._rare, self._rare.choice(made)["status"])
         return made
 
     def running(self) -> list[Json]:
-        """The pods that are on nodes from the start."""
+        """Return the pods that have a node from the start."""
         taken: set[tuple[str, int]] = set()
         few, many = (5, 9) if self._crowded else (1, 5)
         count = int(self.size * self._rng.uniform(few, many)) if self.size <= 100 else 2 * self.size
@@ -73,7 +73,7 @@ class RandomCluster:
         return made
 
     def incoming(self, number: int) -> Json:
-        """The next pod to be decided."""
+        """Return the next pod to be decided."""
         pod = pods.random_pod(self._rng, f"new-{number:04}", self._claims, often=self._often)
         if self._crowded and self._rng.random() < 0.6:
             pod["spec"]["priorityClassName"] = self._rng.choice(("parity-high", "parity-high", "parity-mid"))
@@ -157,7 +157,7 @@ class RandomCluster:
         return {"maxUnavailable": 1, "selector": {"matchLabels": labels} if self._rng.random() < 0.9 else {}}
 
     def configuration(self) -> Json:
-        """Four profiles: the defaults, packing, one with arguments of every kind, one with few plugins."""
+        """Return four profiles: defaults, packing, arguments of every kind, and few plugins."""
         rng = self._rng
         shape = [{"utilization": 0, "score": rng.randrange(4)}, {"utilization": 70, "score": 10}]
         resources = [{"name": "cpu", "weight": rng.choice((1, 3))}, {"name": pods.GPU, "weight": 5}]
@@ -236,7 +236,7 @@ class RandomCluster:
 
 
 def _give_way(spec: Json, taken: set[tuple[str, int]]) -> None:
-    """No two pods of a node with one host port: kube-scheduler forgets it as soon as one of them goes."""
+    """Remove host ports that another pod of the node has: kube-scheduler frees a port when either pod ends."""
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         wanted = {(spec["nodeName"], port["hostPort"]) for port in container.get("ports", ())}
         if wanted & taken:

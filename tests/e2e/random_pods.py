@@ -1,7 +1,7 @@
-"""Seeded random pods that ask for everything kube-scheduler looks at.
+"""Seeded random pods with every field that kube-scheduler reads.
 
-Owns: what a pod of a random cluster may say; all of it is valid for the API server. Does not own: the cluster
-(`random_cluster`), claims and their volumes (`random_volumes`).
+Owns: the fields of a random pod, all valid for the API server. Does not own: the cluster (`random_cluster`), claims and
+their volumes (`random_volumes`).
 Invariant: the same random.Random gives the same pods.
 """
 
@@ -43,7 +43,7 @@ TAINTS = (
 
 
 def random_pod(rng: random.Random, name: str, claims: Sequence[str], often: float = 1.0) -> Json:
-    """A pod manifest; `claims`: names of claims that exist in every namespace; `often`: scales how much it asks."""
+    """Return a pod manifest; `claims` are names of existing claims, `often` scales how many fields are set."""
 
     def maybe(share: float) -> bool:
         return rng.random() < share * often
@@ -156,7 +156,7 @@ def _init_container(rng: random.Random, name: str, maybe: Callable[[float], bool
 
 
 def _pod_level_resources(rng: random.Random) -> Json:
-    """More than any containers of one pod ask for, as the API server demands."""
+    """Return pod-level requests above the sum of its containers', as the API server demands."""
     requests = {"cpu": rng.choice(("20", "21500m")), "memory": rng.choice(("20Gi", "30Gi"))}
     wanted = {key: requests[key] for key in rng.choice((("cpu",), ("memory",), ("cpu", "memory")))}
     return {rng.choice(("requests", "limits")): wanted}

@@ -1,6 +1,6 @@
-"""What the API server accepts and hardly anyone writes: odd selectors, amounts that fit no int64.
+"""Rare fields that the API server accepts: odd selectors, amounts that fit no int64.
 
-Owns: changes of objects that are made already. Does not own: how often (`random_cluster`).
+Owns: changes of manifests. Does not own: how often they are applied (`random_cluster`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_LABELS = ("-3", "+5", "a b", "ü", "a" * 64, "x_")
 
 
 def name_nodes(rng: random.Random, terms: list[Json], node_names: list[str]) -> None:
-    """Give the terms of a volume fields beside their labels, or instead of them."""
+    """Add field terms to the terms of a volume's node affinity, beside its labels or in place of them."""
     for term in terms:
         operator = rng.choice(("In", "In", "NotIn"))
         term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": [rng.choice(node_names)]}]
@@ -24,13 +24,13 @@ def name_nodes(rng: random.Random, terms: list[Json], node_names: list[str]) -> 
 
 
 def claim_absurd_amounts(rng: random.Random, status: Json) -> None:
-    """Let a node have more than any machine has."""
+    """Set a node's allocatable amounts above those of any machine."""
     amounts = {**status["allocatable"], **{r: rng.choice(ABSURD) for r in rng.choice((("cpu",), ("memory",)))}}
     status |= {"allocatable": amounts, "capacity": amounts}
 
 
 def prefer_what_is_no_label(rng: random.Random, spec: Json) -> None:
-    """Prefer nodes by values that no label can have."""
+    """Add a preferred node affinity with values that no label can have."""
     operator = rng.choice(("In", "NotIn", "Gt", "Lt"))
     requirement = {"key": rng.choice(("rank", "disk")), "operator": operator, "values": [rng.choice(NO_LABELS)]}
     term = {"weight": rng.randrange(1, 101), "preference": {"matchExpressions": [requirement]}}

@@ -1,7 +1,7 @@
 """Seeded random storage: classes, volumes, claims, drivers with limits and capacity.
 
-Owns: every way a claim may stand: bound, waiting for its node (static, dynamic), unbound, lost. Does not own: pods.
-Invariant: no two free volumes of a class have one size, so that which one a claim gets does not depend on chance.
+Owns: every state of a claim: bound, waiting for its node (static, dynamic), unbound, lost. Does not own: pods.
+Invariant: no two free volumes of a class have one size, so that the volume of a claim does not depend on chance.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ BOUND = "pv.kubernetes.io/bind-completed"
 
 
 def claim_names() -> list[str]:
-    """The claims that exist in every namespace, and the one that nobody made."""
+    """Return the names of the claims in every namespace, and of one that does not exist."""
     return [f"claim-{i:02}" for i in range(20)] + ["claim-immediate", LOST, DELETED, "claim-missing"]
 
 
 def storage(rng: random.Random, node_names: list[str]) -> list[tuple[str, Json]]:
-    """(collection path, object) of everything, in the order of creation."""
+    """Return (collection path, object) of all storage objects in the order of creation."""
     made: list[tuple[str, Json]] = _classes(rng)
     for name in (DRIVER, CAPACITY_DRIVER):
         spec = {"attachRequired": True, "storageCapacity": name == CAPACITY_DRIVER}
@@ -88,7 +88,7 @@ def _capacity(rng: random.Random, zone: str) -> Json:
 def _claim(
     rng: random.Random, namespace: str, name: str, node_names: list[str], sizes: list[int]
 ) -> list[tuple[str, Json]]:
-    """The claim, with its volume where it has one, or with a free one that it might get."""
+    """Return a claim with its volume, or with a free volume that it may be bound to."""
     if name == "claim-missing":
         return []
     modes = rng.choice((["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteOncePod"], ["ReadWriteMany"]))

@@ -1,6 +1,6 @@
-"""The real kube-scheduler as a process, and what its log says about each attempt.
+"""The real kube-scheduler as a process, and a reader of its log.
 
-Owns: its start, and reading its log as it grows. Does not own: comparing (`parity`).
+Owns: the process, and reading its log while it grows. Does not own: comparing (`parity`).
 Invariant: an attempt is complete when its last line was read; a pod may have several.
 """
 
@@ -26,7 +26,7 @@ _PAIR = re.compile(r'([\w ]*\w)=("(?:[^"\\]|\\.)*"|\S+)')
 
 @dataclass
 class Attempt:
-    """What one scheduling cycle said. `ended`: bound, unschedulable or error; empty while it goes on."""
+    """What the log shows of one scheduling cycle. `ended`: bound, unschedulable, error, or empty while it runs."""
 
     pod: str
     scores: dict[str, dict[str, int]] = field(default_factory=dict)  # plugin -> node -> weighted
@@ -41,7 +41,7 @@ class Attempt:
 
 
 class KubeScheduler:
-    """One kube-scheduler process with a configuration; everything it decides, by pod and attempt."""
+    """One kube-scheduler process with a configuration, and its attempts by pod."""
 
     def __init__(self, binary: Path, kubeconfig: Path, configuration: Json, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ class KubeScheduler:
         timeout_s: float = PATIENCE_S,
         meanwhile: Callable[[], None] | None = None,
     ) -> None:
-        """Read the log until `done()`. `meanwhile` is called between reads. AssertionError when it does not come."""
+        """Read the log until `done()`, calling `meanwhile` between reads; raise AssertionError after the timeout."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.read()
@@ -87,8 +87,8 @@ class KubeScheduler:
                 meanwhile()
             time.sleep(0.002)
 
-    def of(self, pod: str) -> list[Attempt]:
-        """The attempts of a pod so far."""
+    def attempts_of(self, pod: str) -> list[Attempt]:
+        """Return the attempts of a pod so far."""
         return self.attempts.get(pod, [])
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class KubeScheduler:
         self._log.close()
 
     def read(self) -> None:
-        """Take in what was logged since."""
+        """Read the log's new lines."""
         text = self._rest + self._log.read()
         *lines, self._rest = text.split("\n")
         for line in lines:
@@ -115,41 +115,41 @@ class KubeScheduler:
             found.append(Attempt(pod))
         return found[-1]
 
-    def _begun(self, said: Json) -> None:
-        self.attempts.setdefault(said["pod"], []).append(Attempt(said["pod"]))
+    def _begun(self, fields: Json) -> None:
+        self.attempts.setdefault(fields["pod"], []).append(Attempt(fields["pod"]))
 
-    def _plugin_scored(self, said: Json) -> None:
-        self._last(said["pod"]).scores.setdefault(said["plugin"], {})[said["node"]] = int(said["score"])
+    def _plugin_scored(self, fields: Json) -> None:
+        self._last(fields["pod"]).scores.setdefault(fields["plugin"], {})[fields["node"]] = int(fields["score"])
 
-    def _total(self, said: Json) -> None:
-        self._last(said["pod"]).totals[said["node"]] = int(said["score"])
+    def _total(self, fields: Json) -> None:
+        self._last(fields["pod"]).totals[fields["node"]] = int(fields["score"])
 
-    def _bound(self, said: Json) -> None:
-        attempt = self._last(said["pod"])
-        attempt.ended, attempt.node, attempt.feasible = "bound", said["node"], int(said["feasibleNodes"])
+    def _bound(self, fields: Json) -> None:
+        attempt = self._last(fields["pod"])
+        attempt.ended, attempt.node, attempt.feasible = "bound", fields["node"], int(fields["feasibleNodes"])
 
-    def _unschedulable(self, said: Json) -> None:
-        attempt = self._last(said["pod"])
-        attempt.ended, attempt.message = "unschedulable", said["err"]
+    def _unschedulable(self, fields: Json) -> None:
+        attempt = self._last(fields["pod"])
+        attempt.ended, attempt.message = "unschedulable", fields["err"]
 
-    def _error(self, said: Json) -> None:
-        attempt = self._last(said["pod"])
-        attempt.ended, attempt.message = "error", said["err"]
+    def _error(self, fields: Json) -> None:
+        attempt = self._last(fields["pod"])
+        attempt.ended, attempt.message = "error", fields["err"]
 
-    def _target(self, said: Json) -> None:
-        self._last(said["pod"]).target = said["node"]
+    def _target(self, fields: Json) -> None:
+        self._last(fields["pod"]).target = fields["node"]
 
-    def _preemption(self, said: Json) -> Attempt:
-        return next(attempt for attempt in reversed(self.of(said["preemptor"])) if attempt.target)
+    def _preemption(self, fields: Json) -> Attempt:
+        return next(attempt for attempt in reversed(self.attempts_of(fields["preemptor"])) if attempt.target)
 
-    def _victim(self, said: Json) -> None:
-        self._preemption(said).victims.append(said["victim"])
+    def _victim(self, fields: Json) -> None:
+        self._preemption(fields).victims.append(fields["victim"])
 
-    def _preempted(self, said: Json) -> None:
-        self._preemption(said).preempted = True
+    def _preempted(self, fields: Json) -> None:
+        self._preemption(fields).preempted = True
 
-    def _deleted(self, said: Json) -> None:
-        self.gone.add(said["pod"])
+    def _deleted(self, fields: Json) -> None:
+        self.gone.add(fields["pod"])
 
 
 def _value(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Herodotus on a cluster while its parts are replaced by those of another version, and pods come all the while.
+"""Replaces Herodotus' processes by those of another version while pods are being created.
 
-Owns: the load, one change of version after the other, and what must be true afterwards. Does not own: which versions
-(`versions`), in which order (`test_upgrade`).
+Owns: the load, each change of version, and the checks afterwards. Does not own: the versions (`versions`), their order
+(`test_upgrade`).
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ API: Final = "/apis/herodotus.dev/v1alpha1"
 
 
 def too_big(number: int) -> bool:
-    """Whether the pod of this number asks for more than any node has."""
+    """Return whether the pod of this number requests more than any node has."""
     return number % TOO_BIG_EVERY == TOO_BIG_EVERY - 1
 
 
 class Load(threading.Thread):
-    """Creates pods p0, p1, … one after the other until it is told to stop."""
+    """A thread that creates pods p0, p1, … one after the other until `finish`."""
 
     def __init__(self, create: Callable[[int], Any]) -> None:
         super().__init__()
         self._create = create
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self.created = 0
 
     def run(self) -> None:
-        while not self._stop_asked.wait(EVERY_S):
+        while not self._stop_requested.wait(EVERY_S):
             self._create(self.created)
             self.created += 1
 
     def finish(self) -> None:
-        """No more pods."""
-        self._stop_asked.set()
+        """Stop creating pods."""
+        self._stop_requested.set()
         if self.is_alive():
             self.join()
 
@@ -61,7 +61,7 @@ class Load(threading.Thread):
 def rollout(
     cluster: Cluster, namespace: str, directory: Path, version: Version, database_url: str | None = None
 ) -> Iterator[Rollout]:
-    """Both parts are of `version`, and pods come."""
+    """Run both processes of `version` under load while the block runs."""
     running = Rollout(cluster, namespace, directory, version, database_url)
     try:
         running.begin()
@@ -71,7 +71,7 @@ def rollout(
 
 
 class Rollout:
-    """Herodotus, and how its parts are replaced."""
+    """A running Herodotus whose processes are replaced."""
 
     def __init__(
         self, cluster: Cluster, namespace: str, directory: Path, version: Version, database_url: str | None = None
@@ -83,44 +83,44 @@ class Rollout:
         cluster.create_all("/api/v1/nodes", (node(f"n{i}", cpu="64") for i in range(NODES)))
         self.herodotus = Herodotus(cluster, directory, tree=version.tree, database_url=database_url)
         self._spool = self.herodotus.spool
-        self._told: dict[str, Json] = {}
+        self._earlier_records: dict[str, Json] = {}
         self.load = Load(lambda n: cluster.create(self._pods, pod(f"p{n}", cpu="1000" if too_big(n) else "10m")))
 
     def begin(self) -> None:
-        """From here on pods come."""
+        """Start to create pods; wait until both processes work."""
         self.load.start()
-        self._both_work()
+        self._check_both_work()
 
     def end(self) -> None:
-        """End everything that was started."""
+        """Stop the load and every process."""
         self.load.finish()
         self.herodotus.stop()
 
     def endpoint(self, version: Version) -> None:
-        """The service is replaced; records wait in the spool meanwhile."""
+        """Replace the decisions service; records wait in the spool meanwhile."""
         assert self.herodotus.endpoint.stop() == 0
         self._start_endpoint(version)
-        self._both_work()
+        self._check_both_work()
 
     def scheduler(self, version: Version) -> None:
-        """As a Deployment rolls: the new one waits for the Lease, then the old one ends. Each has its own spool."""
+        """Roll the scheduler: the new one, with its own spool, waits for the Lease, then the old one ends."""
         before = self.herodotus.scheduler
         self._start_scheduler(version, self._directory / f"spool-{self._schedulers}")
         self.herodotus.scheduler.wait_for("Attempting to acquire leader lease")
         assert before.stop() == 0
-        self._both_work()
+        self._check_both_work()
 
     def both(self, version: Version) -> None:
-        """At once, on one spool: what the old scheduler could not deliver any more the new one's shipper reads."""
-        self._neither()
+        """Replace both at once on one spool: the new scheduler's shipper delivers what the old one left."""
+        self._stop_both()
         self._start_scheduler(version, self._spool)
         self._start_endpoint(version)
-        self._both_work()
+        self._check_both_work()
 
     def both_back(self, version: Version) -> None:
-        """At once, on one spool: what the newer scheduler left there its own `ship` delivers to the older service."""
+        """Replace both at once by an older version; the newer one's `ship` delivers its spool to the service."""
         left_by = self._running["scheduler"]
-        self._neither()
+        self._stop_both()
         self._start_endpoint(version)
         ship = python("scheduler", "ship", "--spool", str(self._spool), "--endpoint", self.herodotus.endpoint_url)
         done = subprocess.run(
@@ -129,37 +129,37 @@ class Rollout:
         assert done.returncode == 0, done.stderr.decode()
         assert not any(self._spool.glob("*/*.seg")), "nothing waits"
         self._start_scheduler(version, self._spool)
-        self._both_work()
+        self._check_both_work()
 
     @contextmanager
     def replica(self, version: Version) -> Iterator[None]:
-        """Meanwhile one more service, of that version, is on the same database; it tells what the other one stores."""
+        """Run one more decisions service of that version on the same database; both must return the same records."""
         self.herodotus.tree = version.tree
         replica, url = self.herodotus.start_replica()
         try:
-            self._both_work()
+            self._check_both_work()
             yield
-            self._both_work()
-            for name in self._told:
-                assert self._record(url, name) == self._told[name], f"{name} as the replica tells it"
+            self._check_both_work()
+            for name in self._earlier_records:
+                assert self._record(url, name) == self._earlier_records[name], f"{name} as the replica tells it"
         finally:
             assert replica.stop() == 0
 
-    def refused(self, version: Version, reason: str) -> None:
-        """That version of the service does not use this database, and says why; the one before goes on with it."""
+    def check_refused(self, version: Version, reason: str) -> None:
+        """Check that this version's service rejects the database with a reason; the previous one still works."""
         now = self._running["endpoint"]
         assert self.herodotus.endpoint.stop() == 0
         self.herodotus.tree = version.tree
         with pytest.raises(AssertionError, match=reason):
             self.herodotus.start_endpoint()
         self._start_endpoint(now)
-        self._both_work()
+        self._check_both_work()
 
-    def nothing_is_lost(self) -> str:
-        """No more pods come. Each is decided, and what is stored is what was; says how much.
+    def check_nothing_is_lost(self) -> str:
+        """Stop the load, check every pod's decisions, and return a summary.
 
-        Every pod with room is bound, once, by one decision of one attempt. Every other one is decided too, and placed
-        nowhere. No sequence has a hole. What was told while versions changed is told in full, and as it was.
+        Every pod with room is bound once, by one decision of one attempt. Every other pod has a decision without a
+        node. No sequence number is missing. Records that were read while versions changed are unchanged.
         """
         self.load.finish()
         created = self.load.created
@@ -170,7 +170,7 @@ class Rollout:
         every = {f"p{n}" for n in range(created)}
         eventually(lambda: {d["spec"]["pod"]["name"] for d in self._decisions()} == every, "each pod's decision")
         assert set(attempts(self._decisions()).values()) == {1}
-        assert {n: self._record(self.herodotus.endpoint_url, n) for n in self._told} == self._told
+        assert {n: self._record(self.herodotus.endpoint_url, n) for n in self._earlier_records} == self._earlier_records
         known = self.herodotus.incarnations()
         assert {(i["missing"], i["explainedByGaps"]) for i in known} == {(0, 0)}
         assert not list(self._directory.rglob("refused.frames"))
@@ -183,7 +183,7 @@ class Rollout:
         return bound if len(bound) == len(fit) else None
 
     def _placed(self) -> dict[str, list[tuple[str, str, int]]]:
-        """Node, state and attempt of each decision that chose a node, by the pod's UID."""
+        """Return node, state and attempt of each decision that chose a node, by pod UID."""
         return {
             uid: [(d["status"]["node"], d["status"]["state"], d["spec"]["key"]["attempt"]) for d in chosen]
             for uid, chosen in placements(self._decisions()).items()
@@ -192,8 +192,8 @@ class Rollout:
     def _decisions(self) -> list[Json]:
         return self.herodotus.decisions(self._namespace)
 
-    def _neither(self) -> None:
-        """Service and scheduler are gone, and records wait in the spool."""
+    def _stop_both(self) -> None:
+        """Stop the service and then the scheduler, so that records wait in the spool."""
         assert self.herodotus.endpoint.stop() == 0
         bound = len(self._cluster.bound(self._namespace))
         eventually(lambda: len(self._cluster.bound(self._namespace)) >= bound + AWAY, "pods to be bound meanwhile")
@@ -215,10 +215,10 @@ class Rollout:
         self.herodotus.start_scheduler("--spool", str(spool), name=f"scheduler-{self._schedulers}")
         self._running["scheduler"] = version
 
-    def _both_work(self) -> None:
-        """A pod that comes from now on is decided by the scheduler of its version and told by the service of its.
+    def _check_both_work(self) -> None:
+        """Check that a new pod is decided by the current scheduler version and returned by the current service version.
 
-        What is told of it is kept: it must be so at the end too.
+        Keep its record, which must be the same at the end.
         """
         number = self.load.created + 1  # the one after that which may be under way
         url, name = self.herodotus.endpoint_url, f"p{number + too_big(number)}"
@@ -227,8 +227,8 @@ class Rollout:
         running = {k: v.number for k, v in self._running.items()}
         got = {"endpoint": endpoint, "scheduler": decision["spec"]["scheduler"]["version"]}
         assert got == running, f"{got}, not {running}"
-        self._told[name] = _whole(decision)
-        assert self._told[name]["snapshot"]["evaluated"] == NODES
+        self._earlier_records[name] = _whole(decision)
+        assert self._earlier_records[name]["snapshot"]["evaluated"] == NODES
 
     def _decision(self, url: str, name: str) -> Json | None:
         found = httpx.get(f"{url}{API}/namespaces/{self._namespace}/decisions/{name}")
@@ -240,5 +240,5 @@ class Rollout:
 
 
 def _whole(decision: Json) -> Json:
-    """What every version tells of a record, and no later event adds to."""
+    """Return the parts of a record that every version returns and that no later event changes."""
     return {part: decision["spec"][part] for part in WHOLE}

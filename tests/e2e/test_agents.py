@@ -28,7 +28,7 @@ RISKY = {"mean-free-cpu": "300", "std-free-cpu": "400"}
 
 @pytest.fixture
 def agents(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
-    """The extender service with all agents; its URL."""
+    """Run the extender service with all agents; yield its URL."""
     command = python(
         *("herodotus_agents", "serve", "--agents", "safe,congestion", "--address", "127.0.0.1", "--port", "0"),
         *("--watch-nodes", "--kubeconfig", str(cluster.kubeconfig)),
@@ -62,8 +62,8 @@ def configuration(url: str, scheduler: str, *, by_name: bool) -> Json:
     }
 
 
-def annotated(cluster: Cluster) -> None:
-    """Four nodes: one calm and free, one calm and congested, one without statistics, one that is too risky."""
+def create_annotated_nodes(cluster: Cluster) -> None:
+    """Create four nodes: calm and free, calm and congested, without statistics, and too risky."""
     annotations = {
         "calm": {**CALM, "congestion-factor": "10"},
         "congested": {**CALM, "congestion-factor": "90"},
@@ -77,14 +77,14 @@ def annotated(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["whole nodes", "names"])
-def test_a_stock_kube_scheduler_and_ours_decide_alike_by_the_same_agents(
+def test_kube_scheduler_and_ours_decide_alike_with_the_same_agents(
     cluster: Cluster, namespace: str, agents: str, tmp_path: Path, by_name: bool
 ) -> None:
-    """Same feasible sets and totals, and the same node: the best is unique."""
+    """Feasible nodes and totals are equal, and so is the node, because the best one is unique."""
     binaries = control_plane.assets()
     if cluster.kind != "real" or binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip("needs a real kube-scheduler and kube-apiserver")
-    annotated(cluster)
+    create_annotated_nodes(cluster)
     pods = f"/api/v1/namespaces/{namespace}/pods"
     stock = KubeScheduler(
         binaries / "kube-scheduler",
@@ -96,13 +96,16 @@ def test_a_stock_kube_scheduler_and_ours_decide_alike_by_the_same_agents(
     try:
         name = f"{namespace}/theirs"
         cluster.create(pods, pod("theirs", cpu="500m", scheduler=STOCK))
-        stock.wait_for(lambda: bool(stock.of(name)) and stock.of(name)[-1].ended == "bound", "kube-scheduler to bind")
-        attempt = stock.of(name)[-1]
+        stock.wait_for(
+            lambda: bool(stock.attempts_of(name)) and stock.attempts_of(name)[-1].ended == "bound",
+            "kube-scheduler to bind",
+        )
+        attempt = stock.attempts_of(name)[-1]
         cluster.delete(f"{pods}/theirs")
         eventually(lambda: cluster.find(f"{pods}/theirs") is None, "the pod to go")
         cluster.create(pods, pod("ours", cpu="500m"))
         bound = eventually(lambda: cluster.bound(namespace).get("ours"), "our scheduler to bind")
-        eventually(lambda: herodotus_knows(ours, namespace), "the decision")
+        eventually(lambda: has_decisions(ours, namespace), "the decision")
         answer = ours.explanation(namespace, "ours", all="true")
     finally:
         stock.stop()
@@ -111,8 +114,8 @@ def test_a_stock_kube_scheduler_and_ours_decide_alike_by_the_same_agents(
     assert {row["node"]: row["total"] for row in answer["ranking"]} == attempt.totals
     assert sorted(attempt.totals) == ["calm", "congested", "unknown"]
     (risky,) = (row for row in answer["perNode"] if row["node"] == "risky")
-    (said,) = (reason["text"] for by in risky["rejectedBy"] for reason in by["reasons"])
-    assert said == "cpu: the risk of being used more than 90 % is 1.00, more than 0.30"
+    (described,) = (reason["text"] for by in risky["rejectedBy"] for reason in by["reasons"])
+    assert described == "cpu: the risk of being used more than 90 % is 1.00, more than 0.30"
     assert inputs_of(answer, "calm") == {
         "annotations mean-free-cpu, std-free-cpu": {"cpu used": 25.0, "cpu deviation": 5.0, "cpu risk": 0.0},
         "annotation mean-free-memory": dict.fromkeys(("memory used", "memory deviation", "memory risk")),
@@ -122,17 +125,17 @@ def test_a_stock_kube_scheduler_and_ours_decide_alike_by_the_same_agents(
 
 
 def inputs_of(answer: Json, node: str) -> dict[str, Json]:
-    """What the record says that a node was judged by, by source."""
+    """Return the recorded inputs of a node's scores, by source."""
     (row,) = (row for row in answer["perNode"] if row["node"] == node)
     return {source["source"]: told["values"] for source, told in zip(answer["inputs"], row["inputs"], strict=True)}
 
 
-def herodotus_knows(herodotus: Herodotus, namespace: str) -> bool:
+def has_decisions(herodotus: Herodotus, namespace: str) -> bool:
     return bool(herodotus.decisions(namespace))
 
 
 def with_plugins(score: str, *filters: str, **args: Any) -> Json:
-    """A profile in which this plugin alone scores."""
+    """Return a profile in which only this plugin scores."""
     enabled = {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": score}]}}
     if filters:
         enabled["filter"] = {"enabled": [{"name": name} for name in filters]}
@@ -142,7 +145,7 @@ def with_plugins(score: str, *filters: str, **args: Any) -> Json:
 
 @pytest.fixture
 def proxy(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
-    """`kubectl proxy`; its URL."""
+    """Run `kubectl proxy`; yield its URL."""
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "proxy", "--port=0"]
     running = Process("proxy", command, tmp_path / "proxy.log")
     yield f"http://{running.wait_for(r'Starting to serve on ([0-9.:]+)')[1]}"
@@ -154,8 +157,8 @@ def prices(*where: str, **given: str) -> None:
     assert main(["annotate", "price", *where, *flags]) == 0
 
 
-def test_the_price_walk_through(cluster: Cluster, namespace: str, proxy: str, tmp_path: Path) -> None:
-    """The cheapest node that has room; with new prices, set through kubectl proxy, another one."""
+def test_the_cheapest_node_with_room_wins(cluster: Cluster, namespace: str, proxy: str, tmp_path: Path) -> None:
+    """The cheapest node with room wins; new prices, set through kubectl proxy, change the winner."""
     cluster.create_all("/api/v1/nodes", [node("n1"), node("n2"), node("n3", cpu="100m")])
     prices("--kubeconfig", str(cluster.kubeconfig), n1="0.05", n2="1.60", n3="0.01")
     running = Herodotus(cluster, tmp_path, **with_plugins("BestPrice"))
@@ -176,17 +179,15 @@ def test_the_price_walk_through(cluster: Cluster, namespace: str, proxy: str, tm
     assert (best["node"], best["scores"]) == ("n2", {"BestPrice": {"raw": 100_000, "normalized": 100, "weighted": 100}})
 
 
-def test_a_pod_waits_for_a_calm_node_and_goes_when_the_annotation_says_so(
-    cluster: Cluster, namespace: str, tmp_path: Path
-) -> None:
+def test_a_pod_waits_until_the_annotation_reports_a_calm_node(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     made = node("n1")
     made["metadata"]["annotations"] = RISKY
     cluster.create("/api/v1/nodes", made)
     running = Herodotus(cluster, tmp_path, **with_plugins("SafeOverload", "SafeOverload"))
     try:
         cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("p", cpu="500m"))
-        said = eventually(lambda: cluster.condition(namespace, "p").get("message"), "the pod to be refused")
-        assert "node(s) had a risk of 100 % that cpu is used more than 90 %" in said
+        described = eventually(lambda: cluster.condition(namespace, "p").get("message"), "the pod to be refused")
+        assert "node(s) had a risk of 100 % that cpu is used more than 90 %" in described
         cluster.patch("/api/v1/nodes/n1", {"metadata": {"annotations": CALM}})
         eventually(lambda: "p" in cluster.bound(namespace), "the pod to be bound")
         eventually(lambda: len(running.decisions(namespace)) == 2, "both attempts")
@@ -195,7 +196,7 @@ def test_a_pod_waits_for_a_calm_node_and_goes_when_the_annotation_says_so(
         running.stop()
 
 
-def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, namespace: str) -> None:
+def test_allocated_amounts_equal_those_of_kubectl_describe(cluster: Cluster, namespace: str) -> None:
     cluster.create("/api/v1/nodes", node("n1"))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     init = {"name": "init", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "2"}}}
@@ -208,21 +209,21 @@ def test_what_is_allocated_is_what_kubectl_describe_says(cluster: Cluster, names
 
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "describe", "node", "n1"]
     described = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
-    said = {resource: _described(described, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
-    said["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", described)[1])  # type: ignore[index]
+    described = {resource: _described(described, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
+    described["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", described)[1])  # type: ignore[index]
     annotations = cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]
-    assert {resource: int(annotations[f"requested-{resource}"]) for resource in said} == said
-    free = {"cpu": 4000 - said["cpu"], "memory": (16 << 30) - said["memory"], "pods": 110 - said["pods"]}
+    assert {resource: int(annotations[f"requested-{resource}"]) for resource in described} == described
+    free = {"cpu": 4000 - described["cpu"], "memory": (16 << 30) - described["memory"], "pods": 110 - described["pods"]}
     assert {resource: int(annotations[f"free-{resource}"]) for resource in free} == free
-    assert (said["cpu"], said["memory"], said["pods"]) == (2250, 64 << 20, 2)
+    assert (described["cpu"], described["memory"], described["pods"]) == (2250, 64 << 20, 2)
 
 
 AGENTS = ROOT / "deploy/agents"
 COMBINATIONS = ("safe", "congestion", "pigeon", "reward", "foo", "safe-congestion", "safe-pigeon")
 
 
-def test_the_api_server_takes_every_manifest_without_a_warning(cluster: Cluster) -> None:
-    """Also pod security's: the namespace is restricted. The test pods are only tried, for nobody would run them."""
+def test_the_api_server_accepts_every_manifest_without_a_warning(cluster: Cluster) -> None:
+    """This includes pod security admission: the namespace is restricted. The test pods are only a dry run."""
     if cluster.kind != "real":
         pytest.skip("the simulated API server knows no admission")
     for flags in (*(("-k", str(AGENTS / name)) for name in COMBINATIONS), ("-f", str(AGENTS / "measuring.yaml"))):
@@ -235,7 +236,7 @@ def test_the_api_server_takes_every_manifest_without_a_warning(cluster: Cluster)
 
 
 def _applied(cluster: Cluster, *flags: str) -> list[str]:
-    """What `kubectl apply` says of each object; fails where it has anything else to say."""
+    """Run `kubectl apply` and return a line for each object; fail on any warning."""
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -245,7 +246,7 @@ def _applied(cluster: Cluster, *flags: str) -> list[str]:
 def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    """Under RBAC, with the tokens of their own service accounts."""
+    """RBAC is on; each process uses the token of its service account."""
     if cluster.kind != "real":
         pytest.skip("the simulated API server grants everything")
     _applied(cluster, "-f", str(AGENTS / "measuring.yaml"))
@@ -254,7 +255,9 @@ def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", failed)
     cluster.patch(f"/api/v1/namespaces/{namespace}/pods/failed/status", {"status": {"phase": "Failed"}})
 
-    annotator, watcher = (_as(cluster, account, tmp_path) for account in ("herodotus-annotator", "herodotus-monitor"))
+    annotator, watcher = (
+        _kubeconfig_of(cluster, account, tmp_path) for account in ("herodotus-annotator", "herodotus-monitor")
+    )
     assert main(["annotate", "allocation", "--once", "--kubeconfig", str(annotator)]) == 0
     prices("--kubeconfig", str(annotator), n1="0.05")
     monitor = Process("monitor", python("herodotus_agents", "monitor", "--kubeconfig", str(watcher)), tmp_path / "log")
@@ -267,8 +270,8 @@ def test_annotators_and_monitor_need_no_more_rights_than_the_manifest_gives(
     assert rewards == {"e2e": 0.9}
 
 
-def _as(cluster: Cluster, account: str, directory: Path) -> Path:
-    """A kubeconfig of a service account."""
+def _kubeconfig_of(cluster: Cluster, account: str, directory: Path) -> Path:
+    """Return a kubeconfig of a service account."""
     path = f"/api/v1/namespaces/herodotus-agents/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
     config = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -279,16 +282,16 @@ def _as(cluster: Cluster, account: str, directory: Path) -> Path:
 
 
 def _described(text: str, resource: str) -> int:
-    """The request of a resource in base units, as `kubectl describe` prints it."""
+    """Return the request of a resource in base units, as `kubectl describe` prints it."""
     found = re.search(rf"^  {resource} +(\S+) \(", text.partition("Allocated resources:")[2], re.MULTILINE)
     assert found is not None, text
     return in_base_units(resource, found[1])
 
 
-def test_a_pod_type_avoids_the_nodes_on_which_it_fails_and_a_restart_forgets_nothing(
+def test_a_pod_type_avoids_nodes_on_which_it_failed_also_after_a_restart(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    """kubeRL's demo: what failed on two of three nodes goes to the third, and the record says by which reward."""
+    """Demo of kubeRL: a pod type that failed on two nodes is placed on the third; the record has the reward."""
     cluster.create_all("/api/v1/nodes", [node(name) for name in ("bad-1", "bad-2", "good")])
     pods, kind = f"/api/v1/namespaces/{namespace}/pods", {"labels": {"podtype": "D"}}
 

@@ -1,4 +1,4 @@
-"""The decisions service behind a real kube-apiserver: kubectl's own commands, RBAC, namespaces that go."""
+"""The decisions service behind a real kube-apiserver: kubectl's own commands, RBAC, deletion of namespaces."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
 
 @dataclass
 class System:
-    """A control plane, the service behind it, and kubectl as anybody.
+    """A control plane, the decisions service behind it, and kubectl as any user.
 
-    Two replicas on PostgreSQL where that is installed, else one on SQLite, which the command itself refuses.
+    The service has two replicas on PostgreSQL if that is installed, else one on SQLite, which the program refuses.
     """
 
     plane: ControlPlane
@@ -68,7 +68,7 @@ class System:
         return done.stdout if code == 0 else done.stderr
 
     def herodotus(self, *arguments: str, user: str) -> subprocess.CompletedProcess[str]:
-        """The plugin, as kubectl would start it for that user."""
+        """Run the plugin as kubectl starts it for that user."""
         environment = {"KUBECONFIG": str(self.kubectl_of[user]), "HOME": str(self.directory / user)}
         environment |= {"KUBECTL_PATH": _kubectl()}
         program = [sys.executable, str(ROOT / "kubectl-herodotus")]
@@ -77,9 +77,9 @@ class System:
         )
 
     def run(self, *arguments: str, user: str = "admin", stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """kubectl, once our resources are discovered: the API server asks us for them now and then, and we may be slow.
+        """Run kubectl once our resources are in API discovery, which may lag behind.
 
-        `auth can-i` only warns then, and asks for a resource of no group, which nobody may see.
+        Without them `auth can-i` only warns, and checks a resource without a group, which no role allows.
         """
         return eventually(lambda: self._discovered(*arguments, user=user, stdin=stdin), "our resources' discovery")
 
@@ -101,7 +101,7 @@ class System:
 
     @property
     def port(self) -> int:
-        """Of the replica that takes records."""
+        """Return the ingest port of the replica that takes records."""
         return self.ports[0]
 
     def available(self) -> bool:
@@ -216,9 +216,9 @@ def _kubeconfig(directory: Path, name: str, user: dict[str, str], plane: Control
 
 
 def _service(system: System) -> list[dict[str, Any]]:
-    """A Service without a selector, and a slice for each replica: no controller makes them here.
+    """Create a Service without a selector, and an EndpointSlice for each replica, as no controller runs here.
 
-    For the API server's service proxy Endpoints too, and the pod that has their address.
+    The API server's service proxy also needs Endpoints and the pod with their address.
     """
     metadata = {"name": "herodotus-endpoint", "namespace": "herodotus"}
     spec = {"ports": [{"name": "queries", "port": 8000, "targetPort": system.port}]}
@@ -252,7 +252,7 @@ def apply_api_service(system: System, servers: Authority) -> None:
 
 
 def _controllers(binaries: Path, directory: Path, kubeconfig: Path) -> Process | None:
-    """kube-controller-manager, for namespaces that go."""
+    """Run kube-controller-manager, which deletes the contents of terminating namespaces."""
     program = binaries / "kube-controller-manager"
     if not program.exists():
         return None
@@ -276,7 +276,7 @@ def _store(system: System) -> None:
 
 
 def cells(printed: str) -> list[list[str]]:
-    """A table's words, without its ages."""
+    """Return the words of a table without its ages."""
     return [
         re.split(r"\s{2,}", re.sub(r"\s+\d+[smhd]\d*[smhd]?\b", "  AGE", line.strip())) for line in printed.splitlines()
     ]
@@ -288,7 +288,7 @@ DENIED = (
 )
 
 
-def test_a_reader_of_a_namespace_lists_its_decisions_and_no_others(system: System) -> None:
+def test_a_reader_of_a_namespace_lists_only_its_decisions(system: System) -> None:
     assert cells(system.kubectl("get", "decisions", "-n", "shop", user="ada")) == [
         ["NAME", "POD", "ATTEMPT", "STATE", "NODE", "FEASIBLE", "AGE"],
         [SECOND, "web-2", "1", "Unschedulable", "<none>", "0/3", "AGE"],
@@ -303,7 +303,7 @@ def test_a_reader_of_a_namespace_lists_its_decisions_and_no_others(system: Syste
         assert system.kubectl("get", "decisions", *arguments, user=user, code=1) == DENIED.format(user, where)
 
 
-def test_the_administrator_sees_every_namespace_page_by_page(system: System) -> None:
+def test_the_administrator_lists_every_namespace_in_pages(system: System) -> None:
     printed = cells(system.kubectl("get", "decisions", "-A", "--chunk-size=1"))
     assert [row[:3] for row in printed] == [
         ["NAMESPACE", "NAME", "POD"],
@@ -313,7 +313,7 @@ def test_the_administrator_sees_every_namespace_page_by_page(system: System) -> 
     ]
 
 
-def test_who_may_what_is_asked_as_of_any_resource(system: System) -> None:
+def test_can_i_answers_for_decisions_as_for_any_resource(system: System) -> None:
     said = {
         (user, *asked): system.run("auth", "can-i", *asked, user=user).stdout.strip()
         for user, asked in (
@@ -327,7 +327,7 @@ def test_who_may_what_is_asked_as_of_any_resource(system: System) -> None:
     assert [*said.values()] == ["yes", "no", "no", "yes", "no"]
 
 
-def test_an_administrator_asks_as_somebody_else(system: System) -> None:
+def test_an_administrator_can_impersonate_a_reader(system: System) -> None:
     as_ada = ("--as", "ada", "--as-group", "team-a")
     assert system.kubectl("get", "decisions", "-n", "shop", "-o", "name", *as_ada).split() == [
         f"decision.herodotus.dev/{SECOND}",
@@ -350,7 +350,7 @@ def test_an_administrator_asks_as_somebody_else(system: System) -> None:
     ],
     ids=lambda v: " ".join(v),
 )
-def test_decisions_are_selected(system: System, selector: list[str], pods: list[str]) -> None:
+def test_selectors_filter_decisions(system: System, selector: list[str], pods: list[str]) -> None:
     template = "jsonpath={.items[*].spec.pod.name}"
     assert system.kubectl("get", "decisions", "-n", "shop", *selector, "-o", template, user="ada").split() == pods
 
@@ -365,7 +365,7 @@ def test_describe_explain_and_api_resources_work(system: System) -> None:
     assert {"decisions.herodotus.dev", "nodehistories.herodotus.dev"} <= set(resources)
 
 
-def test_what_a_reader_may_not_see_is_hidden_from_them_alone(system: System) -> None:
+def test_names_are_masked_only_for_readers_without_the_right(system: System) -> None:
     def victims(user: str) -> list[str]:
         found = json.loads(system.kubectl("get", "decision", SECOND, "-n", "shop", "-o", "json", user=user))
         return list(found["spec"]["preemption"]["candidates"][0]["victims"])
@@ -389,7 +389,7 @@ def test_what_a_reader_may_not_see_is_hidden_from_them_alone(system: System) -> 
     ],
     ids=lambda v: v[0] if isinstance(v, tuple) else "",
 )  # fmt: skip
-def test_the_plugin_asks_with_the_reader_s_own_rights(
+def test_the_plugin_has_only_the_rights_of_its_user(
     system: System, arguments: tuple[str, ...], allowed: str, forbidden: str, printed: str, refused: str
 ) -> None:
     may = system.herodotus(*arguments, user=allowed)
@@ -402,8 +402,8 @@ def test_the_plugin_asks_with_the_reader_s_own_rights(
         assert f'User "{forbidden}" cannot {refused} in API group "herodotus.dev"' in may_not.stderr
 
 
-def test_the_plugin_asks_as_an_administrator_or_as_somebody_else(system: System) -> None:
-    """The administrator has the right to the service proxy too, behind which the service asks for a name."""
+def test_the_plugin_works_for_an_administrator_and_with_impersonation(system: System) -> None:
+    """The administrator may use the service proxy too, behind which the service requires a user name."""
     assert "worker-1" in system.herodotus("pod", "web-1", "-n", "shop", user="admin").stdout
     for who, code in (("ada", 0), ("bob", 1)):
         asked = system.herodotus("pod", "web-1", "-n", "shop", "--as", who, user="admin")
@@ -412,8 +412,8 @@ def test_the_plugin_asks_as_an_administrator_or_as_somebody_else(system: System)
     assert 'User "system:anonymous" cannot list resource "serviceversions"' in nobody.stderr
 
 
-def test_what_if_is_a_right_of_its_own(system: System, tmp_path: Path) -> None:
-    """Who may view may not ask; who may ask is told, through the API server, that no scheduler is there."""
+def test_what_if_needs_a_separate_right(system: System, tmp_path: Path) -> None:
+    """A viewer may not create reviews; a user with the right gets: no scheduler is there."""
     file = tmp_path / "pod.yaml"
     file.write_text("kind: Pod\nmetadata: {name: web}\nspec: {schedulerName: herodotus-scheduler}\n")
     asked = ("whatif", "-f", str(file), "-n", "shop")
@@ -434,7 +434,7 @@ def test_what_if_is_a_right_of_its_own(system: System, tmp_path: Path) -> None:
     eventually(told, "the right to be known, and the service to be asked")
 
 
-def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
+def test_a_watch_prints_new_decisions(system: System, tmp_path: Path) -> None:
     environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path), "KUBECTL_PATH": _kubectl()}
     kubectl = Process(
         "kubectl", [_kubectl(), "get", "decisions", "-n", "shop", "-w"], tmp_path / "kubectl.log", environment
@@ -456,8 +456,8 @@ def test_a_watch_prints_what_comes(system: System, tmp_path: Path) -> None:
             watch.kill()
 
 
-def test_the_pages_are_everybodys_and_what_they_show_is_the_reader_s(system: System, tmp_path: Path) -> None:
-    """Through the API server, as kubectl herodotus ui passes a browser's questions on."""
+def test_everybody_may_load_the_pages_and_sees_only_permitted_records(system: System, tmp_path: Path) -> None:
+    """Requests pass the API server as `kubectl herodotus ui` forwards a browser's."""
     environment = {"KUBECONFIG": str(system.kubectl_of["ada"]), "HOME": str(tmp_path), "KUBECTL_PATH": _kubectl()}
     program = [sys.executable, "-u", str(ROOT / "kubectl-herodotus"), "ui"]
     ui = Process("ui", program, tmp_path / "ui.log", environment)
@@ -478,8 +478,8 @@ def test_the_pages_are_everybodys_and_what_they_show_is_the_reader_s(system: Sys
         ui.stop()
 
 
-def test_a_reader_with_a_token_may_ask_the_service_itself(system: System) -> None:
-    """Without the API server in between, and with the same rights."""
+def test_a_reader_may_query_the_service_directly_with_a_token(system: System) -> None:
+    """The rights are the same as through the API server."""
     system.kubectl("-n", "ci", "create", "serviceaccount", "reader")
     system.kubectl(
         "-n", "ci", "create", "rolebinding", "reader", "--clusterrole=herodotus-view", "--serviceaccount=ci:reader"
@@ -500,14 +500,14 @@ def test_a_reader_with_a_token_may_ask_the_service_itself(system: System) -> Non
 
 
 @pytest.mark.parametrize("audience", ["", "somebody-else"])
-def test_records_are_taken_with_a_token_for_the_service_alone(system: System, audience: str) -> None:
+def test_ingest_requires_a_token_for_the_service(system: System, audience: str) -> None:
     flags = [f"--audience={audience}"] if audience else []
     token = system.kubectl("-n", "herodotus", "create", "token", "herodotus-scheduler", *flags).strip()
     assert system.send(token, a_decision(cluster=system.cluster, sequence=50)).status_code == 401
 
 
-def ending(system: System, token: str, in_s: float) -> str:
-    """The API server's own token for the same account and audience, with another end."""
+def token_expiring(system: System, token: str, in_s: float) -> str:
+    """Return a token of the API server for the same account and audience that expires at another time."""
     head, payload, _ = (part.encode() for part in token.split("."))
     claims = json.loads(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
     claims |= {"exp": int(time.time() + in_s), "iat": claims["iat"] - 7200, "nbf": claims["nbf"] - 7200}
@@ -518,8 +518,8 @@ def ending(system: System, token: str, in_s: float) -> str:
     return (signed + b"." + signature).decode()
 
 
-def test_a_token_that_has_expired_opens_nothing(system: System) -> None:
-    """Neither ingest nor a question; the API server that reviews them is the real one. Not expired, it opens both."""
+def test_expired_tokens_are_rejected(system: System) -> None:
+    """The real API server reviews the tokens. Valid ones open ingest and queries, expired ones neither."""
     system.kubectl("-n", "ci", "create", "serviceaccount", "auditor")
     system.kubectl(
         "create", "clusterrolebinding", "auditor", "--clusterrole=herodotus-view", "--serviceaccount=ci:auditor"
@@ -528,13 +528,13 @@ def test_a_token_that_has_expired_opens_nothing(system: System) -> None:
     rows = a_table(NODES).rows(system.cluster, "of-the-test-of-tokens")
     codes = []
     for in_s in (3600, -60):
-        headers = {"Authorization": f"Bearer {ending(system, reader, in_s)}"}
+        headers = {"Authorization": f"Bearer {token_expiring(system, reader, in_s)}"}
         asked = httpx.get(f"https://127.0.0.1:{system.port}{API}/decisions", headers=headers, verify=False)
-        codes.append((asked.status_code, system.send(ending(system, system.token, in_s), rows).status_code))
+        codes.append((asked.status_code, system.send(token_expiring(system, system.token, in_s), rows).status_code))
     assert codes == [(200, 200), (401, 401)]
 
 
-def test_records_of_another_cluster_or_sender_are_refused(system: System) -> None:
+def test_records_of_another_cluster_or_sender_are_rejected(system: System) -> None:
     assert system.send(system.token, a_decision(cluster="another", sequence=50)).status_code == 403
     other = system.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint", "--audience=herodotus-endpoint")
     assert system.send(other.strip(), a_decision(cluster=system.cluster, sequence=50)).status_code == 403
@@ -544,16 +544,16 @@ def gone(system: System, namespace: str) -> bool:
     return bool(system.run("get", "namespace", namespace).returncode)
 
 
-def hindered(system: System, namespace: str) -> bool:
-    """Whether a namespace that is to go says that it cannot, because an API does not answer."""
+def reports_unavailable_api(system: System, namespace: str) -> bool:
+    """Return whether a terminating namespace reports that an API does not answer."""
     conditions = json.loads(system.kubectl("get", "namespace", namespace, "-o", "json"))["status"].get("conditions", ())
     return ("NamespaceDeletionDiscoveryFailure", "True") in {(c["type"], c["status"]) for c in conditions}
 
 
-def test_namespaces_go_with_the_service_and_without_it_once_the_api_service_is_removed(
+def test_namespaces_are_deleted_with_the_service_and_without_its_api_service(
     system: System,
 ) -> None:
-    """The last test: it ends the service. This is why an APIService needs two replicas."""
+    """This test is the last one because it stops the service. It shows why an APIService needs two replicas."""
     if system.controllers is None:
         pytest.skip("NO kube-controller-manager beside kube-apiserver: no namespace is deleted")
     for name in ("with", "one", "without"):
@@ -574,6 +574,6 @@ def test_namespaces_go_with_the_service_and_without_it_once_the_api_service_is_r
             replica.stop()
     eventually(lambda: not system.available(), "the API server to notice", every_s=0.3)
     system.kubectl("delete", "namespace", "without", "--wait=false")
-    eventually(lambda: hindered(system, "without"), "the namespace to say what hinders it", every_s=0.2)
+    eventually(lambda: reports_unavailable_api(system, "without"), "the namespace to say what hinders it", every_s=0.2)
     system.kubectl("delete", "apiservice", "v1alpha1.herodotus.dev")
     eventually(lambda: gone(system, "without"), "the namespace to go", every_s=0.2)

@@ -1,4 +1,4 @@
-"""From the decision to the node: victims go, volumes are bound first, and a dry run leaves the cluster alone."""
+"""The binding cycle in a whole system: victims are deleted, volumes are bound first, and a dry run binds nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def high(cluster: Cluster) -> Iterator[None]:
     cluster.delete(f"{path}/{HIGH}")
 
 
-def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
+def test_victims_get_an_event_and_are_deleted_unless_a_budget_forbids_it(
     cluster: Cluster, namespace: str, herodotus: Herodotus, high: None
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -77,7 +77,7 @@ def test_victims_are_told_why_go_and_make_room_where_no_budget_forbids_it(
 
 @pytest.fixture
 def volume_controller(cluster: Cluster, tmp_path: Path) -> Iterator[bool]:
-    """Whether the cluster has one: kube-controller-manager's where it is installed."""
+    """Return whether the cluster has a volume controller: kube-controller-manager's, if it is installed."""
     binaries = control_plane.assets() if cluster.kind == "real" else None
     program = binaries / "kube-controller-manager" if binaries is not None else None
     if program is None or not program.exists():
@@ -99,17 +99,17 @@ def volume_controller(cluster: Cluster, tmp_path: Path) -> Iterator[bool]:
 
 
 def bind_as_the_controller_does(cluster: Cluster, claims: str, volume: str) -> None:
-    """Where no controller runs: once the volume names the claim, the claim names the volume."""
+    """Set the claim's volume once the volume names the claim, where no controller runs."""
     path = f"/api/v1/persistentvolumes/{volume}"
     reference = eventually(lambda: cluster.get(path)["spec"].get("claimRef"), "the volume to be given to the claim")
     done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}}
     cluster.patch(f"{claims}/{reference['name']}", {"metadata": done, "spec": {"volumeName": volume}})
 
 
-def test_a_claim_that_waits_for_its_pod_is_bound_where_the_pod_goes(
+def test_a_claim_that_waits_for_its_pod_is_bound_on_the_pod_s_node(
     cluster: Cluster, namespace: str, herodotus: Herodotus, volume_controller: bool
 ) -> None:
-    """A local volume on b: the pod goes there, and not before the claim is bound."""
+    """A local volume is on node b: the pod is bound there, after its claim."""
     for name in ("a", "b"):
         herodotus.add_nodes(node(name))
     classes, volumes = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"
@@ -158,7 +158,7 @@ def test_a_claim_that_waits_for_its_pod_is_bound_where_the_pod_goes(
         cluster.delete(path)
 
 
-def test_a_dry_run_decides_the_default_schedulers_pods_and_leaves_them_to_it(
+def test_a_dry_run_decides_pods_of_the_default_scheduler_and_binds_none(
     cluster: Cluster, namespace: str, herodotus: Herodotus
 ) -> None:
     herodotus.scheduler.stop()

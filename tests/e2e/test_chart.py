@@ -1,4 +1,4 @@
-"""The chart on a real API server: installed, upgraded, rolled back, taken out; processes with their own accounts."""
+"""The chart on a real API server: install, upgrade, rollback and uninstall; processes with their own accounts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLURALS = {"NetworkPolicy": "networkpolicies"}  # every other kind has an s
 
 @pytest.fixture
 def real(cluster: Cluster) -> Cluster:
-    """With the kinds of the operators that the chart has objects for."""
+    """Return a real API server with the operators' kinds that the chart has objects of."""
     if cluster.kind != "real":
         pytest.skip("the simulated API server knows neither admission nor rights")
     for group, kinds in operators.KINDS.items():
@@ -49,8 +49,8 @@ def real(cluster: Cluster) -> Cluster:
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def test_the_api_server_takes_every_combination_without_a_warning(real: Cluster, namespace: str) -> None:
-    """Also pod security's, in a namespace that is restricted; and with no field that it would drop."""
+def test_the_api_server_accepts_every_combination_without_a_warning(real: Cluster, namespace: str) -> None:
+    """This includes pod security admission in a restricted namespace, and unknown fields, which would be dropped."""
     labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     real.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
     for names in [(), *((name,) for name in (*COMBINATIONS, *ASKED_FOR))]:
@@ -65,7 +65,7 @@ def test_the_api_server_takes_every_combination_without_a_warning(real: Cluster,
 
 
 def path(o: Json, namespace: str) -> str:
-    """Of an object at the API server."""
+    """Return the path of an object at the API server."""
     group = f"apis/{o['apiVersion']}" if "/" in o["apiVersion"] else f"api/{o['apiVersion']}"
     where = f"/namespaces/{o['metadata']['namespace']}" if o["metadata"].get("namespace") else ""
     return f"/{group}{where}/{PLURALS.get(o['kind'], o['kind'].lower() + 's')}/{o['metadata']['name']}"
@@ -92,14 +92,14 @@ class Helm:
         return self.cluster.get(where)
 
     def arguments(self, component: str, containers: str = "containers") -> list[str]:
-        """Of the first container; [] where the pod has none of these."""
+        """Return the arguments of the first container, or [] if the pod has none of this kind."""
         deployment = self.object("Deployment", f"{RELEASE}-{component}")
         return [a for c in deployment["spec"]["template"]["spec"].get(containers, ())[:1] for a in c["args"]]
 
 
 @contextmanager
 def helm(cluster: Cluster, namespace: str) -> Iterator[tuple[Helm, helm_python.Config]]:
-    """Nothing of the release stays."""
+    """Yield the chart and Helm's client; delete everything of the release afterwards."""
     with helm_python.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as config:
         try:
             yield Helm(cluster, namespace), config
@@ -112,7 +112,7 @@ WATCHED = combined("monitoring")
 OWN = f"{RELEASE}-endpoint-own"
 
 
-def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_a_release_is_upgraded_rolled_back_and_uninstalled(real: Cluster, namespace: str, tmp_path: Path) -> None:
     with helm(real, namespace) as (release, config):
         release(config.install, PLAIN)
         assert release.there() == release.made.keys()
@@ -147,14 +147,14 @@ def test_a_release_is_upgraded_rolled_back_and_taken_out_again(real: Cluster, na
 POSTGRESQL = merged(combined("postgresql"), {"endpoint": {"certificate": {"source": "selfSigned"}}})
 
 
-def test_the_api_server_believes_the_certificate_that_helm_makes(real: Cluster, namespace: str) -> None:
-    """Kept by an upgrade, made anew where it was deleted. A release whose service does not answer can be taken out."""
+def test_the_api_server_trusts_the_certificate_that_helm_creates(real: Cluster, namespace: str) -> None:
+    """An upgrade keeps the certificate, and makes a new one if it was deleted. A broken release can be uninstalled."""
     with helm(real, namespace) as (release, config):
 
         def shown(action: Callable[..., Any]) -> str:
             release(action, POSTGRESQL)
             secret = release.object("Secret", f"{RELEASE}-endpoint-self-signed")["data"]
-            believed(secret, f"{RELEASE}-endpoint.{namespace}.svc")
+            check_certificate(secret, f"{RELEASE}-endpoint.{namespace}.svc")
             service = release.object("APIService", "v1alpha1.herodotus.dev")
             assert service["spec"]["caBundle"] == secret["ca.crt"]
             return str(secret["tls.crt"])
@@ -166,8 +166,8 @@ def test_the_api_server_believes_the_certificate_that_helm_makes(real: Cluster, 
         assert release.there() == set()
 
 
-def believed(data: dict[str, str], host: str) -> None:
-    """The certificate is of the name, by the authority beside it, whose own key is nowhere."""
+def check_certificate(data: dict[str, str], host: str) -> None:
+    """Check that the Secret has a certificate for the host, another one of its authority, and no key of that."""
     assert data.keys() == {"ca.crt", "tls.crt", "tls.key"}
     authority, shown = (ssl.PEM_cert_to_DER_cert(base64.b64decode(data[key]).decode()) for key in ("ca.crt", "tls.crt"))
     assert authority != shown
@@ -192,10 +192,10 @@ socket.getaddrinfo = answered
 
 
 class Pod:
-    """A container of a Deployment, as a process with the account's token, its files and ports on this machine."""
+    """A container of a Deployment as a process of this machine, with its account's token, files and ports."""
 
     def __init__(self, release: Helm, component: str, folder: Path, at: dict[str, str]) -> None:
-        """`at`: by the port of its container, where that is on this machine."""
+        """Take the chart's component; `at` maps a container port to its address on this machine."""
         self.component, self.account = component, f"{RELEASE}-{component}"
         self.folder = folder / component
         self.folder.mkdir()
@@ -217,7 +217,7 @@ class Pod:
         return [*found, f"--kubeconfig={self.folder / 'kubeconfig'}"] if found else []
 
     def prepare(self) -> None:
-        """Its volumes, and what runs before its containers."""
+        """Write the files of its volumes, and run its init containers."""
         for key, value in self._configured().items():
             (self.folder / key).write_text(value)
         if before := self.arguments("initContainers"):
@@ -241,16 +241,16 @@ class Pod:
         command = python(module, *self.arguments(), *more)
         return Process(self.account, command, self.folder / "log", {"PYTHONPATH": f"{self.folder}:."})
 
-    def asks(self, method: str, where: str, body: Json | None = None) -> int:
-        """The status with which the API server answers the account."""
+    def request_status(self, method: str, where: str, body: Json | None = None) -> int:
+        """Return the HTTP status of a request to the API server with the account's token."""
         headers = {"Authorization": f"Bearer {self.token()}"}
         return httpx.request(method, self._cluster.url + where, headers=headers, json=body, verify=False).status_code
 
 
-def test_processes_work_with_their_own_accounts_and_may_nothing_else(real: Cluster, tmp_path: Path) -> None:
-    """Records of scheduler and observer come over TLS, each with its token; what is not granted is forbidden.
+def test_processes_work_with_their_accounts_and_have_no_other_rights(real: Cluster, tmp_path: Path) -> None:
+    """Scheduler and observer send records over TLS with their tokens; requests without a right are forbidden.
 
-    The plugin finds the service behind the API server by itself, and so it does where no TLS was asked for.
+    The plugin finds the service behind the API server, also if the service speaks plain HTTP.
     """
     at = {port: f"127.0.0.1:{free_port()}" for port in ("8001", "8002")} | {"8000": f"{own_address()}:{free_port()}"}
     if real.find(f"/api/v1/namespaces/{OURS}") is None:
@@ -265,35 +265,37 @@ def test_processes_work_with_their_own_accounts_and_may_nothing_else(real: Clust
             running[0].wait_for(r"listening on http://\S+ \(probes\)")
             running += [pods[c].started("scheduler", "--secure-port=0") for c in ("scheduler", "observer")]
             running[2].wait_for("Everything was listed")
-            both_are_recorded(real, OURS, f"https://{at['8000']}")
-            what_is_forbidden(real, OURS, pods, f"https://{at['8001']}")
+            check_both_are_recorded(real, OURS, f"https://{at['8000']}")
+            check_forbidden_requests(real, OURS, pods, f"https://{at['8001']}")
             publish(real, at["8000"], "queries")
             assert plugin(real, tmp_path) == (0, "pod/ours\n", "")
             assert plugin(real, tmp_path, "--as=dora", "--as-group=developers") == (0, "pod/ours\n", "")
-            code, _, said = plugin(real, tmp_path, "--as=eve", "--as-group=strangers")
-            assert (code, "needed: get on services/proxy, https:herodotus-endpoint:8000" in said) == (1, True), said
+            code, _, output = plugin(real, tmp_path, "--as=eve", "--as-group=strangers")
+            assert (code, "needed: get on services/proxy, https:herodotus-endpoint:8000" in output) == (1, True), output
         finally:
             codes = [process.stop(30.0) for process in reversed(running)]
-        said = "\n".join(process.output() for process in running)
-        assert codes == [0, 0, 0], said
-        assert not re.search(r"forbidden|cannot (get|list|watch|create|patch|update|delete)", said, re.IGNORECASE), said
-        without_tls_it_is_found_too(release, config, pods["endpoint"], at["8000"], tmp_path)
-        for where in withdrawn(real):
+        output = "\n".join(process.output() for process in running)
+        assert codes == [0, 0, 0], output
+        assert not re.search(r"forbidden|cannot (get|list|watch|create|patch|update|delete)", output, re.IGNORECASE), (
+            output
+        )
+        check_plain_http_is_found(release, config, pods["endpoint"], at["8000"], tmp_path)
+        for where in leftovers(real):
             real.delete(where)
 
 
-def without_tls_it_is_found_too(
+def check_plain_http_is_found(
     release: Helm, config: helm_python.Config, endpoint: Pod, address: str, folder: Path
 ) -> None:
-    """A mere reader's right is to the port of that name, too."""
+    """Check that the plugin finds a service without TLS, also as a reader whose right names the port."""
     cluster = release.cluster
     release(config.upgrade, merged(WHOLE, PLAIN))
     running = endpoint.started("herodotus_endpoint")
     try:
         running.wait_for(r"listening on http://\S+ \(queries\)")
         publish(cluster, address, "plain-http")
-        _, _, said = plugin(cluster, folder, f"--service={OURS}/https:{SERVICE}:plain-http")
-        assert f"or ask with  --service {OURS}/http:{SERVICE}:plain-http\n" in said, said
+        _, _, output = plugin(cluster, folder, f"--service={OURS}/https:{SERVICE}:plain-http")
+        assert f"or ask with  --service {OURS}/http:{SERVICE}:plain-http\n" in output, output
         for as_whom in ((), ("--as=dora", "--as-group=developers")):
             assert plugin(cluster, folder, *as_whom) == (0, "pod/ours\n", "")
     finally:
@@ -301,9 +303,9 @@ def without_tls_it_is_found_too(
 
 
 def publish(cluster: Cluster, address: str, name: str) -> None:
-    """What the cluster's controllers and kubelet would: a pod behind the Service, whose port is of that name.
+    """Create a pod and Endpoints behind the Service with a port of this name, in place of kubelet and controllers.
 
-    As Endpoints, for the API server's service proxy still reads those.
+    The API server's service proxy reads Endpoints, not EndpointSlices.
     """
     ip, _, port = address.rpartition(":")
     where = f"/api/v1/namespaces/{OURS}"
@@ -316,23 +318,23 @@ def publish(cluster: Cluster, address: str, name: str) -> None:
     cluster.create(f"{where}/endpoints", {"metadata": {"name": SERVICE}, "subsets": [subset]})
 
 
-def withdrawn(cluster: Cluster) -> list[str]:
-    """What no release takes out again."""
+def leftovers(cluster: Cluster) -> list[str]:
+    """Return the paths of the objects that uninstalling a release leaves."""
     where = f"/api/v1/namespaces/{OURS}"
     pods = [f"{where}/pods/{p['metadata']['name']}" for p in cluster.items(f"{where}/pods")]
     return [*pods, f"{where}/endpoints/{SERVICE}", f"{where}/persistentvolumeclaims/{SERVICE}"]
 
 
 def plugin(cluster: Cluster, folder: Path, *more: str) -> tuple[int, str, str]:
-    """`kubectl herodotus pod ours`, told nothing but the kubeconfig; how it ended, and what it said."""
+    """Run `kubectl herodotus pod ours` with only a kubeconfig; return exit code, stdout and stderr."""
     command = [sys.executable, str(ROOT / "kubectl-herodotus"), "pod", "ours", "-n", OURS, "-o", "name", *more]
     environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(folder), "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
-def both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
-    """A pod of our scheduler, which binds it, and one of theirs, which the test binds."""
+def check_both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
+    """Check that both pods are recorded: ours, which the scheduler binds, and the other one, which the test binds."""
     made = cluster.create("/api/v1/nodes", node("n1"))
     cluster.patch("/api/v1/nodes/n1/status", {"status": made["status"]})
     where = f"/api/v1/namespaces/{namespace}/pods"
@@ -351,8 +353,8 @@ def both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
     assert recorded() == {"ours": "scheduler", "theirs": "reconstructed"}
 
 
-def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], ingest: str) -> None:
-    """By requests with the accounts' own tokens: the API server's for rights, the service's for records."""
+def check_forbidden_requests(cluster: Cluster, namespace: str, pods: dict[str, Pod], ingest: str) -> None:
+    """Send requests with the accounts' tokens, to the API server for rights and to the service for records."""
     where = f"/api/v1/namespaces/{namespace}"
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "ours"}, "target": target}
@@ -375,7 +377,7 @@ def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], in
         ("endpoint", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"): 403,
     }
     found = {
-        (who, method, url): pods[who].asks(method, url, binding if method == "POST" else None)
+        (who, method, url): pods[who].request_status(method, url, binding if method == "POST" else None)
         for who, method, url in answers
     }
     assert found == answers
@@ -385,8 +387,8 @@ def what_is_forbidden(cluster: Cluster, namespace: str, pods: dict[str, Pod], in
         "another account": {"Authorization": f"Bearer {pods['endpoint'].token('herodotus-endpoint')}"},
     }
     content = {"Content-Type": "application/vnd.herodotus.frames"}
-    said = {
+    output = {
         who: httpx.post(f"{ingest}/ingest/v1/frames", headers=headers | content, verify=False).status_code
         for who, headers in shown.items()
     }
-    assert said == {"nobody": 401, "a token for the API server": 401, "another account": 403}, json.dumps(said)
+    assert output == {"nobody": 401, "a token for the API server": 401, "another account": 403}, json.dumps(output)

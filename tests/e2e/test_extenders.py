@@ -1,4 +1,4 @@
-"""A whole system with an extender beside it: it narrows, scores and binds, and the record says so."""
+"""A whole system with an extender that filters, scores and binds, and the record of its verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def extender(cluster: Cluster) -> Iterator[Stub]:
-    """Keeps pods off n0, wants them on n2, and binds them itself."""
+    """Run an extender that rejects n0, prefers n2 and binds pods itself."""
 
     def narrow(handler: BaseHTTPRequestHandler, request: Request) -> None:
         items = [item for item in request.json["Nodes"]["items"] if item["metadata"]["name"] != "n0"]
@@ -50,15 +50,15 @@ def herodotus(cluster: Cluster, extender: Stub, tmp_path: Path) -> Iterator[Hero
     running.stop()
 
 
-def asked(extender: Stub, verb: str, name: str) -> Json:
-    """What an extender was asked about a pod."""
+def request_about(extender: Stub, verb: str, name: str) -> Json:
+    """Return the request that an extender got for a pod."""
     for request in extender.requests:
         if request.path.endswith(f"/{verb}") and request.json["Pod"]["metadata"]["name"] == name:
             return request.json  # type: ignore[no-any-return]
-    raise AssertionError(f"never asked to {verb} {name}")
+    raise AssertionError(f"no {verb} request for {name}")
 
 
-def test_an_extender_narrows_scores_and_binds(
+def test_an_extender_filters_scores_and_binds(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
     herodotus.add_nodes(*(node(f"n{i}") for i in range(4)))
@@ -77,10 +77,10 @@ def test_an_extender_narrows_scores_and_binds(
     assert (best["node"], best["scores"][extender.url]) == ("n2", {"raw": 10, "normalized": 100, "weighted": 300})
 
 
-def test_objects_are_sent_whole_and_as_they_are_now(
+def test_an_extender_gets_complete_and_current_objects(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
-    """Also what scheduling reads nothing of, such as a container's image pull policy or a node's heartbeat."""
+    """This includes fields that scheduling never reads, such as an image pull policy or a node's heartbeat."""
     herodotus.add_nodes(node("n1"), node("n2"))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create(pods, pod("first"))
@@ -95,15 +95,15 @@ def test_objects_are_sent_whole_and_as_they_are_now(
     names = (f"later-{n}" for n in count())
 
     def sent_with_the_change() -> str | None:
-        """Watches of two kinds may run late against each other: a pod may be decided before the node's change came."""
+        """Create a pod; return its name if the extender got the changed node, whose watch may lag behind."""
         name = next(names)
         cluster.create(pods, pod(name, cpu="1m"))
         eventually(lambda: name in cluster.bound(namespace), f"{name} to be bound")
-        (n1,) = (n for n in asked(extender, "filter", name)["Nodes"]["items"] if n["metadata"]["name"] == "n1")
+        (n1,) = (n for n in request_about(extender, "filter", name)["Nodes"]["items"] if n["metadata"]["name"] == "n1")
         return name if n1["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"] else None
 
     later = eventually(sent_with_the_change, "the extender to be sent the node as it is now")
-    sent = asked(extender, "filter", later)
+    sent = request_about(extender, "filter", later)
     assert list(sent) == ["Pod", "Nodes", "NodeNames"]
     assert sent["Pod"]["spec"] == {
         key: value for key, value in cluster.get(f"{pods}/{later}")["spec"].items() if key != "nodeName"
@@ -115,7 +115,7 @@ def test_objects_are_sent_whole_and_as_they_are_now(
     assert n1 == {key: value for key, value in now.items() if key not in ("kind", "apiVersion")}
 
 
-def test_an_extender_that_fails_keeps_the_pod_waiting_and_is_named(
+def test_a_failing_extender_keeps_the_pod_pending_and_is_recorded(
     cluster: Cluster, namespace: str, extender: Stub, herodotus: Herodotus
 ) -> None:
     extender.answer("filter", {}, status=500)

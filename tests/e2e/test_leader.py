@@ -1,4 +1,4 @@
-"""One replica schedules, the other waits. What else must hold when replicas end: `test_reliability`."""
+"""One replica schedules, the other waits; `test_reliability` covers other ends of replicas."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.processes import eventually
 PODS = 200
 
 
-def all_accounted_for(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """Every bound pod has a stored decision for its node, and every stored attempt is there once."""
+def check_all_decisions_are_stored(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """Check that every bound pod has a stored decision for its node, and every attempt is stored once."""
 
     def complete() -> bool:
         stored = placements(herodotus.decisions(namespace))
@@ -27,7 +27,7 @@ def all_accounted_for(cluster: Cluster, namespace: str, herodotus: Herodotus) ->
 
 
 def test_only_the_leader_schedules(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """A second replica waits for the Lease; when the leader stops, it takes over; no pod is decided twice at once."""
+    """A second replica waits for the Lease and takes over when the leader stops; no pod is decided twice at once."""
     first = herodotus.scheduler
     first.wait_for(r'"Scheduling" profiles')
     first.log.rename(first.log.with_name("first.log"))
@@ -40,4 +40,4 @@ def test_only_the_leader_schedules(cluster: Cluster, namespace: str, herodotus: 
     assert first.stop() == 0
     second.wait_for(r'"Scheduling" profiles')
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"m{i}") for i in range(PODS // 2)])
-    all_accounted_for(cluster, namespace, herodotus)
+    check_all_decisions_are_stored(cluster, namespace, herodotus)

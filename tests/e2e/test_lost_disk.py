@@ -1,4 +1,4 @@
-"""A machine is lost, and with it a scheduler and its spool: what was recorded and not delivered is known to miss."""
+"""A machine with a scheduler and its spool is lost: records that were not delivered are reported as missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PODS = 20
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SCHEDULER}"
 
 
-def test_the_next_leader_tells_of_the_missing_tail(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+def test_the_next_leader_reports_the_missing_records(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
     herodotus.add_nodes(node("n"))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("delivered"))
     eventually(

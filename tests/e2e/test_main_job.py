@@ -1,4 +1,4 @@
-"""Pods are bound, every decision is stored, and what is stored is what happened."""
+"""Pods are bound, every decision is stored, and the records agree with the API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.processes import ROOT, eventually
 
 
 def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """All bound; for each, one stored decision whose chosen node is spec.nodeName; no node overcommitted."""
+    """Every pod is bound and has one stored decision, for its spec.nodeName; no node is overcommitted."""
     herodotus.add_nodes(*(node(f"n{i}") for i in range(50)))
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="300m") for i in range(500)])
 
@@ -29,8 +29,10 @@ def test_five_hundred_pods_on_fifty_nodes(cluster: Cluster, namespace: str, hero
     assert [i["missing"] for i in herodotus.incarnations()] == [0]
 
 
-def test_event_condition_and_record_say_the_same(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """A pod that fits nowhere: one message everywhere, and per node every filter that rejects it, with numbers."""
+def test_event_condition_and_record_have_the_same_message(
+    cluster: Cluster, namespace: str, herodotus: Herodotus
+) -> None:
+    """All have one message for an unschedulable pod; the answer has every rejecting filter per node, with numbers."""
     taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
     nodes = node("small"), node("tainted", taints=[taint]), node("cordoned", cpu="64", unschedulable=True)
     herodotus.add_nodes(*nodes)
@@ -65,7 +67,7 @@ def test_event_condition_and_record_say_the_same(cluster: Cluster, namespace: st
 def test_a_waiting_pod_is_placed_when_the_cluster_changes(
     cluster: Cluster, namespace: str, herodotus: Herodotus
 ) -> None:
-    """Uncordoning, deleting a pod, and a new node each wake the pod that they help."""
+    """Uncordoning a node, deleting a pod and adding a node each requeue the pod that they help."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     herodotus.add_nodes(node("a", unschedulable=True))
     cluster.create(pods, pod("first", cpu="3"))
@@ -85,10 +87,10 @@ def test_a_waiting_pod_is_placed_when_the_cluster_changes(
     assert bound["spec"]["nodeName"] == "b"
 
 
-def test_gated_foreign_and_unsupported_pods_are_left_alone(
+def test_gated_foreign_and_unsupported_pods_are_not_bound(
     cluster: Cluster, namespace: str, herodotus: Herodotus
 ) -> None:
-    """Gates hold, another scheduler's pods are none of ours, and a feature that is not built is named."""
+    """Gated pods and those of other schedulers are not tried; an unsupported feature is an explicit error."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     herodotus.add_nodes(node("a"))
     cluster.create(pods, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
@@ -107,8 +109,8 @@ def test_gated_foreign_and_unsupported_pods_are_left_alone(
     eventually(lambda: "gated" in cluster.bound(namespace), "the pod whose gate was lifted")
 
 
-def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """`kubectl herodotus pod` and `node`, run as a user runs them."""
+def test_the_plugin_shows_the_decision(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    """The commands are `kubectl herodotus pod` and `node`, run as a user runs them."""
     herodotus.add_nodes(*(node(f"n{i}") for i in range(3)))
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("shown", cpu="1"))
     eventually(
@@ -126,7 +128,7 @@ def test_the_plugin_shows_it(cluster: Cluster, namespace: str, herodotus: Herodo
 
 
 def test_a_recreated_pod_is_a_new_pod(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
-    """Same name, new UID: scheduled anew, and the two histories stay apart."""
+    """It has the same name and a new UID: it is scheduled again, and the histories are separate."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     herodotus.add_nodes(node("a"))
     uids = []
@@ -137,7 +139,7 @@ def test_a_recreated_pod_is_a_new_pod(cluster: Cluster, namespace: str, herodotu
         eventually(lambda: not cluster.items(pods), "the pod to be gone")
 
     def placed() -> list[str]:
-        """The node's watch may run late against the pod's: then the first attempt found no node yet."""
+        """Return the UIDs of placed pods; an attempt before the node's watch event came placed none."""
         return sorted(d["spec"]["pod"]["uid"] for d in herodotus.decisions(namespace) if d["status"]["node"])
 
     eventually(lambda: placed() == sorted(uids), "one placement of each")

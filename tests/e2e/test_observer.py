@@ -1,4 +1,4 @@
-"""Explaining without scheduling: an observer beside a scheduler, and a cluster in a file."""
+"""Decisions without scheduling: an observer beside a scheduler, and replays of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PODS = 12
 
 @pytest.fixture
 def observer(cluster: Cluster, herodotus: Herodotus, tmp_path: Path) -> Iterator[Process]:
-    """Of the pods of our own scheduler: whose they are makes no difference to an observer."""
+    """Run an observer of our own scheduler's pods: it treats every scheduler alike."""
     config = tmp_path / "observed.yaml"
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     config.write_text(yaml.safe_dump(kind | {"profiles": [{"schedulerName": SCHEDULER}]}))
@@ -66,7 +66,7 @@ def test_every_outcome_is_reconstructed(
 def test_a_snapshot_of_the_cluster_decides_as_the_cluster_did(
     cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
 ) -> None:
-    """Each pod, taken away and placed again on the snapshot, goes where it went; with other weights, elsewhere."""
+    """Each pod, removed from the snapshot and placed again, gets its node; with other weights some get another one."""
     herodotus.add_nodes(*(node(f"n{i}", cpu=str(2 + i)) for i in range(4)))
     path = f"/api/v1/namespaces/{namespace}/pods"
     for i in range(PODS):  # one after the other: the order of creation is the order of decisions

@@ -1,6 +1,6 @@
-"""On random clusters that nobody has seen, our engine decides as the real kube-scheduler does.
+"""On random clusters our engine decides as the real kube-scheduler does.
 
-PARITY_SEEDS (`1-40`), PARITY_PODS and PARITY_NODES make the run longer or larger (`make parity`), PARITY_CASES is a
+PARITY_SEEDS (`1-40`), PARITY_PODS and PARITY_NODES make the run longer or larger (`make parity`). PARITY_CASES is a
 folder for the cases that differ.
 """
 
@@ -22,7 +22,7 @@ CASES = Path(os.environ["PARITY_CASES"]) if "PARITY_CASES" in os.environ else No
 
 
 def seeds() -> list[int]:
-    """`1-40`, `7`, or several of these with commas between. Without any: two that have something of everything."""
+    """Return the seeds of `1-40`, `7`, or a comma-separated list; by default two that cover every feature."""
     found: list[int] = []
     for part in os.environ.get("PARITY_SEEDS", "403,406").split(","):
         first, _, last = part.partition("-")
@@ -32,7 +32,7 @@ def seeds() -> list[int]:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane of the module's own."""
+    """Run a control plane for this module."""
     binaries = control_plane.assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip(NOT_FOUND)
@@ -49,7 +49,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def total() -> Iterator[list[Figures]]:
-    """The figures of every seed; their sum is printed at the end."""
+    """Collect the figures of every seed; print their sum at the end."""
     figures: list[Figures] = []
     yield figures
     print(f"\n{len(figures)} clusters: {sum(figures, Figures())}")
@@ -58,7 +58,9 @@ def total() -> Iterator[list[Figures]]:
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", seeds())
-def test_kube_scheduler_decides_the_same(real: Cluster, total: list[Figures], tmp_path: Path, seed: int) -> None:
+def test_decisions_equal_those_of_kube_scheduler(
+    real: Cluster, total: list[Figures], tmp_path: Path, seed: int
+) -> None:
     binaries = control_plane.assets()
     assert binaries is not None
     parity = Parity(real, binaries / "kube-scheduler", tmp_path, seed, NODES, CASES)

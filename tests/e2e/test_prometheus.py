@@ -1,6 +1,6 @@
-"""With a real Prometheus and real node exporters: what is measured reaches nodes, scores and records.
+"""With a real Prometheus and real node exporters: measurements reach nodes, scores and records.
 
-Two nodes: `busy` is this machine, `quiet` one on which time stands still (an exporter that reads copies of /proc).
+There are two nodes: `busy` is this machine, `quiet` one whose figures never change (an exporter of copies of /proc).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ COLLECTORS = ("netdev", "uname", "cpu", "meminfo")
 
 @dataclass
 class Measured:
-    """A running Prometheus over both exporters."""
+    """A running Prometheus that scrapes both exporters."""
 
     url: str
     exporter_port: int
     process: Process
 
     def ask(self, query: str) -> dict[str, float]:
-        """Values by the label `nodename`."""
+        """Run a query and return its values by the label `nodename`."""
         answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}).json()
         return {r["metric"].get("nodename", ""): float(r["value"][1]) for r in answer["data"]["result"]}
 
@@ -124,7 +124,7 @@ def _ready(measured: Measured) -> bool:
 
 @pytest.fixture
 def loopback() -> Iterator[None]:
-    """Traffic on the loopback device, until the test ends."""
+    """Send traffic over the loopback device until the test ends."""
     done = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -168,7 +168,7 @@ def network_traffic(url: str, **args: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("loopback")
-def test_replicas_land_on_the_quiet_node_and_without_prometheus_placement_goes_on(
+def test_replicas_prefer_the_quiet_node_and_are_placed_without_prometheus_too(
     cluster: Cluster, namespace: str, measured: Measured, tmp_path: Path
 ) -> None:
     nodes(cluster)
@@ -176,7 +176,7 @@ def test_replicas_land_on_the_quiet_node_and_without_prometheus_placement_goes_o
     try:
 
         def scored() -> tuple[str, Scores] | None:
-            """Where a pod went by what Prometheus says of the traffic, and the scores; it may say it late."""
+            """Return the node and scores of a new pod once Prometheus knows the traffic, else None."""
             node, scores, marks = _placed(running, cluster, namespace)
             return (node, scores) if not _unanswered(marks) and scores["busy"].get("raw", 0) > 10_000 else None
 
@@ -196,7 +196,7 @@ def test_replicas_land_on_the_quiet_node_and_without_prometheus_placement_goes_o
 
 
 def _placed(running: Herodotus, cluster: Cluster, namespace: str) -> tuple[str, Scores, list[str]]:
-    """One more pod: its node, and of its record the plugin's scores by node, and the marks."""
+    """Create one more pod; return its node, and from its record the plugin's scores by node and the marks."""
     name = f"nginx-{os.urandom(3).hex()}"
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod(name, cpu="1m"))
     bound = eventually(lambda: cluster.bound(namespace).get(name), "the pod to be bound")
@@ -213,11 +213,11 @@ def _placed(running: Herodotus, cluster: Cluster, namespace: str) -> tuple[str, 
 
 
 def _unanswered(marks: list[str]) -> bool:
-    """Whether a record says that Prometheus is away."""
+    """Return whether a record says that Prometheus did not answer."""
     return any(mark.startswith("NetworkTraffic: ") and "answer of Prometheus" in mark for mark in marks)
 
 
-def test_the_usage_annotator_writes_what_the_exporters_measure(
+def test_the_usage_annotator_writes_the_measured_values(
     cluster: Cluster, measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes(cluster)

@@ -21,8 +21,10 @@ ASKED = int(os.environ.get("QUESTIONS_ASKED", "8"))  # of each kind
 @pytest.mark.e2e
 @pytest.mark.timeout(3600 if NODES > 50 else 240)
 @pytest.mark.parametrize("api_server", ["real"], indirect=True)
-def test_the_answers_are_true(cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path) -> None:
-    """What happened, what would have to change, and what other weights would choose."""
+def test_answers_agree_with_the_api_server_and_kube_scheduler(
+    cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
+) -> None:
+    """Covers outcomes, proposed changes and other weights."""
     binaries = control_plane.assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip("NOT JUDGED BY A REAL kube-scheduler: there is none beside etcd and kube-apiserver")

@@ -1,4 +1,4 @@
-"""A pod that a kubelet refuses is counted, on an API server as it selects pods by their phase and scheduler."""
+"""A pod that a kubelet rejects is counted, on API servers that select pods by phase and scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.cluster import SCHEDULER, Cluster, node, pod
 from tests.processes import eventually
 
 
-def test_a_refusal_counts_for_the_profile_that_bound_the_pod(cluster: Cluster, namespace: str) -> None:
+def test_a_kubelet_rejection_counts_for_the_profile_that_bound_the_pod(cluster: Cluster, namespace: str) -> None:
     counted: Counter[tuple[str, str]] = Counter()
     api = ApiServer(credentials.find(kubeconfig=str(cluster.kubeconfig), context=None, master=None))
     made = refusals.reflectors(api, [SCHEDULER], lambda *labels: counted.update([labels]))

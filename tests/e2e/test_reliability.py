@@ -30,10 +30,10 @@ def api_server(kind: str, directory: Path) -> ApiProcess:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["simulated", pytest.param("real", marks=pytest.mark.e2e)])
-def test_records_stay_true_through_stalls(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds of pods: the storage stalls, the Lease is taken, the leader is frozen or killed, once each.
+def test_invariants_hold_through_stalls(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round of pods has one disturbance: the storage stalls, the Lease is taken, the leader is frozen or killed.
 
-    The longer run: `make reliability-stalls`.
+    The longer run is `make reliability-stalls`.
     """
     monkeypatch.setattr("bench.reliability.disturbances.STALL_S", (1.0, 6.0))
     api = api_server(kind, tmp_path)
@@ -50,8 +50,8 @@ def test_records_stay_true_through_stalls(kind: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", ["simulated", pytest.param("real", marks=pytest.mark.e2e)])
-def test_what_must_hold_holds(kind: str, tmp_path: Path) -> None:
-    """Two replicas, the endpoint and the shipper killed and stopped; on the simulated server, faults as well."""
+def test_invariants_hold_through_operations_and_faults(kind: str, tmp_path: Path) -> None:
+    """Two replicas, the service and the shipper are killed and stopped; the simulated server injects faults as well."""
     api = api_server(kind, tmp_path)
     system = System(api, tmp_path, 2, Election())
     try:

@@ -1,4 +1,4 @@
-"""Instead of the default scheduler, and back: docs/replace-default-scheduler.md, with a real kube-scheduler."""
+"""Replacing the default scheduler and back, as docs/replace-default-scheduler.md says, with a real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def configuration(path: Path, **more: Any) -> Path:
 
 @pytest.fixture
 def started() -> Iterator[ExitStack]:
-    """What is started ends with the test."""
+    """Collect started processes, and end them with the test."""
     with ExitStack() as processes:
         yield processes
 
 
-def test_whoever_holds_the_lease_of_kube_scheduler_schedules(
+def test_the_holder_of_the_lease_schedules(
     cluster: Cluster, namespace: str, tmp_path: Path, started: ExitStack
 ) -> None:
-    """One of the two at a time: ours waits for a running kube-scheduler, takes over when it ends, and gives it back."""
+    """Ours waits for a running kube-scheduler, takes over when it ends, and returns the Lease."""
     binaries = control_plane.assets()
     if cluster.kind != "real" or binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip("needs a real kube-scheduler on a real kube-apiserver")

@@ -1,4 +1,4 @@
-"""The simulated cluster's controllers beside kube-controller-manager: the same steps leave objects of one shape."""
+"""The simulated controllers and kube-controller-manager create objects of the same shape in the same steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_COMPARED = {
 
 
 class Side:
-    """One of the two clusters, by its kubeconfig."""
+    """One of the two clusters, with kubectl."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
@@ -66,7 +66,7 @@ class Side:
         self.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", patch)
 
     def remove_terminating(self) -> None:
-        """End pods that wait for a kubelet."""
+        """Delete terminating pods, as a kubelet does."""
         for pod in self.get("pods")["items"]:
             if pod["metadata"].get("deletionTimestamp"):
                 self.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
@@ -109,7 +109,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
 
 
 def shape(value: Any, names: dict[str, str] | None = None) -> Any:
-    """A value without what differs from cluster to cluster; generated parts of names replaced."""
+    """Return a value without fields that differ between clusters, and with generated parts of names replaced."""
     if isinstance(value, dict):
         kept = {k: shape(v) for k, v in value.items() if k not in NOT_COMPARED}
         return {k: v for k, v in kept.items() if v not in ({}, [], None)}
@@ -123,7 +123,7 @@ def shape(value: Any, names: dict[str, str] | None = None) -> Any:
 
 
 def without_hashes(obj: Any) -> Any:
-    """Labels and names with their generated values replaced by a word."""
+    """Return an object with the generated values in labels and names replaced by a word."""
     text = json.dumps(obj)
     text = re.sub(
         r'("(?:pod-template-hash|controller-revision-hash|controller.kubernetes.io/hash)": )"[^"]*"', r'\1"HASH"', text
@@ -138,7 +138,7 @@ def compared(of: Side, *what: str) -> Any:
 
 
 def _by_controllers(obj: Json) -> Json:
-    """Of a pod only what its controller decides: kube-apiserver's admission and status are not compared here."""
+    """Return only the fields of a pod that its controller sets: admission and status are not compared here."""
     if obj["kind"] != "Pod":
         return obj
     meta = {k: v for k, v in obj["metadata"].items() if k != "generation"}
@@ -148,7 +148,7 @@ def _by_controllers(obj: Json) -> Json:
 
 @pytest.fixture(autouse=True)
 def empty(real: Side, simulated: Side) -> None:
-    """Remove what another test left."""
+    """Delete the objects of earlier tests."""
     for side in (real, simulated):
         side.kubectl("delete", "deployments,statefulsets,jobs", "--all")
 
@@ -186,7 +186,7 @@ def step_undo(side: Side) -> None:
 
 
 def step_stuck(side: Side) -> None:
-    """A rollout whose new pods never become ready stops where maxSurge and maxUnavailable end."""
+    """Start a rollout whose new pods never become ready; wait until it stops at maxSurge and maxUnavailable."""
     side.kubectl("set", "image", "deployment/web", "main=registry.example/broken:1")
 
     def stopped() -> bool:
@@ -202,7 +202,7 @@ def step_stuck(side: Side) -> None:
 STEPS: tuple[Callable[[Side], None], ...] = (step_create, step_scale, step_update, step_undo, step_stuck)
 
 
-def test_a_deployment_s_life_leaves_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
+def test_deployment_steps_create_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
     for step in STEPS:
         for side in (real, simulated):
             step(side)
@@ -218,7 +218,7 @@ def test_a_deployment_s_life_leaves_objects_of_the_same_shape(real: Side, simula
         eventually(gone, "what the deployment owned to go")
 
 
-def test_a_job_s_life_leaves_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
+def test_job_steps_create_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
     for side in (real, simulated):
         side.kubectl("create", "job", "once", "--image=registry.example/app:1")
         (pod,) = eventually(lambda side=side: side.get("pods")["items"] or None, "the job's pod")  # type: ignore[misc]
@@ -231,7 +231,7 @@ def test_a_job_s_life_leaves_objects_of_the_same_shape(real: Side, simulated: Si
         side.kubectl("delete", "job", "once")
 
 
-def test_a_stateful_set_s_life_leaves_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
+def test_stateful_set_steps_create_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
     for side in (real, simulated):
         side.kubectl("create", "-f", "-", stdin=workload("StatefulSet", "db", replicas=2, serviceName="db"))
 

@@ -1,4 +1,4 @@
-"""Two schedulers of one name without leader election: each pod is bound once, and one decision claims it."""
+"""Two schedulers of one name without leader election bind each pod once, and one decision claims it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scheduler and service are upgraded and put back in either order, under load: nothing is lost.
+"""Upgrades and rollbacks of scheduler and service in either order, under load, lose nothing.
 
-A short walk on the simulated API server is in every run. `make upgrade` (HERODOTUS_UPGRADES=rounds) walks longer, on a
-real API server, on PostgreSQL, and from a version that is older still.
+A short sequence on the simulated API server is in every run. `make upgrade` (HERODOTUS_UPGRADES=rounds) runs a longer
+one, also on a real API server, on PostgreSQL, and from an older version.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def long_before(tmp_path_factory: pytest.TempPathFactory) -> Version:
 
 
 def an(earlier: Earlier, folder: Path) -> Version:
-    if why := versions.missing(earlier):
+    if why := versions.reason_missing(earlier):
         pytest.skip(why)
-    return versions.unpacked(earlier, folder)
+    return versions.unpack(earlier, folder)
 
 
 @pytest.fixture
@@ -58,21 +58,21 @@ def database_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 @SIMULATED
 def test_nothing_is_lost(cluster: Cluster, namespace: str, before: Version, tmp_path: Path) -> None:
-    """Up and back, with either part the newer one for a while; then both at once."""
+    """Either part is the newer one for a while, then both change at once."""
     with rollout(cluster, namespace, tmp_path, before) as running:
         running.endpoint(THIS)
         running.scheduler(THIS)
         running.endpoint(before)
         running.scheduler(before)
         running.both(THIS)
-        running.nothing_is_lost()
+        running.check_nothing_is_lost()
 
 
 @LONG
 def test_nothing_is_lost_in_any_order(
     cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str | None
 ) -> None:
-    """Upgraded and put back, the service first and the scheduler first, then both at once; again and again."""
+    """The service changes first, then the scheduler, then both at once, over several rounds."""
     with rollout(cluster, namespace, tmp_path, before, database_url) as running:
         for _ in range(ROUNDS):
             running.endpoint(THIS)
@@ -87,14 +87,14 @@ def test_nothing_is_lost_in_any_order(
 
             running.both(THIS)
             running.both_back(before)
-        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.nothing_is_lost()}")
+        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.check_nothing_is_lost()}")
 
 
 @REPLICAS
 def test_nothing_is_lost_while_replicas_of_two_versions_share_a_database(
     cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str
 ) -> None:
-    """As a Deployment of several rolls, up and back: the newer extends the schema under the older, which goes on."""
+    """The newer replica extends the schema while the older one continues, as in a rolling update and its rollback."""
     with rollout(cluster, namespace, tmp_path, before, database_url) as running:
         for _ in range(ROUNDS):
             with running.replica(THIS):
@@ -103,18 +103,18 @@ def test_nothing_is_lost_while_replicas_of_two_versions_share_a_database(
             with running.replica(before):
                 running.scheduler(before)
                 running.endpoint(before)
-        print(f"\n{cluster.kind}, PostgreSQL, replicas: {running.nothing_is_lost()}")
+        print(f"\n{cluster.kind}, PostgreSQL, replicas: {running.check_nothing_is_lost()}")
 
 
 @LONG
-def test_a_service_of_before_schemas_could_be_put_back_refuses_and_nothing_is_lost(
+def test_a_service_that_predates_rollbacks_rejects_the_database_and_nothing_is_lost(
     cluster: Cluster, namespace: str, long_before: Version, tmp_path: Path, database_url: str | None
 ) -> None:
-    """Its scheduler can be put back all the same, beside this version's service."""
+    """The older scheduler still works with this version's service."""
     with rollout(cluster, namespace, tmp_path, long_before, database_url) as running:
         running.scheduler(THIS)
         running.endpoint(THIS)
         running.scheduler(long_before)
-        running.refused(long_before, "cannot use .*: Can't locate revision")
+        running.check_refused(long_before, "cannot use .*: Can't locate revision")
         running.both(THIS)
-        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.nothing_is_lost()}")
+        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.check_nothing_is_lost()}")

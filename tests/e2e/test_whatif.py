@@ -1,4 +1,4 @@
-"""What would happen if, asked of a running scheduler as a user asks; then it happens."""
+"""What-if questions to a running scheduler have the same result as the pods that are created afterwards."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from tests.processes import ROOT, eventually
 pytestmark = pytest.mark.timeout(240)
 
 Json = dict[str, Any]
-ASKED = 50
+QUESTIONS = 50
 
 
-def test_what_is_told_is_what_then_happens(
-    cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
-) -> None:
-    """A pod that fits, a Deployment's worth of pods, a pod that fits nowhere; and fifty questions at once."""
+def test_what_if_predicts_placements(cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path) -> None:
+    """Covers a pod that fits, a Deployment, a pod that fits nowhere, and fifty questions at once."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create_all("/api/v1/nodes", [node("small", cpu="2"), node("middle", cpu="4"), node("large", cpu="8")])
     reviews = f"{herodotus.endpoint_url}/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/placementreviews"
@@ -41,8 +39,8 @@ def test_what_is_told_is_what_then_happens(
 
     def answers() -> bool:
         body = {"spec": {"object": pod("probe")}}
-        told = httpx.post(reviews, json=body, timeout=30).json().get("status", {})
-        return isinstance(told, dict) and told["first"]["nodes"]["total"] == 3
+        answer = httpx.post(reviews, json=body, timeout=30).json().get("status", {})
+        return isinstance(answer, dict) and answer["first"]["nodes"]["total"] == 3
 
     eventually(answers, "the scheduler to ask for reviews, and to know the nodes", 30.0)
 
@@ -62,20 +60,20 @@ def test_what_is_told_is_what_then_happens(
     several = whatif(deployment)
     assert several["stopped"]["metadata"]["name"] == f"web-{several['fits']}"
     cluster.create_all(pods, [pod(f"web-{i}", cpu="1") for i in range(several["fits"] + 1)])
-    eventually(lambda: len(cluster.bound(namespace)) == several["fits"] + 1, "as many as were told to be bound")
+    eventually(lambda: len(cluster.bound(namespace)) == several["fits"] + 1, "as many pods as predicted to be bound")
     there = Counter(p["spec"]["nodeName"] for name, p in cluster.bound(namespace).items() if name != "one")
     assert dict(there) == {n["node"]: n["pods"] for n in several["nodes"]}
 
     foreign = httpx.post(reviews, json={"spec": {"object": pod("x", scheduler="someone-else")}}, timeout=30)
-    said = f'no scheduler named "someone-else" answers reviews; these do: {SCHEDULER}'
-    assert (foreign.status_code, foreign.json()["message"]) == (404, said)
+    message = f'no scheduler named "someone-else" answers reviews; these do: {SCHEDULER}'
+    assert (foreign.status_code, foreign.json()["message"]) == (404, message)
 
-    with ThreadPoolExecutor(ASKED) as many:
-        asked = [
-            many.submit(httpx.post, reviews, json={"spec": {"object": pod("q")}}, timeout=60) for _ in range(ASKED)
+    with ThreadPoolExecutor(QUESTIONS) as many:
+        answers_to_all = [
+            many.submit(httpx.post, reviews, json={"spec": {"object": pod("q")}}, timeout=60) for _ in range(QUESTIONS)
         ]
         cluster.create_all(pods, [pod(f"meanwhile-{i}", cpu="10m") for i in range(20)])
         eventually(lambda: len(cluster.bound(namespace)) == several["fits"] + 21, "pods to be bound meanwhile", 60)
-        codes = Counter(answer.result().status_code for answer in asked)
+        codes = Counter(answer.result().status_code for answer in answers_to_all)
     assert codes.keys() <= {201, 429, 504}, codes
-    assert codes[201], "some are answered; on a busy machine others wait too long, which is said"
+    assert codes[201], "some reviews are answered; on a busy machine others time out"

@@ -1,9 +1,8 @@
-"""Code of earlier versions, out of this repository's own history, to be run beside this tree's.
+"""Source trees of earlier versions from this repository's history, to run beside this one.
 
-Owns: which versions, and folders that hold them. Does not own: what is done with them (`rollout`).
+Owns: which versions, and the folders with their code. Does not own: what tests do with them (`rollout`).
 
-Invariant: what runs from such a folder is that version's code with today's dependencies, and says so: its version
-number is one that no other version has.
+Invariant: a tree runs with today's dependencies and reports a version number that no other tree has.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.processes import ROOT
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the two servers: what it calls itself, and the folder with its code."""
+    """A version of the two servers: the number that it reports, and the folder with its code."""
 
     number: str
     tree: Path
@@ -30,7 +29,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Earlier:
-    """A version of before, and why that one."""
+    """An earlier version in the history, and why tests use it."""
 
     number: str
     commit: str
@@ -59,12 +58,12 @@ LONG_BEFORE: Final = Earlier(
 THIS: Final = Version(__version__, ROOT)
 
 
-def missing(earlier: Earlier) -> str:
-    """Why that version cannot be run here; "" where it can."""
-    asked = subprocess.run(
+def reason_missing(earlier: Earlier) -> str:
+    """Return why that version cannot be run here, or "" if it can."""
+    checked = subprocess.run(
         ["git", "-C", str(ROOT), "cat-file", "-e", f"{earlier.commit}^{{commit}}"], capture_output=True, check=False
     )
-    if asked.returncode == 0:
+    if checked.returncode == 0:
         return ""
     return (
         f"UPGRADE AND ROLLBACK NOT RUN: commit {earlier.commit[:12]} ({earlier.why}) is not in this clone's history;"
@@ -72,8 +71,8 @@ def missing(earlier: Earlier) -> str:
     )
 
 
-def unpacked(earlier: Earlier, folder: Path) -> Version:
-    """That version's code in a folder."""
+def unpack(earlier: Earlier, folder: Path) -> Version:
+    """Write that version's code to a folder and return it."""
     archive = subprocess.run(["git", "-C", str(ROOT), "archive", earlier.commit], check=True, capture_output=True)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
         tar.extractall(folder, filter="data")

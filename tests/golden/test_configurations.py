@@ -1,4 +1,4 @@
-"""64 configuration files, held against kube-scheduler v1.36: the same verdict, the same defaults."""
+"""64 configuration files: kube-scheduler v1.36 and ours accept the same ones, with the same defaults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def validated(text: str) -> Json:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["accepted"]], ids=lambda c: c["name"])
-def test_what_kube_scheduler_accepts_gets_its_defaults(case: Json) -> None:
+def test_configurations_that_kube_scheduler_accepts_get_its_defaults(case: Json) -> None:
     ours, theirs = validated(case["input"]), yaml.safe_load(case["defaulted"])
     for profile in (*ours["profiles"], *theirs["profiles"]):  # points that say nothing
         profile["plugins"] = {point: plugins for point, plugins in profile["plugins"].items() if plugins}
@@ -39,7 +39,7 @@ def test_what_kube_scheduler_accepts_gets_its_defaults(case: Json) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c["accepted"]], ids=lambda c: c["name"])
-def test_what_kube_scheduler_refuses_is_refused_in_its_words_where_it_names_a_field(case: Json) -> None:
+def test_configurations_that_kube_scheduler_rejects_are_rejected_with_its_field_errors(case: Json) -> None:
     with pytest.raises(ConfigError) as refused:
         validated(case["input"])
     said = str(refused.value)

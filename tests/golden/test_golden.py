@@ -1,4 +1,4 @@
-"""The recorded decisions of kube-scheduler v1.36 (README.md beside this file) are ours, aspect by aspect."""
+"""Our decisions equal the recorded ones of kube-scheduler v1.36 (README.md beside this file), aspect by aspect."""
 
 import gzip
 import json
@@ -25,18 +25,18 @@ FAMILIES = {
 Json = dict[str, Any]
 
 
-def said(verdict: Json | None) -> Any:
-    """The order of one plugin's reasons does not count: kube-scheduler iterates over a map."""
+def verdict_of(verdict: Json | None) -> Any:
+    """Return code and sorted reasons: kube-scheduler iterates over a map of one plugin's reasons."""
     return ("Success", []) if not verdict else (verdict["code"], sorted(verdict.get("reasons") or []))
 
 
-def said_per_node(nodes: Json | None) -> Any:
-    rows = {node: {plugin: said(v) for plugin, v in row.items()} for node, row in (nodes or {}).items()}
+def verdicts_per_node(nodes: Json | None) -> Any:
+    rows = {node: {plugin: verdict_of(v) for plugin, v in row.items()} for node, row in (nodes or {}).items()}
     return {node: row for node, row in rows.items() if row}
 
 
 def first_failures(nodes: Json | None) -> Any:
-    return {node: (v["plugin"], *said(v)) for node, v in (nodes or {}).items()}
+    return {node: (v["plugin"], *verdict_of(v)) for node, v in (nodes or {}).items()}
 
 
 def points(plugins: Json | None) -> Any:
@@ -51,8 +51,8 @@ def preempted(answer: Json | None) -> Any:
 
 # aspect -> the one form of everything that means the same
 ASPECTS: dict[str, Callable[[Any], Any]] = {
-    "preFilter": said,
-    "filters": said_per_node,
+    "preFilter": verdict_of,
+    "filters": verdicts_per_node,
     "firstFailure": first_failures,
     "feasible": lambda nodes: sorted(nodes or []),
     "scores": points,
@@ -83,7 +83,7 @@ def differences(case: Json, outcome: Json | CaseError) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_recorded_decision_is_ours(family: str) -> None:
+def test_every_recorded_decision_equals_ours(family: str) -> None:
     cases = cases_of(family)
     questions = (json.dumps({k: v for k, v in case.items() if k != "expect"}) for case in cases)
     outcomes = list(evaluate_lines(questions, None))
@@ -93,7 +93,7 @@ def test_every_recorded_decision_is_ours(family: str) -> None:
     assert not wrong, "\n".join(wrong[:10])
 
 
-def test_a_wrong_answer_is_told_by_case_and_aspect() -> None:
+def test_a_difference_names_its_case_and_aspect() -> None:
     case = next(c for c in cases_of("resources") if len(c["expect"]["feasible"] or []) > 1)
     (outcome,) = evaluate_lines([json.dumps({k: v for k, v in case.items() if k != "expect"})], None)
     assert not isinstance(outcome, CaseError)

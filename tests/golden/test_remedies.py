@@ -1,7 +1,7 @@
-"""What `--node X` says would have to change, when it is changed, makes the node fit.
+"""A node becomes feasible once the changes that `--node X` proposes are made.
 
-Recorded clusters of kube-scheduler are decided; every change that is proposed for a rejected node is made to the
-objects, and the pod decided again.
+The clusters are recordings of kube-scheduler. Every proposed change for a rejected node is made to the objects, and the
+pod is decided again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def node_of(case: Json, name: str) -> Json:
     return next(o for o in case["objects"] if o["kind"] == "Node" and o["metadata"]["name"] == name)
 
 
-def freed(case: Json, name: str, amount: str, resource: str) -> None:
-    """As if pods had gone: the node has so much more."""
+def free_amount(case: Json, name: str, amount: str, resource: str) -> None:
+    """Increase the node's allocatable by an amount, as if pods had been deleted."""
     allocatable = node_of(case, name)["status"]["allocatable"]
     had = allocatable.get(resource, "0")
     allocatable[resource] = f"{milli(had) + milli(amount)}m" if resource == "cpu" else str(whole(had) + whole(amount))
@@ -42,11 +42,11 @@ def whole(text: str) -> int:
     return int(-(-float(number) * UNITS[unit] // 1))
 
 
-def followed(case: Json, name: str, step: str) -> bool:
-    """Makes one change; False where this test does not know how."""
+def apply_change(case: Json, name: str, step: str) -> bool:
+    """Make one proposed change; return False if this test does not know the change."""
     pod, node = case["pod"], node_of(case, name)
     if match := re.fullmatch(rf"free (\S+) (\S+) on {name}", step):
-        freed(case, name, *match.groups())
+        free_amount(case, name, *match.groups())
     elif match := re.fullmatch(rf"tolerate (.+) \({name}\)", step):
         for taint in match[1].split(" and "):
             key, effect = taint.rsplit(":", 1)
@@ -70,7 +70,7 @@ def slot_of(of: Recorded, name: str) -> int:
 
 
 @pytest.mark.parametrize(("family", "least"), [("resources", 40), ("taints", 60), ("mixed", 20), ("edge", 2)])
-def test_a_node_fits_once_the_proposed_changes_are_made(family: str, least: int) -> None:
+def test_a_node_is_feasible_after_the_proposed_changes(family: str, least: int) -> None:
     checked = 0
     for case in cases_of(family):
         question = {k: v for k, v in case.items() if k not in ("expect", "config")}
@@ -80,7 +80,7 @@ def test_a_node_fits_once_the_proposed_changes_are_made(family: str, least: int)
                 continue
             steps = explain_node(before.decision, before.table, slot)["toMakeItFeasible"]
             changed = copy.deepcopy(question)
-            if not all(followed(changed, name, step) for step in steps):
+            if not all(apply_change(changed, name, step) for step in steps):
                 continue
             after = decided(changed, Configuration())
             left = list_rejections(after.decision, slot_of(after, name))

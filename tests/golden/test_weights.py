@@ -1,4 +1,4 @@
-"""Recorded decisions weighed again have the winner that a scheduler with those weights picks."""
+"""Recorded decisions with other weights have the winner of a scheduler with those weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Recorded:
 
 
 def weighing(weights: dict[str, int]) -> Configuration:
-    """A profile that scores with these weights; 0 leaves a plugin out."""
+    """Return a profile with these weights; 0 disables a plugin."""
     enabled = tuple(PluginRef(name=name, weight=weight) for name, weight in weights.items() if weight)
     disabled = tuple(PluginRef(name=name) for name in weights)
     plugins = Plugins(score=PluginSet(enabled=enabled, disabled=disabled))
@@ -44,7 +44,7 @@ def best(of: Recorded) -> set[str]:
 
 
 @pytest.mark.parametrize("family", ["mixed", "taints", "images", "nodeaffinity"])
-def test_a_winner_weighed_again_is_the_schedulers(family: str) -> None:
+def test_reweighed_winners_equal_the_scheduler_s(family: str) -> None:
     questions = [{k: v for k, v in case.items() if k not in ("expect", "config")} for case in cases_of(family)]
     weighed = moved = 0
     for case in questions:

@@ -1,4 +1,4 @@
-"""Wheels, once for all tests of a worker."""
+"""Wheels that all tests of a worker share."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from tests.packages.wheels import wheels
 
 @pytest.fixture(scope="session")
 def wheel_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ours, and every locked one: install.sh needs no network with it."""
+    """Return a directory with our wheels and every locked one, so that install.sh needs no network."""
     return wheels(tmp_path_factory.mktemp("wheels"))

@@ -34,7 +34,7 @@ def declared() -> dict[str, set[str]]:
     return found
 
 
-def test_the_table_is_what_the_packages_declare() -> None:
+def test_the_table_equals_the_declared_dependencies() -> None:
     text = (ROOT / "docs/packages.md").read_text().partition("## What each dependency does")[2]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")

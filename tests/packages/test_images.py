@@ -1,6 +1,6 @@
-"""The Dockerfile: locked, for every platform, and images that run as nobody in particular.
+"""The Dockerfile: locked dependencies, every platform, and images that run as an unprivileged user.
 
-What its steps make is checked by `python -m scripts.check_images`, which takes minutes and root.
+`python -m scripts.check_images`, which takes minutes and root, checks the result of its steps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_starts_its_installed_program_as_a_numeric_user(name: str) -> None:
-    """A cluster can tell that a number is not root (runAsNonRoot); a name it would have to look up."""
+    """Kubernetes can verify that a numeric user is not root (runAsNonRoot), but not a name."""
     stage = image(name)
     assert stage.entrypoint == (f"/opt/herodotus/bin/herodotus-{name}",)
     assert f"herodotus-{name}" in PROGRAMS["herodotus-servers"]
@@ -60,7 +60,7 @@ def test_an_image_says_what_it_is(name: str) -> None:
     assert all(labels.values())
 
 
-def test_what_is_installed_is_locked_by_hash_and_never_compiled() -> None:
+def test_packages_are_locked_by_hash_and_never_compiled() -> None:
     """So the steps are the same on every platform, and the last stage needs no compiler."""
     installs = [part for (line,) in steps("RUN") for part in line.split("&&") if "pip" in part and " install " in part]
     assert len(installs) == 3

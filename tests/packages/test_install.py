@@ -1,4 +1,4 @@
-"""install.sh, from wheels into a prefix: whole or not at all, again without harm, away without a trace."""
+"""install.sh, from wheels into a prefix: atomic, repeatable, and removed without a trace."""
 
 import os
 import shutil
@@ -24,13 +24,13 @@ Tree = dict[str, str]
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """Not there yet, and with a space in its name."""
+    """Return a prefix that does not exist yet, with a space in its name."""
     return tmp_path / "some where" / "prefix"
 
 
 @pytest.fixture(scope="module")
 def installed(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prefix with an installation that tests leave as it is."""
+    """Return a prefix with an installation that tests do not change."""
     prefix = tmp_path_factory.mktemp("installed") / "pre fix"
     done = install("--prefix", str(prefix), "--wheels", str(wheel_dir))
     assert (done.returncode, done.stderr) == (0, "")
@@ -38,7 +38,7 @@ def installed(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def environment(prefix: Path | None = None, *, uv: bool = True, **more: str) -> dict[str, str]:
-    """Without a network, or a HOME; with uv, which is quicker, or where it makes a difference with pip."""
+    """Return an environment without network and HOME; with uv, which is faster, or with pip where it matters."""
     path = [str(prefix / "bin")] if prefix else []
     path += [str(Path(sys.executable).parent)] if uv else []
     path += [p for p in os.get_exec_path() if not (Path(p) / "uv").exists()]
@@ -56,7 +56,7 @@ def install(
 
 
 def tree(top: Path) -> Tree:
-    """Everything in a folder: paths, and what links lead to."""
+    """Return everything in a folder: paths, and the targets of links."""
     return {str(p.relative_to(top)): os.readlink(p) if p.is_symlink() else "" for p in top.rglob("*")}
 
 
@@ -96,7 +96,7 @@ def test_help_names_every_option() -> None:
 
 
 @pytest.mark.parametrize("action", ["--demo-stop", "--demo-kill=endpoint", "--demo-restart=scheduler"])
-def test_without_a_demo_its_options_say_so(action: str, prefix: Path) -> None:
+def test_options_of_the_demo_are_rejected_without_a_demo(action: str, prefix: Path) -> None:
     done = install(action, "--prefix", str(prefix))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: there is no demo\n")
@@ -106,7 +106,7 @@ def test_without_a_demo_its_options_say_so(action: str, prefix: Path) -> None:
 # --- install
 
 
-def test_the_plugin_is_on_path_for_kubectl_and_people(installed: Path) -> None:
+def test_the_plugin_is_on_path(installed: Path) -> None:
     link = installed / "bin" / PLUGIN
     assert link.readlink() == installed / "share" / "herodotus" / "venv" / "bin" / PLUGIN
     assert client_version(link).startswith("Client Version: ")
@@ -118,7 +118,7 @@ def test_the_plugin_is_on_path_for_kubectl_and_people(installed: Path) -> None:
     assert "Usage: kubectl herodotus" in done.stdout
 
 
-def test_again_it_upgrades_and_nothing_else_changes(installed: Path, wheel_dir: Path) -> None:
+def test_a_second_run_upgrades_and_changes_nothing_else(installed: Path, wheel_dir: Path) -> None:
     before = tree(installed)
     done = install(f"--prefix={installed}", f"--wheels={wheel_dir}", env=environment(installed))
     assert (done.returncode, done.stderr) == (0, "")
@@ -127,7 +127,7 @@ def test_again_it_upgrades_and_nothing_else_changes(installed: Path, wheel_dir: 
     assert without_bytecode[0] == without_bytecode[1]
 
 
-def test_an_upgrade_that_fails_leaves_what_worked(installed: Path, tmp_path: Path) -> None:
+def test_a_failed_upgrade_keeps_the_working_version(installed: Path, tmp_path: Path) -> None:
     before = tree(installed)
     done = install("--prefix", str(installed), "--wheels", str(own_alone(tmp_path)))
     assert done.returncode == 1
@@ -136,7 +136,7 @@ def test_an_upgrade_that_fails_leaves_what_worked(installed: Path, tmp_path: Pat
     assert client_version(installed / "bin" / PLUGIN).startswith("Client Version: ")
 
 
-def test_a_first_installation_that_fails_leaves_nothing(prefix: Path, tmp_path: Path) -> None:
+def test_a_failed_first_installation_leaves_nothing(prefix: Path, tmp_path: Path) -> None:
     folder = own_alone(tmp_path / "no others")
     before = tree(tmp_path)
     done = install("--prefix", str(prefix), "--wheels", str(folder), env=environment(uv=False))
@@ -146,14 +146,14 @@ def test_a_first_installation_that_fails_leaves_nothing(prefix: Path, tmp_path: 
 
 
 def own_alone(directory: Path) -> Path:
-    """A directory of wheels that has ours, as far as its name goes, and none that it needs."""
+    """Return a directory of wheels with ours by name only, and without its dependencies."""
     directory.mkdir(exist_ok=True)
     (directory / OWN).touch()
     return directory
 
 
-def test_a_wheel_that_is_not_the_locked_one_is_refused(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
-    """Whoever filled the directory: what the lock names has its hash there."""
+def test_a_wheel_with_another_hash_is_rejected(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+    """Every locked wheel of the directory must have the hash of the lock."""
     for wheel in wheel_dir.iterdir():
         if wheel.name.startswith("click-"):
             (tmp_path / wheel.name).write_bytes(wheel.read_bytes() + b"and more")
@@ -165,15 +165,15 @@ def test_a_wheel_that_is_not_the_locked_one_is_refused(prefix: Path, wheel_dir: 
     assert done.stderr.endswith("error: pip cannot install the packages\nNothing was installed.\n")
 
 
-def test_a_directory_without_our_wheel_is_refused_before_anything_is_done(prefix: Path, tmp_path: Path) -> None:
+def test_a_directory_without_our_wheel_is_rejected_before_any_change(prefix: Path, tmp_path: Path) -> None:
     done = install("--prefix", str(prefix), "--wheels", str(tmp_path))
     message = f"error: --wheels: there is no {OWN} in {tmp_path}\n  --help says how to fill it\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
-def test_any_posix_shell_will_do(shell: list[str], wheel_dir: Path, prefix: Path) -> None:
-    """Not there before, and away again."""
+def test_any_posix_shell_works(shell: list[str], wheel_dir: Path, prefix: Path) -> None:
+    """Installs and removes with each shell."""
     if not shutil.which(shell[0]):
         pytest.skip(f"NO {shell[0]} ON PATH")
     done = install("--prefix", str(prefix), "--wheels", str(wheel_dir), shell=shell)
@@ -186,8 +186,8 @@ def test_any_posix_shell_will_do(shell: list[str], wheel_dir: Path, prefix: Path
     assert not prefix.exists()
 
 
-def test_from_a_clone_our_wheel_is_built_and_the_clone_is_only_read(prefix: Path, tmp_path: Path) -> None:
-    """As with a network; here the locked packages come from a directory by pip's own setting."""
+def test_a_clone_is_built_without_changing_it(prefix: Path, tmp_path: Path) -> None:
+    """As with a network; here pip's own setting provides the locked packages from a directory."""
     if not FETCHED.is_dir():
         pytest.skip(f"NOT RUN: no wheels in {FETCHED}; make test puts them there")
     before = tree(ROOT / "packages")
@@ -215,7 +215,7 @@ def test_an_interrupted_installation_leaves_nothing(prefix: Path, wheel_dir: Pat
     assert tree(tmp_path) == {}
 
 
-def test_a_program_of_another_installer_is_not_touched(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+def test_a_program_of_another_installer_is_kept(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / PLUGIN).write_text("the first Herodotus")
     before = tree(tmp_path)
@@ -226,7 +226,7 @@ def test_a_program_of_another_installer_is_not_touched(prefix: Path, wheel_dir: 
 
 
 @pytest.mark.parametrize("python", ["false", "/no/such/python"])
-def test_a_python_that_does_not_do_is_one_clear_line(python: str, prefix: Path) -> None:
+def test_an_unsuitable_python_is_one_clear_line(python: str, prefix: Path) -> None:
     done = install("--prefix", str(prefix), env=environment(PYTHON=python))
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
@@ -236,7 +236,7 @@ def test_a_python_that_does_not_do_is_one_clear_line(python: str, prefix: Path) 
 
 
 def a_python(directory: Path, script: str) -> str:
-    """A folder where `python3`, and every other name that is tried, is this script; what else install.sh needs."""
+    """Return a folder in which `python3` and its other names are this script, with install.sh's other programs."""
     directory.mkdir()
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 15))):
         (directory / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -260,7 +260,7 @@ def a_python(directory: Path, script: str) -> str:
     ],
     ids=["too old", "without venv"],
 )
-def test_a_system_that_lacks_something_is_told_what(script: str, message: str, prefix: Path, tmp_path: Path) -> None:
+def test_a_missing_program_is_named(script: str, message: str, prefix: Path, tmp_path: Path) -> None:
     env = {"PATH": a_python(tmp_path / "bin", script)}
     done = install("--prefix", str(prefix), env=env, shell=[str(shutil.which("sh"))])
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message.format(INSTALL)}\n")
@@ -268,8 +268,8 @@ def test_a_system_that_lacks_something_is_told_what(script: str, message: str, p
 
 
 @pytest.mark.parametrize(("closed", "named"), [("share", "share/herodotus"), ("bin", "bin")])
-def test_where_nothing_can_be_written_nothing_is_begun(closed: str, named: str, tmp_path: Path) -> None:
-    """A file in a directory's place: nobody may write into it, root included."""
+def test_an_unwritable_prefix_is_rejected_before_any_change(closed: str, named: str, tmp_path: Path) -> None:
+    """A file in place of a directory cannot be written into, even by root."""
     (tmp_path / closed).touch()
     done = install("--prefix", str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
@@ -277,7 +277,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(closed: str, named: str, 
     assert tree(tmp_path) == {closed: ""}
 
 
-def test_a_wheel_directory_that_is_not_there_is_one_clear_line(prefix: Path) -> None:
+def test_a_missing_wheel_directory_is_one_clear_line(prefix: Path) -> None:
     done = install("--prefix", str(prefix), "--wheels", "/no/such/directory")
     assert (done.returncode, done.stderr) == (1, "error: --wheels: there is no directory /no/such/directory\n")
 
@@ -287,7 +287,7 @@ def test_a_wheel_directory_that_is_not_there_is_one_clear_line(prefix: Path) -> 
 
 @pytest.fixture
 def stub(prefix: Path) -> Path:
-    """What an installation leaves, without the time that it takes."""
+    """Write the files of an installation without the time that a real one takes."""
     data = prefix / "share" / "herodotus"
     (data / "venv" / "bin").mkdir(parents=True)
     (data / "venv" / "bin" / PLUGIN).write_text("")
@@ -305,7 +305,7 @@ def a_kubectl(directory: Path, script: str) -> dict[str, str]:
     return environment(PATH=f"{directory}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_what_was_installed_is_removed_and_nothing_else(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
+def test_uninstall_removes_exactly_the_installed_files(prefix: Path, wheel_dir: Path, tmp_path: Path) -> None:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "another").write_text("")
     before = tree(tmp_path)
@@ -316,13 +316,13 @@ def test_what_was_installed_is_removed_and_nothing_else(prefix: Path, wheel_dir:
     assert tree(tmp_path) == before
 
 
-def test_directories_that_it_made_go_with_it(stub: Path, tmp_path: Path) -> None:
+def test_uninstall_removes_created_directories(stub: Path, tmp_path: Path) -> None:
     done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exit 1"))
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(tree(tmp_path)) == ["bin", "bin/kubectl"]
 
 
-def test_a_link_that_leads_elsewhere_by_now_is_left_alone(stub: Path, tmp_path: Path) -> None:
+def test_uninstall_keeps_a_changed_link(stub: Path, tmp_path: Path) -> None:
     (stub / "bin" / PLUGIN).unlink()
     (stub / "bin" / PLUGIN).symlink_to("/bin/true")
     done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exit 1"))
@@ -330,7 +330,7 @@ def test_a_link_that_leads_elsewhere_by_now_is_left_alone(stub: Path, tmp_path: 
     assert sorted(p.name for p in stub.rglob("*")) == ["bin", PLUGIN]
 
 
-def test_where_nothing_is_installed_there_is_nothing_to_do(prefix: Path) -> None:
+def test_uninstall_without_an_installation_does_nothing(prefix: Path) -> None:
     done = install("--uninstall", "--prefix", str(prefix))
     assert (done.returncode, done.stdout) == (0, f"herodotus is not installed in {prefix}/share/herodotus\n")
 
@@ -343,13 +343,13 @@ def test_where_nothing_is_installed_there_is_nothing_to_do(prefix: Path) -> None
     ],
     ids=["one", "two"],
 )
-def test_it_warns_of_pods_that_still_name_the_scheduler(stub: Path, tmp_path: Path, pods: str, told: str) -> None:
+def test_uninstall_warns_of_pods_that_use_the_scheduler(stub: Path, tmp_path: Path, pods: str, told: str) -> None:
     asked = f'case "$*" in *spec.schedulerName=herodotus-scheduler*) {pods};; esac'
     done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", asked))
     assert f"Note: {told} the scheduler herodotus-scheduler." in done.stdout
 
 
-def test_a_cluster_that_does_not_answer_holds_nobody_up(stub: Path, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_does_not_delay_uninstall(stub: Path, tmp_path: Path) -> None:
     done = install("--prefix", str(stub), "--uninstall", env=a_kubectl(tmp_path / "bin", "exec sleep 600"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "Note:" not in done.stdout

@@ -1,4 +1,4 @@
-"""krew's archive: installed as krew installs it, kubectl finds the plugin, and Python is all that it needs besides."""
+"""krew's archive: kubectl finds the plugin after krew's steps, and it needs only Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def built(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """krew's steps: check the sum, unpack, move `files` into its store, link the executable. The folder for PATH."""
+    """Install as krew does: check the sum, unpack, move `files`, link the executable; return the folder for PATH."""
     root = tmp_path_factory.mktemp("krew")
     assert hashlib.sha256(built.archive.read_bytes()).hexdigest() == built.platform["sha256"]
     unpacked, store = root / "unpacked", root / "store" / "herodotus" / built.manifest["spec"]["version"]
@@ -78,8 +78,8 @@ def run(*command: str, path: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=100, check=False)
 
 
-def test_the_manifest_is_one_that_krew_takes(built: Built) -> None:
-    """By its own rules: docs of krew, Plugin Manifest and Naming guide."""
+def test_the_manifest_is_valid_for_krew(built: Built) -> None:
+    """The rules are from krew's documentation: Plugin Manifest and Naming guide."""
     manifest = built.manifest
     assert (manifest["apiVersion"], manifest["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
     assert manifest["metadata"] == {"name": "herodotus"}
@@ -92,13 +92,13 @@ def test_the_manifest_is_one_that_krew_takes(built: Built) -> None:
     assert built.platform["uri"].endswith(f"/v{__version__}/{built.archive.name}")
 
 
-def test_the_same_wheels_make_the_same_archive(built: Built, wheel_dir: Path, tmp_path: Path) -> None:
+def test_the_archive_is_reproducible(built: Built, wheel_dir: Path, tmp_path: Path) -> None:
     again = build(wheel_dir, tmp_path)
     assert again.archive.read_bytes() == built.archive.read_bytes()
     assert again.manifest == built.manifest
 
 
-def test_the_archive_holds_the_plugin_what_it_needs_and_nothing_compiled(built: Built) -> None:
+def test_the_archive_has_the_plugin_and_its_pure_python_dependencies(built: Built) -> None:
     with tarfile.open(built.archive) as archive:
         entries = archive.getmembers()
     assert all(e.isfile() and (e.uid, e.gid, e.uname, e.gname) == (0, 0, "", "") for e in entries)
@@ -110,7 +110,7 @@ def test_the_archive_holds_the_plugin_what_it_needs_and_nothing_compiled(built: 
     assert {Path(e.name).suffix for e in entries} & {".so", ".pyd", ".pyc", ".dll"} == set()
 
 
-def test_kubectl_finds_the_plugin_and_has_no_warning(installed: Path) -> None:
+def test_kubectl_finds_the_plugin_without_a_warning(installed: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
@@ -128,8 +128,8 @@ def test_kubectl_finds_the_plugin_and_has_no_warning(installed: Path) -> None:
     assert str(installed) not in listed.stderr
 
 
-def test_it_runs_on_its_own_libraries_whatever_this_python_has(installed: Path) -> None:
-    """With -S nothing of the interpreter's own is on the path."""
+def test_it_runs_with_its_own_libraries(installed: Path) -> None:
+    """With -S the interpreter's own libraries are not on the path."""
     program = installed / "kubectl-herodotus"
     code = (
         "import os, runpy, sys\n"
@@ -144,14 +144,16 @@ def test_it_runs_on_its_own_libraries_whatever_this_python_has(installed: Path) 
     assert said.stdout.splitlines() == ["1", *(str(lib / name / "__init__.py") for name in ("click", "httpx"))]
 
 
-def test_completion_lies_beside_it(installed: Path) -> None:
+def test_the_archive_has_completion(installed: Path) -> None:
     completion = (installed / "kubectl-herodotus").resolve().with_name("kubectl_complete-herodotus")
     assert "pending\t" in run(sys.executable, str(completion), "pen", path="").stdout
 
 
 @pytest.mark.parametrize("newer", [True, False], ids=["a newer one beside it", "no other"])
-def test_an_old_python_hands_over_or_says_what_is_needed(installed: Path, tmp_path: Path, newer: bool) -> None:
-    """An old one is made by telling this one so: the file's syntax is held for 3.6 by the test below."""
+def test_an_old_python_starts_a_newer_one_or_names_the_required_version(
+    installed: Path, tmp_path: Path, newer: bool
+) -> None:
+    """The version is faked: the test below checks that the file's syntax is valid in 3.6."""
     if newer:
         (tmp_path / "python3.12").symlink_to(sys.executable)
     old = f"import sys; sys.version_info = (3, 8, 10); exec(open({str(installed / 'kubectl-herodotus')!r}).read())"
@@ -166,5 +168,5 @@ def test_an_old_python_hands_over_or_says_what_is_needed(installed: Path, tmp_pa
         assert (done.returncode, done.stderr) == (1, message)
 
 
-def test_every_python_3_can_read_the_launcher() -> None:
+def test_every_python_3_parses_the_launcher() -> None:
     ast.parse((BUILD.parent / "kubectl-herodotus").read_text(), feature_version=(3, 4))

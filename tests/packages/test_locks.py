@@ -1,4 +1,4 @@
-"""Dependencies are locked: a lock names all that its distributions need, by hash, and not where it comes from."""
+"""Locks name all dependencies of the distributions, by hash, and no index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLUGIN, SERVERS = project("."), project("packages/servers")
 
 
 def group(name: str) -> list[str]:
-    """A dependency group, with those that it includes."""
+    """Return a dependency group with the groups that it includes."""
     lines = PLUGIN["dependency-groups"][name]
     return [r for line in lines for r in (group(line["include-group"]) if isinstance(line, dict) else [line])]
 
@@ -65,7 +65,7 @@ DIRECT = {
 
 
 def closure(requirements: list[str]) -> set[str]:
-    """The distributions that these need on this machine, as those that are installed here say."""
+    """Return the distributions that these need on this machine, by the metadata of the installed ones."""
     found: set[str] = set()
     seen: set[tuple[str, str]] = set()
     todo = [(Requirement(line), "") for line in requirements]
@@ -82,27 +82,27 @@ def closure(requirements: list[str]) -> set[str]:
     return found
 
 
-def test_there_is_a_lock_for_whatever_is_installed() -> None:
+def test_every_installation_has_a_lock() -> None:
     assert {path.name for path in LOCKS.iterdir()} == DIRECT.keys()
     assert PLUGIN["build-system"]["requires"] == SERVERS["build-system"]["requires"] == group("build")
 
 
 @pytest.mark.parametrize("lock", DIRECT)
-def test_a_lock_agrees_with_what_the_projects_pin(lock: str) -> None:
-    """After a change there: make lock."""
+def test_a_lock_agrees_with_the_pins(lock: str) -> None:
+    """After a change of a pin, run `make lock`."""
     versions = {entry.name: entry.version for entry in locked(lock)}
     pinned = [Requirement(line) for line in DIRECT[lock]]
     assert all(str(r.specifier) == f"=={versions[canonicalize_name(r.name)]}" for r in pinned)
 
 
 @pytest.mark.parametrize("lock", DIRECT)
-def test_a_lock_has_all_that_is_needed_here_and_nothing_more(lock: str) -> None:
+def test_a_lock_has_exactly_the_needed_packages(lock: str) -> None:
     here = {e.name for e in locked(lock) if not e.marker or Marker(e.marker).evaluate()}
     assert here == closure(DIRECT[lock])
 
 
 @pytest.mark.parametrize("lock", DIRECT)
-def test_a_lock_holds_every_package_by_its_hash_wherever_it_comes_from(lock: str) -> None:
+def test_a_lock_has_a_hash_for_every_package_and_no_index(lock: str) -> None:
     text = (LOCKS / lock).read_text()
     for entry in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
         assert re.search(r"^    --hash=sha256:[0-9a-f]{64}", entry, re.MULTILINE), entry
@@ -117,13 +117,13 @@ def test_locks_agree_with_each_other(lock: str) -> None:
     assert {(e.name, e.version) for e in locked(lock) if e.name not in only_elsewhere} <= tested
 
 
-def test_what_is_tested_here_is_what_is_locked() -> None:
+def test_installed_versions_are_the_locked_ones() -> None:
     here = {e for e in locked("dev.txt") if not e.marker or Marker(e.marker).evaluate()}
     assert {(e.name, distribution(e.name).version) for e in here} == {(e.name, e.version) for e in here}
 
 
-def test_every_dependency_says_why_it_is_one() -> None:
-    """In its own line."""
+def test_every_dependency_has_a_reason() -> None:
+    """The reason is in the same line."""
     for path in (ROOT / "pyproject.toml", ROOT / "packages/servers/pyproject.toml"):
         silent = re.findall(r'^    "[^"]+==[^"]+",\s*$', path.read_text(), re.MULTILINE)
         assert not silent, Path(path).relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""Shell scripts are POSIX and clean; the image scripts name the version and pass arguments on."""
+"""Shell scripts are POSIX and clean; the image scripts tag the version and pass arguments on."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ SCRIPTS = [ROOT / "install.sh", *sorted((ROOT / "scripts").glob("*.sh"))]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.name)
-def test_shellcheck_has_nothing_to_say(script: Path) -> None:
+def test_scripts_pass_shellcheck(script: Path) -> None:
     program = Path(sys.executable).with_name("shellcheck")
     done = subprocess.run([program, "--shell=sh", script], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout) == (0, "")
@@ -24,7 +24,7 @@ def test_shellcheck_has_nothing_to_say(script: Path) -> None:
 
 @pytest.fixture
 def docker(tmp_path: Path) -> dict[str, str]:
-    """An environment whose docker prints its arguments."""
+    """Return an environment whose docker prints its arguments."""
     program = tmp_path / "docker"
     program.write_text('#!/bin/sh\nprintf "docker"; printf " <%s>" "$@"; echo\n')
     program.chmod(0o755)
@@ -32,7 +32,7 @@ def docker(tmp_path: Path) -> dict[str, str]:
 
 
 def run(script: str, env: dict[str, str], *arguments: str) -> list[str]:
-    """The calls of docker."""
+    """Run a script and return its calls of docker."""
     command = ["sh", str(ROOT / "scripts" / script), *arguments]
     done = subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=True)
     return [line for line in done.stdout.splitlines() if line.startswith("docker")]
@@ -72,7 +72,7 @@ def test_another_tag_can_be_chosen_and_digests_kept(docker: dict[str, str], tmp_
 
 
 def sign(tmp_path: Path, answers: str) -> "subprocess.CompletedProcess[str]":
-    """sign-images.sh with a cosign that prints its arguments, after docker has said this of every image."""
+    """Run sign-images.sh with a cosign that prints its arguments; docker's metadata of each image is `said`."""
     (tmp_path / "cosign").write_text('#!/bin/sh\nprintf "cosign"; printf " %s" "$@"; echo\n')
     (tmp_path / "cosign").chmod(0o755)
     for image in IMAGES:
@@ -102,7 +102,7 @@ def test_without_a_digest_nothing_is_signed(tmp_path: Path) -> None:
     assert done.stderr == f"error: no digest in {tmp_path}/herodotus-scheduler.json\n"
 
 
-def test_the_plugin_of_a_clone_without_its_packages_says_what_to_install() -> None:
+def test_the_plugin_of_a_clone_names_missing_packages() -> None:
     run = subprocess.run(
         [sys.executable, "-S", "-E", str(ROOT / "kubectl-herodotus"), "pod", "x"],  # -S: no installed packages
         capture_output=True,

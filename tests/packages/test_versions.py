@@ -1,4 +1,4 @@
-"""One version: herodotus_record/version.py has it, builds read it there, and a script writes it everywhere else."""
+"""The version is in herodotus_record/version.py; builds read it there, and a script writes it everywhere else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_CHARTS = (rf"^version: {NUMBER}", rf'^appVersion: "{NUMBER}"')
 
 
 def places(root: Path) -> Iterator[tuple[str, str]]:
-    """Every place with a version of ours, and what stands there."""
+    """Return every place with our version, and the version found there."""
     for file, pattern in PLACES.items():
         yield from ((file, found) for found in re.findall(pattern, (root / file).read_text(), re.MULTILINE))
     for path in sorted((root / "deploy").rglob("*.y*ml")):
@@ -41,12 +41,12 @@ def test_every_place_has_the_same_version() -> None:
     assert {version for _, version in found} == {__version__}
 
 
-def test_the_changelog_has_it() -> None:
+def test_the_changelog_has_the_version() -> None:
     assert re.search(rf"^## .*{re.escape(__version__)}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-def test_upgrades_are_tried_from_the_last_release() -> None:
-    """Once there is one; where this is no clone, or one without tags, there is nothing to tell."""
+def test_upgrades_are_tested_from_the_last_release() -> None:
+    """Skipped before the first release, and in a folder without git tags."""
     tags = [
         "tag",
         "--merged",
@@ -73,7 +73,7 @@ def test_a_new_version_is_written_everywhere_by_one_command(version: str, tmp_pa
 
 
 @pytest.mark.parametrize("arguments", [[], ["next"], ["1.2"]], ids=" ".join)
-def test_what_is_no_version_is_refused(arguments: list[str]) -> None:
+def test_an_invalid_version_is_rejected(arguments: list[str]) -> None:
     command = ["sh", str(ROOT / "scripts/set-version.sh"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 2

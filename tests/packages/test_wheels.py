@@ -1,4 +1,4 @@
-"""The two wheels: what is in them, that they install from the locks alone, and that what they install starts."""
+"""The two wheels: their contents, installation from the locks alone, and the start of what they install."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def metadata(wheel_dir: Path, distribution: str) -> Message:
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_a_wheel_is_its_rooms_whole_and_nothing_else(wheel_dir: Path, distribution: str) -> None:
-    """Neither tests nor benchmarks, and not the other wheel's rooms."""
+def test_a_wheel_has_exactly_its_packages(wheel_dir: Path, distribution: str) -> None:
+    """No tests, no benchmarks, and no packages of the other wheel."""
     rooms = [path for room in ROOMS[distribution] for path in (ROOT / room).rglob("*")]
     expected = {str(p.relative_to(ROOT)) for p in rooms if p.is_file() and "__pycache__" not in p.parts}
     about = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
@@ -78,7 +78,7 @@ def test_a_wheel_is_its_rooms_whole_and_nothing_else(wheel_dir: Path, distributi
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_a_wheel_says_its_version_its_programs_and_its_licence(wheel_dir: Path, distribution: str) -> None:
+def test_a_wheel_has_version_programs_and_licence(wheel_dir: Path, distribution: str) -> None:
     said = metadata(wheel_dir, distribution)
     assert (said["Name"], said["Version"], said["License-Expression"]) == (distribution, __version__, "Apache-2.0")
     with named(wheel_dir, distribution) as wheel:
@@ -86,7 +86,7 @@ def test_a_wheel_says_its_version_its_programs_and_its_licence(wheel_dir: Path, 
     assert dict(line.split(" = ") for line in lines if " = " in line) == PROGRAMS[distribution]
 
 
-def test_the_plugin_needs_nothing_of_the_servers_and_they_need_its_version_exactly(wheel_dir: Path) -> None:
+def test_the_plugin_needs_no_server_package_and_servers_pin_its_version(wheel_dir: Path) -> None:
     needed = {d: metadata(wheel_dir, d).get_all("Requires-Dist", []) for d in DISTRIBUTIONS}
     assert {line.partition("==")[0] for line in needed["herodotus"]} == PLUGINS_LIBRARIES
     assert f"herodotus=={__version__}" in needed["herodotus-servers"]
@@ -94,7 +94,7 @@ def test_the_plugin_needs_nothing_of_the_servers_and_they_need_its_version_exact
 
 @pytest.mark.parametrize("project", PROJECTS, ids=["plugin", "servers"])
 def test_a_source_distribution_builds_the_same_wheel(project: Path, wheel_dir: Path, tmp_path: Path) -> None:
-    """`python -m build` goes this way: the clone's other folders are out of reach by then."""
+    """`python -m build` builds this way, without the clone's other folders."""
     build(project, tmp_path, "sdist")
     (archive,) = tmp_path.glob("*.tar.gz")
     subprocess.run(["tar", "-xzf", archive.name], cwd=tmp_path, check=True, timeout=100)
@@ -107,7 +107,7 @@ def test_a_source_distribution_builds_the_same_wheel(project: Path, wheel_dir: P
 
 
 def installed(distributions: list[str], lock: str, wheel_dir: Path, environment: Path) -> Path:
-    """A new environment with the lock's packages and ours, from the directory alone; its programs' folder."""
+    """Create an environment with the locked packages and ours from the directory; return its folder of programs."""
     uv = str(Path(sys.executable).with_name("uv"))
     env = {"PATH": os.defpath, "UV_CACHE_DIR": str(environment / "cache"), "UV_OFFLINE": "1"}
 
@@ -138,13 +138,13 @@ def output(*command: str | Path) -> str:
     return done.stdout
 
 
-def test_the_plugin_says_its_version_and_completes(plugin: Path) -> None:
+def test_the_plugin_prints_its_version_and_completes(plugin: Path) -> None:
     assert output(plugin / "kubectl-herodotus", "version", "--client") == f"Client Version: {__version__}\n"
     assert "pending\t" in output(plugin / "kubectl_complete-herodotus", "pen")
 
 
-def test_an_installed_plugin_starts_with_the_standard_library_alone(plugin: Path) -> None:
-    """What it asks kubectl is on its way before anything else is imported; after that, to help, click and no more."""
+def test_an_installed_plugin_starts_with_the_standard_library_only(plugin: Path) -> None:
+    """It starts kubectl before other imports; --help imports only click."""
     started = (
         "import sys, json, herodotus_cli.main as m\n"
         "def others(): return sorted({n.split('.')[0] for n in sys.modules} - set(sys.stdlib_module_names) - before)\n"
@@ -167,21 +167,21 @@ def test_an_installed_plugin_starts_with_the_standard_library_alone(plugin: Path
         ("herodotus-sim", "--help", "usage: "),
     ],
 )
-def test_an_installed_server_starts_and_says_the_packages_version(
+def test_an_installed_server_starts_and_prints_its_version(
     servers: Path, program: str, argument: str, said: str
 ) -> None:
     assert output(servers / program, argument).startswith(said)
 
 
 def test_an_installed_service_finds_its_migrations(servers: Path, tmp_path: Path) -> None:
-    """Files that it reads, and does not import."""
+    """It reads these files and does not import them."""
     make = "import sys, herodotus_endpoint.store as s; s.Store(s.sqlite_url(sys.argv[1])).close()"
     output(servers / "python", "-c", make, str(tmp_path / "herodotus.db"))
     assert (tmp_path / "herodotus.db").stat().st_size > 0
 
 
 def test_a_bill_of_materials_names_every_package_with_its_licence(plugin: Path) -> None:
-    """As `make sbom` makes it."""
+    """Generated as by `make sbom`."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     bill = json.loads(output(program, "environment", "--output-reproducible", str(plugin / "python")))
     here = {e.name for e in locked("plugin.txt") if not e.marker or Marker(e.marker).evaluate()}

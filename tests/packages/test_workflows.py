@@ -1,6 +1,6 @@
-"""The workflows: what they run is there, what they use is pinned, and no job may do more than it needs.
+"""The workflows: their programs exist, their actions are pinned, and no job has more rights than it needs.
 
-Their schema, and what is unsafe in a workflow, `make lint` checks (check-jsonschema, zizmor).
+`make lint` checks their schema and security (check-jsonschema, zizmor).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def jobs(name: str) -> dict[str, dict[str, Any]]:
 
 
 def lines() -> list[str]:
-    """Every line that a step runs."""
+    """Return every line that a step runs."""
     steps = [s for name in WORKFLOWS for job in jobs(name).values() for s in job.get("steps", [])]
     return [line.strip() for step in steps if "run" in step for line in step["run"].splitlines() if line.strip()]
 
 
-def test_a_workflow_for_changes_one_for_main_and_one_for_releases() -> None:
+def test_workflows_exist_for_changes_main_and_releases() -> None:
     """YAML 1.1 reads the key `on` as true."""
     triggers = {name: read(name)[True] for name in WORKFLOWS}
     assert triggers == {
@@ -53,7 +53,7 @@ def test_a_workflow_for_changes_one_for_main_and_one_for_releases() -> None:
     }
 
 
-def test_nothing_is_published_that_was_not_tested() -> None:
+def test_only_tested_artifacts_are_published() -> None:
     assert jobs("images")["images"]["needs"] == "test"
     assert jobs("images")["test"]["uses"] == "./.github/workflows/ci.yml"
     assert jobs("release")["release"]["needs"] == "images"
@@ -62,7 +62,7 @@ def test_nothing_is_published_that_was_not_tested() -> None:
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_actions_are_pinned_by_commit_and_say_their_version(name: str) -> None:
+def test_actions_are_pinned_by_commit_with_their_version(name: str) -> None:
     text = WORKFLOWS[name].read_text()
     used = re.findall(r"uses: (\S+)(.*)$", text, re.MULTILINE)
     for action, comment in used:
@@ -80,7 +80,7 @@ def test_an_action_has_one_version_everywhere() -> None:
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_job_has_the_rights_that_it_names_a_limit_and_no_credentials_in_its_clone(name: str) -> None:
+def test_a_job_has_explicit_rights_a_timeout_and_no_credentials_in_its_clone(name: str) -> None:
     assert read(name)["permissions"] == {}
     for job in jobs(name).values():
         assert "permissions" in job
@@ -91,7 +91,7 @@ def test_a_job_has_the_rights_that_it_names_a_limit_and_no_credentials_in_its_cl
         assert checkout["with"]["persist-credentials"] is False
 
 
-def test_only_what_publishes_may_write() -> None:
+def test_only_publishing_jobs_may_write() -> None:
     writing = {
         (name, job): {right for right, what in found["permissions"].items() if what == "write"}
         for name in WORKFLOWS
@@ -105,7 +105,7 @@ def test_only_what_publishes_may_write() -> None:
     }
 
 
-def test_programs_and_targets_that_steps_run_are_there() -> None:
+def test_programs_and_targets_of_steps_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for line in lines():
         words = line.removeprefix("sudo ").split()

@@ -1,4 +1,4 @@
-"""A directory of wheels, without a network: our own, built, and those that `make test` fetched by the locks."""
+"""A directory of wheels without a network: ours, built, and the locked ones that `make test` fetched."""
 
 import subprocess
 import sys
@@ -13,13 +13,13 @@ PROJECTS = (ROOT, ROOT / "packages" / "servers")
 
 
 def build(project: Path, directory: Path, target: str = "wheel") -> None:
-    """A distribution's wheel or sdist, without isolation: the backend is the one that is locked."""
+    """Build a distribution's wheel or sdist without isolation, by the locked backend."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(directory)]
     subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=100)
 
 
 def wheels(directory: Path) -> Path:
-    """What install.sh --wheels wants."""
+    """Fill a directory with the wheels that install.sh --wheels needs."""
     if not FETCHED.is_dir():
         pytest.skip(f"NOT RUN: no wheels in {FETCHED}; make test puts them there")
     for project in PROJECTS:

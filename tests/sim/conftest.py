@@ -39,7 +39,7 @@ def api(serve: Callable[..., Api]) -> Api:
 
 @pytest.fixture(params=["venv", "PATH"])
 def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Api], Callable[..., str]]:
-    """A real kubectl for a cluster: the project's own and whichever the machine has."""
+    """Return a function that runs a real kubectl on a cluster: the project's own, or the machine's."""
     own = str(Path(sys.executable).with_name("kubectl"))
     path = os.pathsep.join(p for p in os.get_exec_path() if p != str(Path(sys.executable).parent))
     program = shutil.which(own if request.param == "venv" else "kubectl", path=path)

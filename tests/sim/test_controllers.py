@@ -47,7 +47,7 @@ class ControlledCluster:
                 self.report(pod, "Running", "True")
 
     def report(self, pod: Object, phase: str, ready: str) -> None:
-        """What a kubelet would write."""
+        """Write a pod's phase and Ready condition as a kubelet would."""
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": now()}
         status = {"phase": phase, "conditions": [condition]}
         self.sim.patch("Pod", "default", pod["metadata"]["name"], {"status": status})

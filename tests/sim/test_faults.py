@@ -60,7 +60,7 @@ def parse_events(read: bytes) -> list[tuple[str, str]]:
 
 
 def with_two_pods(api: Api) -> str:
-    """A watch that begins before two pods were created."""
+    """Create two pods and return the resource version before them, from which a watch may begin."""
     version = current_version(api)
     for name in "ab":
         api.sim.create(a_pod(name))
