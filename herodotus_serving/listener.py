@@ -27,6 +27,7 @@ from herodotus_serving.messages import HttpService
 MIN_STAY_S: Final = 5.0  # before an address evicts its own connection; otherwise reconnecting clients occupy the loop
 ABORT_S: Final = 1.0  # for the event loop to close aborted connections
 ACCEPT_PAUSE_S: Final = 0.1  # when the process has no file descriptor left
+SURPLUS_WAIT_S: Final = 5.0  # closed at once, a client would connect again at once and keep the loop busy
 SEND_BUFFER: Final = 128 << 10  # the kernel charges its buffers to the container's memory
 _log: Final = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Listener:
         self._listening, self._contexts = listening, contexts
         self._budget = ByteBudget(limits.bytes_in_flight)
         self._open: dict[HttpConnection, None] = {}  # in order of acceptance
+        self._open_by_address: Counter[str] = Counter()
+        self._surplus: set[socket.socket] = set()  # accepted and unread
         self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
 
@@ -60,6 +63,8 @@ class Listener:
         if self._accepting is not None:
             self._accepting.cancel()
         self._listening.close()
+        while self._surplus:
+            self._surplus.pop().close()
         for connection in list(self._open):
             connection.stop()
         end = loop.time() + grace_s
@@ -100,7 +105,11 @@ class Listener:
 
     def forget(self, connection: HttpConnection) -> None:
         """Remove a closed connection from the open ones."""
-        self._open.pop(connection, None)
+        if connection in self._open:
+            del self._open[connection]
+            self._open_by_address[connection.peer[0]] -= 1
+            if not self._open_by_address[connection.peer[0]]:
+                del self._open_by_address[connection.peer[0]]
 
     # Accepting.
 
@@ -113,19 +122,43 @@ class Listener:
                 _log.warning("cannot accept a connection: %s", e)
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if self._admit(peer[0]):
-                connection = HttpConnection(self, accepted, peer[:2], loop)
-                self._open[connection] = None
-                handshake = loop.create_task(self._connect(connection, accepted, context_reader))
-                self._handshakes.add(handshake)
-                handshake.add_done_callback(self._handshakes.discard)
-            else:
-                accepted.close()
+            if not self._open_connection(accepted, peer[:2], context_reader):
+                self._keep_waiting(accepted, peer[:2], context_reader)
             await asyncio.sleep(0)  # a flood of connections must not keep the loop from those that are open
+
+    def _open_connection(
+        self, accepted: socket.socket, peer: tuple[str, int], context_reader: ThreadPoolExecutor
+    ) -> bool:
+        """Begin the handshake of an accepted connection; return False if the limits leave no place for it."""
+        if not self._admit(peer[0]):
+            return False
+        loop = asyncio.get_running_loop()
+        connection = HttpConnection(self, accepted, peer, loop)
+        self._open[connection] = None
+        self._open_by_address[peer[0]] += 1
+        handshake = loop.create_task(self._connect(connection, accepted, context_reader))
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+        return True
+
+    def _keep_waiting(self, accepted: socket.socket, peer: tuple[str, int], context_reader: ThreadPoolExecutor) -> None:
+        """Leave a surplus connection unread, and look for a place for it once more before it is closed."""
+        if len(self._surplus) >= self.limits.connections // 2:
+            accepted.close()
+            return
+
+        def admit_or_close() -> None:
+            if accepted in self._surplus:  # the listener has not stopped
+                self._surplus.discard(accepted)
+                if not self._open_connection(accepted, peer, context_reader):
+                    accepted.close()
+
+        self._surplus.add(accepted)
+        asyncio.get_running_loop().call_later(SURPLUS_WAIT_S, admit_or_close)
 
     def _admit(self, address: str) -> bool:
         """Evict a connection if the limits require it; return False if a new one of this address must be refused."""
-        counts = Counter(each.peer[0] for each in self._open)
+        counts = self._open_by_address
         if counts[address] < self.limits.per_address:
             if len(self._open) < self.limits.connections:
                 return True
