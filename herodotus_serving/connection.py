@@ -8,7 +8,8 @@ the connection waits for the client under a deadline and costs only memory. ASGI
 worker) have no deadline for a request or a response and do not pass on client certificates. Adding both would replace
 their protocol class, and this module is that class.
 
-Invariant: one request at a time. Reading pauses while more than READ_AHEAD bytes of later requests wait.
+Invariant: one request at a time; a client that pipelines requests is answered once. Reading pauses while more than
+READ_AHEAD bytes wait.
 """
 
 from __future__ import annotations
@@ -16,11 +17,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import fcntl
 import logging
 import socket
-import struct
-import termios
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -44,7 +42,6 @@ from herodotus_serving.messages import (
 
 READ_AHEAD: Final = 64 << 10
 SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
-ACK_POLL_S: Final = (0.005, 1.0)  # shortest and longest pause between checks whether a client received a response
 LINGER_S: Final = 2.0  # for a client to read that its body is refused; closing earlier would reset the connection
 CLOSE_S: Final = 2.0  # for the last bytes and TLS's close_notify
 _log: Final = logging.getLogger(__name__)
@@ -400,50 +397,24 @@ class HttpConnection(asyncio.Protocol):
         names = {name.lower() for name, _ in response.headers}
         if response.stream is None and response.status not in STATUSES_WITHOUT_BODY and "content-length" not in names:
             headers.append(("Content-Length", str(len(response.body))))
-        if self._stopping or self._http.their_state is not h11.DONE:
+        if self._stopping or self._http.their_state is not h11.DONE or self._is_pipelined():
             headers.append(("Connection", "close"))
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         start = h11.Response(status_code=response.status, reason=responses.get(response.status, ""), headers=encoded)
         return self._http.send(start) or b""
 
     def _write(self) -> None:
-        """Write until the client stops reading; after the last part, continue with the next request.
-
-        A client that pipelines requests must receive each response before the next request is read. Otherwise requests
-        of a client that reads no responses would keep the workers busy.
-        """
+        """Write until the client stops reading; after the last part, continue with the next request."""
         while self._parts and not self._paused:
             self._open_transport.write(self._parts.popleft())
         if not self._parts and not self._paused:
-            if self._http.trailing_data[0]:
-                self._await_reader(ACK_POLL_S[0])
-            else:
-                self._next()
-
-    def _await_reader(self, pause_s: float) -> None:
-        """Poll, with growing pauses, until the client has received the response; then read its next request."""
-        if self.phase is not Phase.SENDING:
-            return
-        if self._unacknowledged():
-            self._loop.call_later(pause_s, self._await_reader, min(2 * pause_s, ACK_POLL_S[1]))
-        else:
             self._next()
 
-    def _unacknowledged(self) -> int:
-        """Return how many bytes the client's kernel has not acknowledged; 0 if the system cannot tell."""
-        try:
-            (size,) = struct.unpack(
-                "i", fcntl.ioctl(self._open_transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
-            )
-        except OSError:
-            return 0
-        return int(size)
-
     def _next(self) -> None:
-        """Begin the next request of the connection, or close it."""
+        """Wait for the next request of the connection, or close it."""
         self._listener.release(self)
         self.served += 1
-        if self._http.their_state in (h11.SEND_BODY, h11.ERROR):
+        if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._is_pipelined():
             self._linger()
         elif self._stopping or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             self._close()
@@ -451,11 +422,17 @@ class HttpConnection(asyncio.Protocol):
             self._http.start_next_cycle()
             self._begin_request()
             self._open_transport.resume_reading()
-            if any(self._http.trailing_data):  # part of the next request, or the end of the stream, has arrived
-                self._enter(Phase.RECEIVING, self._limits.request_s)
+            self._enter(Phase.IDLE, self._limits.idle_s)
+            if self._http.trailing_data[1]:  # the client has closed its side
+                self.phase = Phase.RECEIVING
                 self._loop.call_soon(self._read)
-            else:
-                self._enter(Phase.IDLE, self._limits.idle_s)
+
+    def _is_pipelined(self) -> bool:
+        """Return whether the client sent more before it had this response.
+
+        Such a client is answered once. Requests of a client that reads no responses would keep the workers busy.
+        """
+        return bool(self._http.trailing_data[0])
 
     def _refuse_too_large(self) -> None:
         assert self._route is not None
@@ -474,7 +451,7 @@ class HttpConnection(asyncio.Protocol):
     # Ending.
 
     def _linger(self) -> None:
-        """Discard the rest of a refused request, so that the client can read the response."""
+        """Discard what the client still sends, so that it can read the response."""
         self._enter(Phase.LINGERING, LINGER_S)
         self._open_transport.resume_reading()
         if self._open_transport.can_write_eof():
