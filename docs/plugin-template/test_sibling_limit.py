@@ -1,4 +1,4 @@
-"""SiblingLimit in a whole scheduling cycle: the configuration, the verdicts, the points."""
+"""SiblingLimit in a whole scheduling cycle: configuration, verdicts and scores."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WEB = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid
 
 
 def node(name: str) -> dict[str, Any]:
-    room = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-    return {"kind": "Node", "metadata": {"name": name, "uid": name}, "status": {"allocatable": room}}
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    return {"kind": "Node", "metadata": {"name": name, "uid": name}, "status": {"allocatable": amounts}}
 
 
 def pod(name: str, on: str = "") -> dict[str, Any]:
@@ -43,37 +43,39 @@ def decide(*bound: dict[str, Any]) -> Any:
     return evaluated(*bound).outcome()
 
 
-def test_a_node_with_three_siblings_takes_no_fourth() -> None:
-    said = decide(*(pod(f"old-{i}", on="a") for i in range(3)))
-    assert said["feasible"] == ["b"]
-    assert said["filters"]["a"]["SiblingLimit"] == {
+def test_a_node_with_the_maximum_of_siblings_is_rejected() -> None:
+    outcome = decide(*(pod(f"old-{i}", on="a") for i in range(3)))
+    assert outcome["feasible"] == ["b"]
+    assert outcome["filters"]["a"]["SiblingLimit"] == {
         "code": "Unschedulable",
         "reasons": ["node(s) had too many pods of the same controller"],
     }
 
 
-def test_nobody_has_room() -> None:
-    said = decide(*(pod(f"old-{name}-{i}", on=name) for name in "ab" for i in range(3)))
-    assert said["fitError"].startswith("0/2 nodes are available: 2 node(s) had too many pods of the same controller.")
+def test_a_pod_without_feasible_node_has_a_fit_error() -> None:
+    outcome = decide(*(pod(f"old-{name}-{i}", on=name) for name in "ab" for i in range(3)))
+    assert outcome["fitError"].startswith(
+        "0/2 nodes are available: 2 node(s) had too many pods of the same controller."
+    )
 
 
 @pytest.mark.parametrize(("siblings", "points"), [(0, 100), (1, 67), (2, 34)])
-def test_fewer_siblings_are_more_points(siblings: int, points: int) -> None:
-    said = decide(*(pod(f"old-{i}", on="a") for i in range(siblings)))
-    assert said["scores"]["SiblingLimit"] == {
+def test_fewer_siblings_give_a_higher_score(siblings: int, points: int) -> None:
+    outcome = decide(*(pod(f"old-{i}", on="a") for i in range(siblings)))
+    assert outcome["scores"]["SiblingLimit"] == {
         "raw": {"a": points, "b": 100},
         "normalized": {"a": points, "b": 100},
         "weight": 2,
     }
 
 
-def test_the_record_says_how_many_siblings_each_node_had() -> None:
-    (told,) = evaluated(pod("old-1", on="a"), pod("old-2", on="a")).decision()["spec"]["inputs"]
-    assert (told["plugin"], told["source"]) == ("SiblingLimit", "pods on the node")
-    assert told["numbers"] == [{"name": "siblings", "unit": "", "values": {"a": 2, "b": 0}}]
+def test_the_record_has_the_siblings_of_each_node() -> None:
+    (inputs,) = evaluated(pod("old-1", on="a"), pod("old-2", on="a")).decision()["spec"]["inputs"]
+    assert (inputs["plugin"], inputs["source"]) == ("SiblingLimit", "pods on the node")
+    assert inputs["numbers"] == [{"name": "siblings", "unit": "", "values": {"a": 2, "b": 0}}]
 
 
-def test_the_cluster_in_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_reads_the_cluster_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE)
     files = ["--config", "scheduler-config.yaml", "--cluster", "cluster.yaml", "--pod", "pod.yaml"]
     assert main(["evaluate", *files], plugins=PLUGINS) == 0
