@@ -44,7 +44,7 @@ TAINTED = Verdict(
 def a_table(
     nodes: Sequence[str], cpu: int = 8000, used: Mapping[str, int] | None = None, generation: int = 7
 ) -> NodeTable:
-    """A node table: each node `cpu` milli of which `used[name]` are requested, 32Gi of memory, 110 pods."""
+    """Return a node table: each node has `cpu` milli with `used[name]` requested, 32Gi of memory and 110 pods."""
     used = used or {}
     return NodeTable(
         generation=generation,
@@ -77,10 +77,10 @@ def a_decision(
     pre_filters: tuple[PluginVerdict, ...] = (),
     marks: tuple[str, ...] = (),
 ) -> Decision:
-    """A decision over `nodes` ("" is a free slot).
+    """Return a decision over `nodes`; "" is a free slot.
 
-    `rejected`: node -> filter -> verdict. `points`: node -> score plugin -> normalised score (0 where not given). The
-    node with the best total is chosen, the first of equals; with one feasible node nothing is scored.
+    `rejected`: node -> filter -> verdict. `points`: node -> score plugin -> normalized score, 0 by default. The first
+    node with the best total is chosen; with one feasible node nothing is scored.
     """
     rejected, points = rejected or {}, points or {}
     live = [slot for slot, n in enumerate(nodes) if n]
@@ -130,7 +130,7 @@ def a_decision(
 
 
 def bound(decision: Decision, table: NodeTable, *, sequence: int = 0, status: Code = Code.SUCCESS) -> Outcome:
-    """The last outcome of a placed decision: bound, or failed with `status`."""
+    """Return the last outcome of a placed decision: bound, or failed with `status`."""
     assert decision.chosen is not None
     return Outcome(
         incarnation=decision.key.incarnation,

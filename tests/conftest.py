@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Hooks for every test."""
 
 import signal
 from pathlib import PurePosixPath
@@ -20,19 +20,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of whole systems that fails is tried once more and reported as RERUN.
+    """Let failed tests of whole systems run once more; pytest reports them as RERUN.
 
-    Half a dozen processes share two cores, and a stall of the machine is no fault of ours. What fails twice fails.
+    Half a dozen processes share two cores, and a stall of the machine is not a failure of the code.
     """
     for item in items:
         if item.path.parent.name in SYSTEMS:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-class _Rooms(LoadScopeScheduling):
-    """With several workers: whole systems run one after the other on one of them; every other file stays whole.
+class _SystemsOnOneWorker(LoadScopeScheduling):
+    """A distribution over workers: whole systems run one after the other on one of them, other files stay whole.
 
-    By file names, as xdist's own groups are lost in pytest 9.2: it no longer reads where xdist 3.8 writes them.
+    It goes by file names because pytest 9.2 no longer reads xdist 3.8's groups.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -41,5 +41,5 @@ class _Rooms(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """xdist asks for this where there are several workers."""
-    return _Rooms(config, log)
+    """Return the distribution that xdist uses with several workers."""
+    return _SystemsOnOneWorker(config, log)

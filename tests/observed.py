@@ -1,4 +1,4 @@
-"""One attempt of a stock kube-scheduler as two records: seen by an observer, and read from the log."""
+"""One attempt of a stock kube-scheduler as two records: reconstructed by an observer, and read from the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOON_US = 1_772_884_800_000_000  # of the day that `klogs` writes of
 
 @dataclass(frozen=True)
 class Record:
-    """A decision with what belongs to it, and with the frames that bring it."""
+    """A decision with its outcomes and node table, and the frames that carry it."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
@@ -43,7 +43,7 @@ class Record:
 def seen(
     at_ms: int = 50, *, found: Reconstruction | None = None, chosen: str = "", sequence: int = 1, **what: Any
 ) -> Record:
-    """By an observer, so long after noon. `what`: as of `a_decision`."""
+    """Return the observer's record, made some time after noon; `what` is passed to `a_decision`."""
     d = a_decision(
         incarnation=OBSERVER,
         profile=PROFILE,
@@ -66,7 +66,7 @@ def seen(
 
 
 def read(*messages: tuple[str, dict[str, Any]], at_ms: int = 0) -> list[Record]:
-    """From a log that says these; its attempts in order."""
+    """Return the records of a log with these lines; its attempts are in order."""
     reader = LogReader(CLUSTER, now=lambda: datetime(2026, 3, 8, tzinfo=timezone.utc))
     lines = [klogs.text(message, at_ms + i, **pairs) for i, (message, pairs) in enumerate(messages)]
     found, table = [], NodeTable()
@@ -81,17 +81,17 @@ def read(*messages: tuple[str, dict[str, Any]], at_ms: int = 0) -> list[Record]:
 def logged(
     node: str = "worker-1", points: Mapping[str, Mapping[str, int]] | None = None, *, pod: str = POD, at_ms: int = 0
 ) -> Record:
-    """A placement. `points`: node -> plugin -> weighted points; without them, as at a low verbosity."""
-    said = [klogs.attempt_starts(pod), *(klogs.scores(pod, dict(points)) if points else ())]
+    """Return a log's record of a placement. `points`: node -> plugin -> weighted points, if the log has scores."""
+    begins = [klogs.attempt_starts(pod), *(klogs.scores(pod, dict(points)) if points else ())]
     ends = [
         ("Attempting to bind pod to node", {"pod": pod, "node": node}),
         klogs.bound(pod, node, 3, len(points) if points else 2),
     ]
-    (record,) = read(*said, *ends, at_ms=at_ms)
+    (record,) = read(*begins, *ends, at_ms=at_ms)
     return record
 
 
 def turned_away(message: str, *, pod: str = POD, at_ms: int = 0) -> Record:
-    """A rejection."""
+    """Return a log's record of a rejection."""
     (record,) = read(klogs.attempt_starts(pod), klogs.no_fit(pod, message), at_ms=at_ms)
     return record

@@ -1,6 +1,6 @@
-"""A real PostgreSQL for tests and benches: a cluster of its own in a temporary directory, on a free port, then gone.
+"""A real PostgreSQL for tests and benchmarks: a cluster in a temporary directory on a free port, deleted afterwards.
 
-The server's binaries come from the system's packages. It refuses to run as root: then it runs as another user.
+The server's binaries come from the system's packages. As it refuses to run as root, root runs it as another user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MISSING = "PostgreSQL's server is not installed (Debian: apt-get install postgre
 
 
 class Server:
-    """Use as a context. `durable`: with fsync, as in production."""
+    """A server as a context manager. `durable` turns fsync on, as in production."""
 
     def __init__(self, *, durable: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="herodotus-postgresql-"))
@@ -46,7 +46,7 @@ class Server:
         self._wait()
 
     def database(self) -> str:
-        """The URL of a new, empty database."""
+        """Create an empty database and return its URL."""
         self._databases += 1
         name = f"db{self._databases}"
         self._sql(f"CREATE DATABASE {name}")
@@ -54,11 +54,11 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the server; its backends are children."""
+        """Return the process id of the server, whose backends are its children."""
         return self._process.pid
 
     def stop(self) -> None:
-        """End it and delete everything."""
+        """Stop the server and delete everything."""
         self._process.send_signal(signal.SIGINT)  # fast: clients are not waited for
         try:
             self._process.wait(20)
@@ -95,7 +95,7 @@ def _binary(name: str) -> Path:
 
 
 def _user() -> str | None:
-    """Whom to run as; None: as ourselves."""
+    """Return the user to run as, or None for the current one."""
     if os.geteuid():
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

@@ -1,4 +1,4 @@
-"""Real processes for tests: started on loopback, their output kept, always ended."""
+"""Real processes for tests: they listen on loopback, their output is kept, and they always end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 class Process:
-    """A child process in a session of its own, with its output in a file."""
+    """A child process in its own session, with its output in a file."""
 
     def __init__(
         self, name: str, command: list[str], log: Path, env: dict[str, str] | None = None, cwd: Path = ROOT
     ) -> None:
-        """`cwd`: the folder whose modules `python` runs."""
+        """Start the command; `python -m` finds modules in `cwd`."""
         self.name = name
         self.log = log
         self._out = log.open("ab")
@@ -52,7 +52,7 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
-        """The first match of `pattern` in the output."""
+        """Wait for `pattern` in the output and return its first match."""
 
         def found() -> re.Match[str] | None:
             match = re.search(pattern, self.output())
@@ -63,13 +63,13 @@ class Process:
         return eventually(found, f"{self.name} to say {pattern!r}", timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL, to this process alone."""
+        """Send SIGKILL to this process alone."""
         self._process.kill()
         self._process.wait()
         self._out.close()
 
     def kill_all(self) -> None:
-        """SIGKILL, to it and to what it has started, where it runs; nothing of it runs afterwards."""
+        """Send SIGKILL to the process and its children; none of them runs afterwards."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -77,7 +77,7 @@ class Process:
         eventually(lambda: not in_session(self._process.pid), f"everything that {self.name} has started to end")
 
     def stop(self, timeout_s: float = PATIENCE_S) -> int:
-        """SIGTERM, and the exit code; SIGKILL to the whole session when it does not end."""
+        """Send SIGTERM and return the exit code; send SIGKILL to the whole session if it does not end."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -91,12 +91,12 @@ class Process:
 
 
 def python(*arguments: str) -> list[str]:
-    """A command that runs a module of the project."""
+    """Return the command that runs a module of the project."""
     return [sys.executable, "-m", *arguments]
 
 
 def in_session(leader: int) -> list[int]:
-    """The processes of a session that still run."""
+    """Return the ids of the running processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -109,10 +109,10 @@ def in_session(leader: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port that the system gives; for programs that cannot be asked which one they got.
+    """Return a free port, for programs that cannot report the port that they got.
 
-    A connection over it has just ended, so that the system gives it to nobody else for a minute; a server that asks for
-    this very port (with SO_REUSEADDR, as servers do) gets it all the same.
+    A connection over it has just ended, so the system gives it to no other program for a minute. A server that binds it
+    with SO_REUSEADDR, as servers do, still gets it.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()) as client:
@@ -122,7 +122,7 @@ def free_port() -> int:
 
 
 def eventually(check: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S, every_s: float = 0.05) -> T:
-    """The first result of `check` that is neither None nor False. AssertionError when none comes in time."""
+    """Call `check` until its result is neither None nor False and return it; raise AssertionError after the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         result = check()

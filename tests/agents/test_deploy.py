@@ -1,6 +1,4 @@
-"""The manifests of the agents: every combination renders, its ports and verbs are served, its RBAC rules fit its
-requests.
-"""
+"""The manifests of the agents: every combination renders, ports and verbs are served, and RBAC rules fit requests."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FORGED = "x\n2026-03-01 12:00:00,000 INFO root: forged\x1b[31m\u202e\u2028"
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """The output of a handler whose formatter is not the project's."""
+    """Return the output of a handler whose formatter is not the project's."""
     before, stream = logging.getLogRecordFactory(), io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
