@@ -73,11 +73,10 @@ def mask(value: Value, visible: VisibleNamespaces) -> Value:
     return value if visible.everything else replace(value, **_masked_fields(value, visible))
 
 
-def mask_row(row: Any, visible: VisibleNamespaces) -> Any:
+def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
     """Return a row of a list with its message masked; the right to its namespace is already checked."""
-    if visible.everything or row.message_names_nobody:
-        return row
-    return VisibleRow(row, mask_message(row.message))
+    whole = visible.everything or row.message_names_nobody
+    return VisibleRow(row, row.message if whole else mask_message(row.message))
 
 
 def _masked_fields(
