@@ -71,7 +71,7 @@ class RowSubset(NodeColumns):
 
     @lazy
     def content(self) -> bytes:
-        """A key that is equal for subsets with equal amounts in every row and the same `live` mask."""
+        """Return a key that is equal for subsets with equal amounts in every row and the same `live` mask."""
         return self._resources.content() + self.live.tobytes()
 
     @lazy

@@ -18,7 +18,7 @@ MAX_SCORE = 100
 
 
 def least_allocated(allocatable: Amounts, requested: Amounts) -> Amounts:
-    """(a - q) * 100 / a; 0 where more is requested than there is. 0 where a is 0."""
+    """Return (a - q) * 100 / a for allocatable a and requested q; 0 if q exceeds a or a is 0."""
     return _share(allocatable - requested, allocatable, requested <= allocatable)
 
 
@@ -28,12 +28,12 @@ def most_allocated(allocatable: Amounts, requested: Amounts) -> Amounts:
 
 
 def utilization(allocatable: Amounts, requested: Amounts) -> Amounts:
-    """Requested share in per cent, 100 where more is requested than there is. 0 where a is 0."""
+    """Return the requested share in percent, 100 if more is requested than allocatable, 0 if nothing is allocatable."""
     return np.where(requested > allocatable, MAX_SCORE, most_allocated(allocatable, requested))
 
 
 def broken_linear(shape: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
-    """The piecewise linear function through `shape` (points by ascending x), with Go's truncating division."""
+    """Return the piecewise linear function through `shape` (points by ascending x), with Go's truncating division."""
     result = np.full_like(at, shape[-1][1])
     for i in range(len(shape) - 1, -1, -1):
         x, y = shape[i]
@@ -120,7 +120,7 @@ def _share(part: Amounts, whole: Amounts, where: NDArray[np.bool_] | np.bool_) -
 
 
 def _deviation_of_some(has: NDArray[np.bool_], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The deviation over the resources that each slot has; slots that have the same ones are computed together."""
+    """Return the deviation over the resources that each slot has; slots with the same ones are computed together."""
     deviation = np.zeros(shares.shape[1])
     numbers = (np.left_shift(1, np.arange(len(has)))[:, None] * has).sum(axis=0)
     # counting is the faster way, but takes room for every pattern that there could be
@@ -132,7 +132,7 @@ def _deviation_of_some(has: NDArray[np.bool_], shares: NDArray[np.float64]) -> N
 
 
 def _deviation(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Population standard deviation down the columns, in upstream's order of operations."""
+    """Return the population standard deviation of each column, in upstream's order of operations."""
     count = len(shares)
     if count < 2:
         return np.zeros(shares.shape[1])

@@ -52,7 +52,7 @@ def survival(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """The probability density at x, 0 < x < 1; 0 elsewhere."""
+    """Return the probability density at x for 0 < x < 1, and 0 elsewhere."""
     x, alpha, beta = np.broadcast_arrays(_floats(x), _floats(alpha), _floats(beta))
     inside = (x > 0) & (x < 1)
     safe = np.where(inside, x, 0.5)
@@ -61,7 +61,7 @@ def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def moments(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """The first three moments about 0."""
+    """Return the first three moments about 0."""
     a, b = _floats(alpha), _floats(beta)
     first = a / (a + b)
     second = first * (a + 1) / (a + b + 1)
@@ -91,7 +91,7 @@ def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
-    """The continued fraction, two of its terms a round. Entries that have converged are left out of later rounds."""
+    """Return the continued fraction, two terms per round; rounds leave out entries that have converged."""
     result = np.empty_like(x)
     left = np.arange(len(x))
     c = np.ones_like(x)

@@ -16,7 +16,7 @@ LEAST: Final = 4 * ORDER  # averages; of fewer nothing is forecast
 
 
 def next_value(samples: NDArray[np.float64]) -> float | None:
-    """The average to expect of the next hundredth of the window; None where there are too few samples to tell."""
+    """Return the expected average of the next hundredth of the window, or None if there are too few samples."""
     averages = np.array([chunk.mean() for chunk in np.array_split(samples, min(CHUNKS, len(samples))) if len(chunk)])
     if len(averages) < LEAST:
         return None

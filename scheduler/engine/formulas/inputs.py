@@ -50,8 +50,7 @@ class MeasurementTimes:
 
     @classmethod
     def from_moments(cls, moments_s: Floats, now_s: float, limit_s: float) -> MeasurementTimes:
-        """Return the times and which are older than the limit. NaN in `moments_s`: no time is known, so the value
-        counts."""
+        """Return the times; those older than the limit are stale, and NaN, an unknown time, never is."""
         return cls(moments_s, now_s - moments_s > limit_s)
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:

@@ -37,7 +37,7 @@ DEFAULT_LIMIT_S: Final = 300.0  # five rounds of an annotator
 
 
 def number(text: str | None) -> float:
-    """A value as a number; NaN where it is absent or none (`N/A`), or not finite."""
+    """Return a measured value as a number; NaN if it is absent, not a number (`N/A`) or not finite."""
     try:
         value = float(text) if text else math.nan
     except ValueError:
@@ -59,10 +59,10 @@ def moment(measured_at: str | None) -> float:
 
 
 def stamp(now_s: float) -> str:
-    """A moment as annotators write it."""
+    """Return a time in the format that annotators write."""
     return datetime.fromtimestamp(now_s, timezone.utc).isoformat()
 
 
 def rewards_key(labels: Mapping[str, str], name: str) -> str:
-    """The type of a pod: label `podtype`, else `app`, else `name`, else the pod's own name."""
+    """Return the type of a pod: its label `podtype`, else `app`, else `name`, else the pod's name."""
     return next((labels[key] for key in ("podtype", "app", "name") if labels.get(key)), name)

@@ -50,7 +50,7 @@ class Demand:
         return Demand(count, _row(mean), tuple(map(_row, second)))
 
     def variation(self, capacity: Floats) -> float:
-        """The variation of pod sizes, relative to the average node."""
+        """Return the variation of pod sizes, relative to the average node."""
         has = capacity > 0
         unit = np.where(has, capacity, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
         unit = np.where(unit > 0, unit, np.inf)
@@ -74,7 +74,7 @@ def learn(learnt: Demand, sample: Sequence[float], capacity: Floats) -> Demand:
 
 
 def _largest(capacity: Floats) -> Floats:
-    """The most that a pod counts for, a resource; infinite where no node has the resource."""
+    """Return, by resource, the largest demand with which a pod counts; infinite if no node has the resource."""
     rows = [row[row > 0] for row in capacity]
     return np.array([LARGEST * np.median(row) if len(row) else np.inf for row in rows])
 
@@ -86,7 +86,7 @@ def fits(capacity: Floats, usage: Floats, demand: Floats) -> Mask:
 
 
 def load_balance(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> Floats:
-    """The standard deviation of the used share of the prime resource: spreads."""
+    """Return the standard deviation of the prime resource's used share with the pod on each node, to be minimized."""
     before, after = _prime_shares(capacity[prime], usage[prime], demand[prime])
     centre = before.mean()
     mean, square = _with_trial(before - centre, after - centre)
@@ -135,7 +135,7 @@ def points(values: Floats) -> Points:
 
 
 def scaled(resource: str, amount: Amount) -> Amount:
-    """An amount in base units as objectives count it: cpu in milli, memory in MiB, storage in GiB, counts; cut."""
+    """Return an amount in the units of objectives: cpu in milli, memory in MiB, storage in GiB; rounded down."""
     return amount >> _SHIFTS.get(resource, 0)
 
 
@@ -144,14 +144,17 @@ def _row(values: Floats) -> tuple[float, ...]:
 
 
 def _prime_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
-    """The used shares without and with the pod. A node without the resource is full."""
+    """Return the used shares without and with the pod. A node without the resource counts as full."""
     has = capacity > 0
     whole = np.where(has, capacity, 1.0)
     return np.where(has, usage / whole, 1.0), np.where(has, (usage + demand) / whole, 1.0)
 
 
 def _all_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
-    """The same of every resource, at most 1. A node without a resource is full once somebody wants it there."""
+    """Return the used shares of all resources without and with the pod, at most 1.
+
+    A node without a resource counts as full once a pod requests it there.
+    """
     wanted = (capacity > 0) | (usage > 0), (capacity > 0) | (usage + demand[:, None] > 0)
     shares = _prime_shares(capacity, usage, demand[:, None])
     before, after = (np.where(w, np.clip(s, 0, 1), 0.0) for w, s in zip(wanted, shares, strict=True))
@@ -171,7 +174,7 @@ def _square_sides(shares: Floats, mean: Floats) -> Floats:
 
 
 def _square_sums(ordered: Floats, mean: Floats) -> Floats:
-    """The sums of `_square_sides` over all shares (ascending), for each mean."""
+    """Return the sums of `_square_sides` over all shares (ascending), for each mean."""
     count = np.searchsorted(ordered, mean)
     first = np.concatenate([[0.0], np.cumsum(ordered)])
     second = np.concatenate([[0.0], np.cumsum(ordered * ordered)])

@@ -23,14 +23,14 @@ _DIGITS: Final = 6  # decimals that a stored reward has; the points are those of
 
 
 def update_reward(reward: float, outcome: float) -> float:
-    """The reward after one more outcome (0 to 1)."""
+    """Return the reward after one more outcome (0 to 1)."""
     return (1 - WEIGHT) * reward + WEIGHT * outcome
 
 
 def parse_reward(published: str | None, kind: str) -> float:
-    """The reward of a pod type on a node, from what is published there as JSON: {type: reward}.
+    """Return the reward of a pod type on a node from the published JSON, {type: reward}.
 
-    `INITIAL` where nothing is published of the type: only what became worse is. NaN where it cannot be read.
+    Return `INITIAL` for a type that is not published, because only worse rewards are. Return NaN for invalid JSON.
     """
     if not published:
         return INITIAL

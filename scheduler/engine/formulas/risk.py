@@ -21,7 +21,7 @@ MAX_POINTS = 10
 
 
 def expected_free(mean: ArrayLike, forecast: ArrayLike, weight: float) -> Floats:
-    """The mean, drawn towards the forecast by `weight` (0 to 1) where there is one (not NaN)."""
+    """Return the mean, moved towards the forecast by `weight` (0 to 1); NaN is no forecast."""
     mean, forecast = np.asarray(mean, np.float64), np.asarray(forecast, np.float64)
     return np.where(np.isnan(forecast), mean, (1 - weight) * mean + weight * forecast)
 
@@ -77,6 +77,6 @@ def balance_points(mean: ArrayLike, deviation: ArrayLike) -> Points:
 
 
 def least_known(points: Sequence[Points], known: Sequence[Mask]) -> Points:
-    """The worst of the resources of which something is known; 0 where nothing is."""
+    """Return the lowest points over the resources with known values, or 0 if none has any."""
     worst = np.min([np.where(k, p, MAX_POINTS + 1) for p, k in zip(points, known, strict=True)], axis=0)
     return np.where(worst > MAX_POINTS, 0, worst).astype(np.int64)

@@ -59,7 +59,7 @@ class PreemptionCandidate:
 
     @lazy
     def eviction_cost(self) -> tuple[Any, ...]:
-        """The sort key of candidates, the best first: each criterion decides only between equals in those before it.
+        """Return the sort key of candidates, the best first; a criterion decides only if all earlier ones are equal.
 
         Source: pkg/scheduler/framework/preemption/preemption.go v1.36, pickOneNodeForPreemption.
         """
@@ -75,7 +75,7 @@ class PreemptionCandidate:
 
     @lazy
     def candidate(self) -> Candidate:
-        """The candidate as the record holds it."""
+        """Return the candidate in the form of the record."""
         return Candidate(self.node, tuple(p.full_name for p in self.pods), self.pdb_violations)
 
 

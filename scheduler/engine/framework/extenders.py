@@ -232,7 +232,7 @@ def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: M
 def _victims(
     extender: Extender, node: str, sacrifice: ExtenderVictims, nodes: NodeColumns
 ) -> PreemptionCandidate | None:
-    """The pods behind the UIDs; None where there are none and the extender may be ignored."""
+    """Return the candidate with the pods of these UIDs, or None if there are none and the extender is ignorable."""
     slot = nodes.index.get(node)
     if slot is None or not nodes.live[slot]:
         raise ExtenderError(f'nodeinfo not found for node name "{node}"')

@@ -34,12 +34,12 @@ class Profile:
 
     @lazy
     def annotations(self) -> frozenset[str]:
-        """The keys of node annotations that a plugin reads."""
+        """Return the keys of node annotations that a plugin of the profile reads."""
         points = (self.pre_filter, self.filter, self.pre_score, self.score)
         return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
 
     @lazy
     def hints(self) -> QueueingHints:
-        """The queueing hints of the plugins that can reject a pod."""
+        """Return the queueing hints of the plugins that can reject a pod."""
         rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)
         return QueueingHints({plugin.name: plugin for plugin in rejecting}.values())

@@ -70,10 +70,9 @@ class LoadedCluster:
 
 
 def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None = None) -> LoadedCluster:
-    """Return the cluster that the manifests describe, without the incoming pod. Raise ManifestError for the first
-    invalid one.
+    """Return the cluster that the manifests describe, without the incoming pod.
 
-    Of two objects with one name the later replaces the earlier.
+    Of two objects with one name the later replaces the earlier. Raises ManifestError for the first invalid manifest.
     """
     cluster, pods = LoadedCluster(), dict[str, PodInfo]()
     with _without_collecting():

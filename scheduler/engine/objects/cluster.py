@@ -134,8 +134,7 @@ class ClusterObjects:
         return self._changes_of(kind).revision
 
     def changed_since(self, kind: type[Object], revision: int) -> list[tuple[str, str]] | None:
-        """Return (namespace, name) of what changed after a revision of the kind, or None if the changes are no longer
-        stored."""
+        """Return (namespace, name) of each change after a revision, or None if the changes are no longer stored."""
         changes = self._changes_of(kind)
         behind = changes.revision - revision
         if behind > len(changes.recent):

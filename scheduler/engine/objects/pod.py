@@ -98,8 +98,7 @@ class PodInfo:
 
     @lazy
     def scoring_requests(self) -> tuple[int, int]:
-        """The (cpu, memory) that the pod adds to a node's non-zero requests: defaults replace absent container
-        requests."""
+        """The (cpu, memory) that the pod adds to a node's non-zero requests, with defaults for absent requests."""
         return (
             self._spec_requests.scoring
             if self._spec_requests

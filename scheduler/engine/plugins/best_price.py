@@ -26,7 +26,7 @@ UNPRICED: Final = -1
 
 
 class BestPriceArgs(Args, frozen=True):
-    """`annotation`: where a node's price is, a decimal number in any currency."""
+    """Arguments: `annotation` is the key of the price, a decimal number in any currency."""
 
     annotation: str = measurements.COST
 
@@ -53,7 +53,7 @@ class BestPrice(BasePlugin):
         return np.where(usable, np.rint(np.where(usable, prices, 0) * MILLIONTHS), UNPRICED).astype(np.int64)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Return the annotated prices."""
+        """Report the annotated prices."""
         reading, key = self._reader.read(nodes), self.args.annotation
         return (reading.inputs((key,), NodeInputColumn("price", reading.get(key), digits=6)),)
 

@@ -26,7 +26,7 @@ SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class CongestionArgs(Args, frozen=True):
-    """`factor_max`: the factor at which a node gets no points. Older factors are ignored."""
+    """Arguments: `factor_max` is the factor at which a node scores 0; expired factors are ignored."""
 
     factor_max: int = 100
     max_age_seconds: float = measurements.DEFAULT_LIMIT_S
@@ -40,7 +40,7 @@ class CongestionArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class _Factors:
-    """The state that Score writes: the factors, NaN where a node has none."""
+    """The state that Score writes: a factor for each node, NaN if it has none."""
 
     reading: NodeMeasurements
     factors: Floats

@@ -1,6 +1,6 @@
-"""DynamicResources: resource claims are not allocated yet; a pod that has any is refused rather than misplaced.
+"""DynamicResources: rejects pods with resource claims, which the scheduler cannot allocate yet.
 
-What is built is what pods without claims see of the plugin: no verdict, no points, and its PostFilter's words.
+For pods without claims the plugin behaves like kube-scheduler's: no verdict, no points, and its PostFilter message.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ NO_CLAIMS = unschedulable(Reason("no-claims"))
 
 @dataclass(frozen=True)
 class _Claims:
-    """PreFilter's note: it was reached."""
+    """The state that PreFilter writes, which shows that it ran."""
 
 
 class DynamicResourcesArgs(Args, frozen=True):
-    """Time limits, in Go's notation. Read and checked; there is no allocation yet that they could limit."""
+    """Arguments: time limits in Go's notation. They are validated and have no effect yet."""
 
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
@@ -69,27 +69,27 @@ class DynamicResources(BasePlugin):
     idle_at = frozenset({"preEnqueue", "reserve", "preBind"})
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
-        """Nothing that happens helps a pod that is refused."""
+        """Yield nothing: no event helps a pod with resource claims."""
         return iter(())
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Refuse what cannot be allocated."""
+        """Reject a pod with resource claims, and skip others."""
         state.write(_Claims())
         return PreFilterResult(REFUSED) if pod.pod.spec.resource_claims else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Never reached: PreFilter skips or refuses."""
+        """Raise an error: PreFilter skips or rejects every pod."""
         return Verdicts()
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """kube-scheduler's words, its error included where an earlier PreFilter ended the phase before this plugin."""
+        """Return kube-scheduler's message, or its error if an earlier PreFilter plugin ended the phase."""
         return PostFilterResult(NO_CLAIMS if state.find(_Claims) else error("not found"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """0 everywhere: a claim that prefers devices would give points."""
+        """Return 0 for every node, as no device is allocated."""
         return np.zeros(nodes.slots, np.int64)

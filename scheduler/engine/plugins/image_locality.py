@@ -22,18 +22,18 @@ MAX_CONTAINER_BYTES = 1000 << 20
 
 
 class ImageLocality(BasePlugin):
-    """Points for the bytes that need not be pulled, each image scaled down by how rare it is in the cluster."""
+    """A score plugin for the bytes that a node need not pull. A rare image counts less than one on many nodes."""
 
     name = "ImageLocality"
     depends_on = DependsOn.NODES  # how many have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Scaled so that an image of 23 MiB is worth nothing and 1000 MiB a container everything."""
+        """Return 0 for 23 MiB of present images per container, up to 100 for 1000 MiB."""
         return compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
 
 
 def compute_points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
-    """Return the points of each slot. `count`: how many nodes have an image, one number or one for each slot."""
+    """Return the points of each slot. `count` is how many nodes have an image: one number, or one for each slot."""
     total_nodes = int(nodes.live.sum())
     local = np.zeros(nodes.slots, np.int64)
     for name in _list_images(pod):
@@ -59,5 +59,5 @@ def _list_images(pod: PodInfo) -> Iterator[str]:
 
 
 def _add_default_tag(image: str) -> str:
-    """An image without a tag means `latest`."""
+    """Return the image with the tag `latest` if it has none."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

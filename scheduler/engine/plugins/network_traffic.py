@@ -35,10 +35,11 @@ UNKNOWN: Final = -1
 
 
 class NetworkTrafficArgs(Args, frozen=True):
-    """`ip`: the base URL of Prometheus. `device_name`: the interface. `time_range`: of the average, in minutes.
+    """Arguments of the query and of its use.
 
-    `function`: of the counter of received bytes. `missing`: what a node without a sample is worth. An answer older than
-    `max_age_seconds` is none.
+    `ip`: the base URL of Prometheus. `device_name`: the interface. `time_range`: of the average, in minutes.
+    `function`: of the counter of received bytes. `missing`: the score of a node without a sample. Answers older than
+    `max_age_seconds` are ignored.
     """
 
     ip: str = ""
@@ -51,7 +52,7 @@ class NetworkTrafficArgs(Args, frozen=True):
     max_age_seconds: float = 120.0
 
     def problems(self) -> Iterator[Problem]:
-        """What is missing or out of range."""
+        """Yield missing values and values out of range."""
         if not self.ip:
             yield required("ip", "the base URL of Prometheus, such as http://10.0.0.4:9090")
         elif not self.ip.startswith(("http://", "https://")):
@@ -83,7 +84,7 @@ class TrafficReading:
 
 
 class NetworkTraffic(BasePlugin):
-    """Scores nodes by received traffic. Without a recent answer every node counts as one without a sample.
+    """A score plugin for received traffic. Without a recent answer no node has a sample.
 
     With PreScore enabled, a cycle without a recent answer skips the plugin and the record says why. With Score alone
     the record marks the samples of all nodes as stale.
@@ -100,11 +101,11 @@ class NetworkTraffic(BasePlugin):
         )
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Have the first answer asked for."""
+        """Start the first query."""
         self.source.latest()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Success while there is an answer to go by."""
+        """Skip the plugin without a recent answer."""
         reading = self._reading(state)
         if reading.answer.received_s is None:
             return _skip(f"no answer of Prometheus: {reading.answer.error}")
@@ -113,7 +114,7 @@ class NetworkTraffic(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Bytes a second (or the sum of readings); -1 of a node without a sample, and of all when those are stale."""
+        """Return received bytes per second, or their sum; -1 for nodes without a sample, or for all if it is stale."""
         reading = self._reading(state)
         usable = _select_samples(reading.answer, nodes)
         known = ~np.isnan(usable) & (not reading.is_stale)
@@ -124,7 +125,7 @@ class NetworkTraffic(BasePlugin):
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """What was received, as of when Prometheus evaluated the query."""
+        """Report the received bytes, measured when Prometheus evaluated the query."""
         reading = self._reading(state)
         answer, unit = reading.answer, "B/s" if self.args.function == RATE else "B"
         received = NodeInputColumn("received", _select_samples(answer, nodes), unit, digits=0)
@@ -133,7 +134,7 @@ class NetworkTraffic(BasePlugin):
         return (NodeInputs(f"Prometheus: {build_query(self.args)}", (received,), measured_s, stale),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """0 for the busiest feasible node."""
+        """Scale the scores from 0 for the busiest feasible node to 100 for no traffic."""
         known = raw != UNKNOWN
         return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
 
@@ -149,13 +150,13 @@ class NetworkTraffic(BasePlugin):
 
 
 def build_query(args: NetworkTrafficArgs) -> str:
-    """PromQL for all nodes at once."""
+    """Return the PromQL query for all nodes."""
     counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
     return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
 
 
 def _select_samples(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
-    """The samples by slot; NaN where there is none, or one that is no amount."""
+    """Return the samples by slot; NaN for a missing or invalid one."""
     found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
     return np.where((found >= 0) & (found < 2.0**62), found, np.nan)
 

@@ -30,12 +30,12 @@ CONFLICT = unresolvable(Reason("affinity-conflict"))
 
 
 class NodeAffinityArgs(Args, frozen=True):
-    """`addedAffinity` holds for every pod of the profile, besides its own."""
+    """Arguments: `addedAffinity` applies to every pod of the profile, in addition to its own."""
 
     added_affinity: Affinity | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Every term must parse, but for preferred ones without weight."""
+        """Yield terms that do not parse, except for preferred ones without weight."""
         if self.added_affinity is None:
             return
         required = self.added_affinity.required
@@ -63,7 +63,7 @@ class NodeAffinity(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Terms that name nodes (metadata.name In) narrow the search to them, where every term does."""
+        """Limit the cycle to the nodes that every term names by metadata.name."""
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:
             return SKIPPED
@@ -73,7 +73,7 @@ class NodeAffinity(BasePlugin):
         return PreFilterResult(SUCCESS, names) if names else PreFilterResult(CONFLICT)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The profile's affinity first, then the pod's."""
+        """Reject nodes by the profile's affinity first, then by the pod's."""
         ids = np.zeros(nodes.slots, np.uint8)
         ids[~match_required_affinity(pod, nodes)] = 2
         if self._added_required is not None:
@@ -90,7 +90,7 @@ class NodeAffinity(BasePlugin):
         return SUCCESS if own or self._added_preferred else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The weights of the preferred terms that match. InvalidSelectorError where one of the pod's does not parse."""
+        """Return the weights of matching preferred terms; raise InvalidSelectorError for an invalid term of the pod."""
         total = np.zeros(nodes.slots, np.int64)
         for preferred in (*_preferred(pod), *self._added_preferred):
             if _has_effect(preferred):
@@ -135,7 +135,7 @@ def _required(pod: PodInfo) -> NodeSelector | None:
 
 
 def _list_named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """The nodes that the terms name; None when a term names none, so that every node must be looked at."""
+    """Return the nodes that the terms name, or None if a term names none and every node is a candidate."""
     if required is None or not required.node_selector_terms:
         return None
     names: set[str] = set()
@@ -160,7 +160,7 @@ def _preferred(pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
 
 
 def _preference_problems(terms: Iterable[PreferredSchedulingTerm] | None, path: str) -> Iterator[Problem]:
-    """Every requirement that does not parse; terms without weight are not parsed."""
+    """Yield every requirement that does not parse; terms without weight are not parsed."""
     for i, preferred in enumerate(terms or ()):
         if _has_effect(preferred):
             yield from find_term_problems(preferred.preference, f"{path}[{i}]")
@@ -178,7 +178,7 @@ def _match_any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Ma
 
 
 def _match_valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
-    """A term that is empty or malformed matches nothing; the others still count."""
+    """Return the nodes that a term matches; an empty or malformed term matches none."""
     return (
         np.zeros(nodes.slots, np.bool_)
         if selectors.is_empty_term(term) or not is_valid(term)
@@ -210,7 +210,7 @@ def _match_field(field: Requirement, nodes: NodeColumns) -> Mask:
 
 
 def _format_requirements(pod: PodInfo) -> str:
-    """What the pod asks of a node's labels, as people write it."""
+    """Return the pod's requirements on node labels as text."""
     requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
     terms = [
@@ -223,7 +223,7 @@ def _format_requirements(pod: PodInfo) -> str:
 
 
 def _node_accepts(pod: PodInfo, node: Node) -> bool:
-    """`match_required_affinity` for a single node. InvalidSelectorError where no term matches and one is malformed."""
+    """Return `match_required_affinity` for one node; raise InvalidSelectorError for malformed terms if none matches."""
     labels, required = node.metadata.labels or {}, _required(pod)
     if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
         return False

@@ -40,7 +40,7 @@ class NodeDeclaredFeatures(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A node's features, or what this pod needs of them."""
+        """Yield changes of a node's features and of this pod."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         yield ClusterEventWithHint(EventResource.NODE, actions, _is_schedulable_after_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _is_schedulable_after_pod_update)
@@ -57,7 +57,7 @@ class NodeDeclaredFeatures(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The reason names what is missing."""
+        """Reject nodes without a feature that the pod requires; the reason names the missing ones."""
         features = state.read(_Needed).features
 
         def verdict(number: int) -> Verdict:

@@ -30,7 +30,7 @@ SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class LoadArgs(Args, frozen=True):
-    """`forecast_weight`: how many per cent a forecast counts against the mean. Older statistics are ignored."""
+    """Arguments: `forecast_weight` is the weight of the forecast in percent. Expired statistics are ignored."""
 
     forecast_weight: int = 20
     max_age_seconds: float = measurements.DEFAULT_LIMIT_S
@@ -61,12 +61,12 @@ class NodeLoad:
 
     @property
     def has_statistics(self) -> NDArray[np.bool_]:
-        """Where there are statistics."""
+        """The nodes that have statistics."""
         has_statistics: NDArray[np.bool_] = ~np.isnan(self.mean)
         return has_statistics
 
     def inputs(self, risky: Floats | None = None) -> NodeInputs:
-        """For the record; with the risk of overload where there is one."""
+        """Return the inputs for the record, with the risk of overload if it is known."""
         keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
         return self.reading.inputs(keys, *build_load_columns(self.resource, self.mean, self.deviation, risky))
 
@@ -89,7 +89,7 @@ class LoadPlugin(BasePlugin):
         self._reader = MeasurementReader("usage", args.max_age_seconds)
 
     def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
-        """Each resource, with the pod on every node."""
+        """Yield the load of each resource, with the pod on every node."""
         reading = self._reader.read(nodes)
         for resource in RESOURCES:
             mean = reading.get(MEAN_FREE[resource])
@@ -101,7 +101,7 @@ class LoadPlugin(BasePlugin):
             yield NodeLoad(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Notes what is too old."""
+        """Report the nodes whose statistics are too old."""
         return self._reader.report_stale(nodes, feasible)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:

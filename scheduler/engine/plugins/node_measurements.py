@@ -1,7 +1,7 @@
-"""Numbers that annotators write on nodes, as columns.
+"""Columns of numbers that annotators write on nodes.
 
-Owns: reading annotations into numbers, and leaving out what is too old. Does not own: keys and units
-(`formulas.measurements`), what the numbers mean.
+Owns: parsing annotations, and leaving out expired ones. Does not own: keys and units (`formulas.measurements`), the
+meaning of the numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Clock = Callable[[], float]  # seconds since 1970
 
 
 class NodeMeasurements:
-    """A group's numbers as of one moment, of which those that are too old are left out."""
+    """The numbers of one annotator at one time, without expired ones."""
 
     def __init__(self, reader: MeasurementReader, nodes: NodeColumns, now_s: float) -> None:
         self._reader = reader
@@ -34,7 +34,7 @@ class NodeMeasurements:
         self.times = MeasurementTimes.from_moments(moments_s, now_s, reader.max_age_s)
 
     def get(self, *keys: str) -> Floats:
-        """The first of these annotations that a node has; NaN where it has none, or no number, or it is too old."""
+        """Return the first of these annotations by slot; NaN if a node has none or it is no number or too old."""
         values = np.full(self._nodes.slots, np.nan)
         for key in reversed(keys):
             found = self._reader.parse_column(self._nodes, key, measurements.number)
@@ -43,27 +43,27 @@ class NodeMeasurements:
         return values
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
-        """Numbers that follow from these annotations, for the record."""
+        """Return the inputs for the record: numbers that follow from these annotations."""
         present = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
         return self.times.inputs(present or keys[:1], *numbers)
 
 
 class MeasurementReader:
-    """One group's numbers, for one plugin. A column is parsed again only when an annotation changed."""
+    """Reads one annotator's numbers for one plugin. A column is parsed again only if an annotation changed."""
 
     def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
-        """`max_age_s`: older values are as if they were absent."""
+        """Ignore values that are older than `max_age_s` seconds."""
         self.time_annotation = measurements.MEASURED[group]
         self.max_age_s = max_age_s
         self._clock = clock
         self._parsed: dict[str, tuple[DictionaryColumn[Any], int, int, Floats]] = {}
 
     def read(self, nodes: NodeColumns) -> NodeMeasurements:
-        """The numbers as of now."""
+        """Return the measurements of all nodes at the current time."""
         return NodeMeasurements(self, nodes, self._clock())
 
     def report_stale(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Success; for the record, how many nodes have values that are too old."""
+        """Return Success with the number of feasible nodes whose values are expired, for the record."""
         stale = int((feasible & self.read(nodes).times.stale).sum())
         if not stale:
             return SUCCESS
@@ -71,7 +71,7 @@ class MeasurementReader:
         return Verdict(Code.SUCCESS, (Reason("text", {"text": text}),))
 
     def parse_column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
-        """An annotation of every node, parsed; not to be changed."""
+        """Return an annotation of every node, parsed and cached; do not change the result."""
         column = nodes.annotation(key)
         known = self._parsed.get(key)
         if known is not None and known[0] is column and known[1:3] == (column.version, nodes.slots):

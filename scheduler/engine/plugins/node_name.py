@@ -18,17 +18,17 @@ OTHER_NODE = unresolvable(Reason("node-name"))
 
 
 class NodeName(BasePlugin):
-    """Rejects every node but spec.nodeName, where that is set. (Such pods are not queued; `evaluate` meets them.)"""
+    """Rejects every node but spec.nodeName, if that is set. The queue has no such pods, but `evaluate` may get one."""
 
     name = "NodeName"
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A node, for it may be the one."""
+        """Yield new nodes, one of which may have the name."""
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """All pass where the pod names none."""
+        """Accept every node if the pod names none, else only the named node."""
         wanted = pod.pod.spec.node_name
         if not wanted:
             return PASS

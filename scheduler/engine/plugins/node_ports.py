@@ -24,7 +24,7 @@ class NodePorts(BasePlugin):
     fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A pod that had one of the ports is gone, or there is a new node."""
+        """Yield deletions of pods that used one of the ports, and new nodes."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 

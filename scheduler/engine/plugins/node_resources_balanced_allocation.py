@@ -25,7 +25,7 @@ from scheduler.engine.plugins.resource_args import DEFAULT_RESOURCES, ResourceSp
 
 
 class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
-    """The resources to balance. Their weights must be 1."""
+    """Arguments: the resources to balance, whose weights must be 1."""
 
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
 
@@ -53,13 +53,13 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return True
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """A pod that requests none of the resources changes no balance."""
+        """Skip scoring if the pod requests none of the resources, as it then changes no balance."""
         return SUCCESS if self._is_requested(pod) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Balance with the pod against balance without it. A scalar that the pod does not request is left out.
+        """Return the gain of balance with the pod; scalar resources that the pod does not request do not count.
 
-        A pod that PreScore skips scores 0 everywhere where the profile disables PreScore.
+        If the profile disables PreScore, pods that it would skip score 0 everywhere.
         """
         if not self._is_requested(pod):
             return np.zeros(nodes.slots, np.int64)

@@ -60,14 +60,14 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
 
 class NodeResourcesFitArgs(Args, frozen=True):
-    """The resources that the filter ignores, and the scoring strategy."""
+    """Arguments: the resources that the filter ignores, and the scoring strategy."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategy = ScoringStrategy(type=LEAST)
 
     def problems(self) -> Iterator[Problem]:
-        """What kube-scheduler refuses when it builds the plugin."""
+        """Yield the values that kube-scheduler rejects when it creates the plugin."""
         for i, resource in enumerate(self.ignored_resources):
             path = f"ignoredResources[{i}]"
             yield from (invalid(path, resource, wrong) for wrong in validate_label_key(resource))
@@ -95,14 +95,14 @@ class NodeResourcesFit(BasePlugin):
         self._allocatable = _AllocatableCache()
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Pods that make room, and nodes with more of what the pod requests."""
+        """Yield pods that free resources, and nodes with more of a requested resource."""
         pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
         yield ClusterEventWithHint(EventResource.POD, pods, _is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes, self._is_schedulable_after_node_change)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """All reasons that hold on a node; unresolvable when the node would be too small even when empty."""
+        """Reject nodes without room, with all reasons; unresolvable if the node would be too small when empty."""
         requests = [(r, q) for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)]
         resources, amounts = (
             [PODS, *(r for r, _ in requests)],
@@ -131,7 +131,7 @@ class NodeResourcesFit(BasePlugin):
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The strategy's score of each resource, averaged by weight over those the node has."""
+        """Return the strategy's score of each resource, averaged by weight over the resources of the node."""
         strategy: ScoringStrategy = self.args.scoring_strategy
         specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         if not specs:
@@ -145,7 +145,7 @@ class NodeResourcesFit(BasePlugin):
         return mean(scores, allocatable != 0, [s.weight for s in specs])
 
     def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
-        """The pod fits the node when it is empty, and, where the node was there before, something grew."""
+        """Return whether the pod fits the empty node, and the node is new or has more of a requested resource."""
         requests = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
         has = self._allocatable.get(new)
         if any(amount > has.get(resource, 0) for resource, amount in requests.items()):
@@ -171,7 +171,7 @@ class NodeResourcesFit(BasePlugin):
 
 
 def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:
-    """The pod's requests in the order of the message: cpu, memory, storage, then the scalars by name."""
+    """Return the pod's requests in the order of the message: cpu, memory, storage, then scalars by name."""
     first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
     return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
 
@@ -214,7 +214,7 @@ def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
 
 
 def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
-    """A pod that took up room is gone; one asks for less of what this pod requests; or this pod asks for less."""
+    """Return whether a pod was deleted, or was scaled down in a resource that this pod requests."""
     if new is None:
         return occupies_node(old)
     if new.uid == pod.uid:
@@ -224,7 +224,7 @@ def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | 
 
 
 class _AllocatableCache:
-    """A cache of two nodes' allocatable: an event concerns the same two for every pod template that waits."""
+    """A cache for two nodes: an event concerns the same old and new node for every pending pod template."""
 
     def __init__(self) -> None:
         self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)

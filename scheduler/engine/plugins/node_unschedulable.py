@@ -24,7 +24,7 @@ class NodeUnschedulable(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A node that takes pods now, or this pod's toleration of those that do not."""
+        """Yield nodes that became schedulable, and new tolerations of this pod."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
@@ -33,7 +33,7 @@ class NodeUnschedulable(BasePlugin):
         )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Asked of the synthetic taint that cordoning stands for."""
+        """Reject cordoned nodes unless the pod tolerates the taint that stands for cordoning."""
         if is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or ()):
             return PASS
         return Verdicts.reject(nodes.unschedulable, CORDONED)

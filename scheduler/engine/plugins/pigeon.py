@@ -34,9 +34,10 @@ SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class PigeonArgs(Args, frozen=True):
-    """`num_resources`: the first so many of cpu, memory, pods, gpu, ephemeral-storage count.
+    """Arguments of the objective.
 
-    `policy_resource_index`: the one that LOAD_BALANCE and CONSOLIDATE look at. `gpu_resource`: what a GPU is called.
+    `num_resources`: the first so many of cpu, memory, pods, gpu and ephemeral-storage count. `policy_resource_index`:
+    the resource of LOAD_BALANCE and CONSOLIDATE. `gpu_resource`: the name of the GPU resource.
     """
 
     policy_objective: str = A_BINPACK
@@ -55,7 +56,7 @@ class PigeonArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class _Scored:
-    """What Score saw: each node's value, and of how many pods the demand is known."""
+    """The state that Score writes: each node's value, and the number of pods in the learned demand."""
 
     values: Floats
     pods: int
@@ -73,7 +74,7 @@ class Pigeon(BasePlugin):
         self._learned = Demand()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Learn from the pods that are there, in the order of their creation."""
+        """Learn the demand from the running pods in the order of their creation."""
         existing = [pod for pods in nodes.pods for pod in pods.values()]
         existing.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
         capacity = self._matrix(nodes.live, nodes.allocatable)
@@ -81,7 +82,7 @@ class Pigeon(BasePlugin):
             self._learned = packing.learn(self._learned, self._demand(pod).tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """0 to 10, of the feasible nodes alone."""
+        """Return 0 to 10 points, computed over the feasible nodes."""
         demand = self._demand(pod)
         capacity = self._matrix(feasible, nodes.allocatable)
         self._learned = packing.learn(self._learned, demand.tolist(), capacity)
@@ -94,7 +95,7 @@ class Pigeon(BasePlugin):
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """The objective as if the pod were on each node in turn; none where it does not fit."""
+        """Report the objective for the pod on each node; NaN where it does not fit."""
         scored = state.read(_Scored)
         learned = f"; demand of {scored.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
         source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learned}"

@@ -33,15 +33,15 @@ class PluginLoadError(Exception):
 
 
 def with_plugin(name: str, factory: Factory) -> NamedPlugin:
-    """Return an out-of-tree plugin for `Registry` and `app.main`. Raise PluginLoadError if its own name differs."""
+    """Return a plugin for `Registry` and `commands.main`; raise PluginLoadError if the class has another name."""
     return name, _check_plugin(name, factory, f'with_plugin("{name}", …)')
 
 
 class Registry(Mapping[str, Factory]):
-    """Plugins by name. Reading one that is not in-tree may import it: PluginLoadError when that fails."""
+    """Plugin classes by name. Reading one from outside the tree may import it and raise PluginLoadError."""
 
     def __init__(self, given: Iterable[NamedPlugin] = ()) -> None:
-        """`given`: out-of-tree plugins (`with_plugin`). PluginLoadError where a name is taken."""
+        """Add the `given` plugins (`with_plugin`); raise PluginLoadError for a duplicate name."""
         self._known: dict[str, Factory] = dict(IN_TREE)
         for name, factory in given:
             self._add(name, factory)
@@ -85,7 +85,7 @@ def _import_plugin(entry: EntryPoint) -> Factory:
 
 
 def _check_plugin(name: str | None, factory: Any, where: str) -> Factory:
-    """The factory itself where it is a plugin's class, and has the name that it is known by."""
+    """Return the factory if it is a plugin class with the expected name; raise PluginLoadError otherwise."""
     if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
         raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
     own = getattr(factory, "name", None)

@@ -1,4 +1,4 @@
-"""The resource list that NodeResourcesFit and NodeResourcesBalancedAllocation are configured with."""
+"""The argument `resources` of NodeResourcesFit and NodeResourcesBalancedAllocation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler.engine.objects.requests import CPU, MEMORY
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resource and its weight; 0 means 1."""
+    """A resource and its weight; a weight of 0 means 1."""
 
     name: str
     weight: int = 1

@@ -1,6 +1,6 @@
-"""Reward: prefers nodes on which pods of this type did well, as the monitor has learned and written there.
+"""Reward: prefers nodes on which pods of the same type succeeded, as the monitor has learned.
 
-Known to Herodotus alone. Source: IBM's kubeRL.
+Only Herodotus has this plugin. Source: IBM's kubeRL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class Reward(BasePlugin):
-    """A node of which nothing bad is known has the full reward."""
+    """A score plugin for learned rewards. A node without failures of the pod type has the full reward."""
 
     name = "Reward"
     annotations = frozenset({measurements.REWARDS, measurements.MEASURED["rewards"]})
@@ -34,11 +34,11 @@ class Reward(BasePlugin):
         self._reader = MeasurementReader("rewards", float("inf"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """0 to 10, by the type of the pod."""
+        """Return 0 to 10 points by the type of the pod."""
         return reward.points(_parse_rewards(measurements.rewards_key(pod.labels, pod.name), nodes))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """The rewards; they are as old as the outcome that changed them last."""
+        """Report the rewards; their time is that of the last outcome that changed them."""
         kind, key = measurements.rewards_key(pod.labels, pod.name), measurements.REWARDS
         inputs = self._reader.read(nodes).inputs(
             (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
@@ -46,12 +46,12 @@ class Reward(BasePlugin):
         return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Ten times the points."""
+        """Return ten times the points."""
         return raw * SCALE
 
 
 def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:
-    """The rewards of a pod type. Each distinct annotation is read once."""
+    """Return the rewards of a pod type by slot; each distinct annotation is parsed once."""
     column = nodes.annotation(measurements.REWARDS)
     rewards = np.array([reward.parse_reward(published, kind) for published in column.values])
     return rewards.take(column.ids(nodes.slots))

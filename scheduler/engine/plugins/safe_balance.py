@@ -36,11 +36,11 @@ class SafeBalance(LoadPlugin):
     args_type = SafeBalanceArgs
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The worse of both resources, 0 to 10."""
+        """Return the lower points of both resources, 0 to 10."""
         loads = tuple(self.compute_loads(pod, nodes))
         state.write(_NodeLoads(loads))
         return lowest_points(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
-        """Used share and deviation of each resource."""
+        """Report the used share and the deviation of each resource."""
         yield from (load.inputs() for load in state.read(_NodeLoads).by_resource)

@@ -26,7 +26,7 @@ from scheduler.engine.plugins.node_measurements import Floats
 
 
 class SafeOverloadArgs(LoadArgs, frozen=True):
-    """Per cent. `utilization`: used more than this is overload. `percentile`: the risk of it that is accepted."""
+    """Arguments in percent: `utilization` above which a node is overloaded; `percentile`, the accepted risk of that."""
 
     utilization: int = 90
     percentile: int = 30
@@ -39,7 +39,7 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
 
 @dataclass(frozen=True)
 class _Risks:
-    """Of overload with the pod, by resource, on these columns as of a revision; and the loads they follow from."""
+    """The risk of overload with the pod by resource, for these columns at a revision, and the loads behind it."""
 
     nodes: NodeColumns
     revision: int
@@ -48,19 +48,22 @@ class _Risks:
 
 
 class SafeOverload(LoadPlugin):
-    """Risk is P(used share > utilization), of a beta distribution with the node's mean and deviation."""
+    """A filter and score plugin for the risk of overload.
+
+    The risk is P(used share > utilization) of a beta distribution with the node's mean and deviation.
+    """
 
     name = "SafeOverload"
     args_type = SafeOverloadArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """New statistics, a larger node, or a pod that asks for less."""
+        """Yield new statistics, larger nodes, and lower requests of this pod."""
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, _own)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The reason says the risk in per cent, so that many nodes share few reasons."""
+        """Reject nodes with too high a risk, which the reason has in percent so that many nodes share few reasons."""
         risks = self._risks(state, pod, nodes).by_resource
         refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
         if not any(column.any() for column in refused.values()):
@@ -74,18 +77,18 @@ class SafeOverload(LoadPlugin):
         return Verdicts.from_ids(ids, len(distinct), lambda i: self._verdict(int(distinct[i]), list(refused)))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The worse of both resources, 0 to 10."""
+        """Return the lower points of both resources, 0 to 10."""
         risks = self._risks(state, pod, nodes).by_resource.values()
         points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
         return risk.least_known(points, [~np.isnan(risky) for risky in risks])
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
-        """Used share, deviation and risk of each resource."""
+        """Report the used share, the deviation and the risk of each resource."""
         found = self._risks(state, pod, nodes)
         yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
 
     def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
-        """Computed once a cycle for Filter and Score."""
+        """Return the risks of all nodes, computed once per cycle for Filter and Score."""
         cached = state.find(_Risks)
         if cached is None or cached.nodes is not nodes or cached.revision != nodes.revision:
             threshold = self.args.utilization / 100

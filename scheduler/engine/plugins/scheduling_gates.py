@@ -17,12 +17,12 @@ class SchedulingGates(BasePlugin):
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """The reason names the gates."""
+        """Reject a pod with scheduling gates; the reason names them."""
         gates = [gate.name for gate in pod.pod.spec.scheduling_gates or ()]
         return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """The last gate is lifted."""
+        """Yield removals of the last gate."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
 
 

@@ -33,7 +33,7 @@ class TaintToleration(BasePlugin):
     }
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A node whose taints the pod tolerates now and did not before, or this pod's own toleration."""
+        """Yield nodes whose taints the pod newly tolerates, and new tolerations of this pod."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
@@ -42,7 +42,7 @@ class TaintToleration(BasePlugin):
         )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The reason names the first taint that is not tolerated, and for our screens the others."""
+        """Reject nodes with an untolerated taint; the reason names the first one, and all others for the record."""
 
         def verdict(number: int) -> Verdict:
             return _rejection(_untolerated(nodes.taints.values[number], pod))
@@ -50,7 +50,7 @@ class TaintToleration(BasePlugin):
         return Verdicts.from_ids(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """How many PreferNoSchedule taints the pod does not tolerate."""
+        """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
         soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
         counts = [
             sum(t.effect == SOFT_EFFECT and not is_tolerated(t, soft) for t in taints) for taints in nodes.taints.values

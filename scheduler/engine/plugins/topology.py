@@ -30,7 +30,7 @@ class DomainCounts:
     """
 
     def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
-        """`values`: of the column, by number; shared with it, so replaced, never changed."""
+        """Take the column's `values` by number; they are shared with it and never changed in place."""
         self.key = key
         self._values = values
         self._present = present
@@ -47,9 +47,9 @@ class DomainCounts:
 
     @classmethod
     def from_nodes(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> DomainCounts:
-        """The domains of the nodes of `where`, with or without pods. Both masks are kept (`NodeColumns.kept`).
+        """Return the domains of the nodes in `where`, also those without pods. The masks must not change.
 
-        `present`: which numbers of the label's values these are.
+        `present` has an entry for each value of the label: whether it is a domain.
         """
         column = nodes.label(key)
         return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
@@ -60,7 +60,7 @@ class DomainCounts:
         return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
 
     def clone(self) -> DomainCounts:
-        """A copy to change."""
+        """Return a copy that may be changed."""
         copy = DomainCounts(self.key, self._values, self._present.copy(), self._counts.copy())
         copy._numbers = self._numbers
         return copy
@@ -80,16 +80,18 @@ class DomainCounts:
 
     @property
     def by_value(self) -> Counts:
-        """The count of every value of the key, by number; 0 where there is no such domain."""
+        """The count of every value of the key by number; 0 for a value without a domain."""
         return self._counts
 
     def per_slot(self, nodes: NodeColumns) -> Counts:
-        """The count of each slot's domain; 0 where there is no such domain or the node lacks the key."""
+        """Return the count of each slot's domain; 0 if the domain is unknown or the node lacks the key."""
         return self.map_to_slots(self._counts, nodes)
 
     def map_to_slots(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
-        """Return, for each slot, the entry of `by_value` for its value of the key; other slots get the entry of no
-        value."""
+        """Return, for each slot, the entry of `by_value` for its value of the key.
+
+        Other slots get the entry of no value.
+        """
         column = nodes.label(self.key)
         ids = column.ids(nodes.slots)
         if column.values is self._values and len(column.values) == len(by_value):
@@ -98,11 +100,11 @@ class DomainCounts:
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """The slots in domains that were not there before, or are not any more; None where these may be any."""
+        """Return the slots in domains that appeared or disappeared, or None if any slot may be."""
         return find_changed_slots(self.key, (self._values, self._present), (before._values, before._present), nodes)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
-        """Count pods on a node, more or fewer. Nothing changes where the node lacks the key."""
+        """Change the count of a node's domain; a node without the key has no effect."""
         value = get_labels(nodes, slot).get(self.key)
         if value is None:
             return
@@ -147,7 +149,7 @@ def find_changed_slots(
 
 
 class FirstRejections:
-    """A verdict column in the making: each slot keeps the first verdict it is assigned."""
+    """A verdict column that is being built: each slot keeps the first verdict that it gets."""
 
     def __init__(self, slots: int) -> None:
         self._table = [SUCCESS]
@@ -155,7 +157,7 @@ class FirstRejections:
 
     @property
     def undecided(self) -> Mask:
-        """The slots that no verdict was assigned to."""
+        """The slots without a verdict."""
         undecided: Mask = self._ids == 0
         return undecided
 
@@ -190,7 +192,7 @@ def has_label(key: str, nodes: NodeColumns) -> Mask:
 
 
 def find_present_values(key: str, nodes: NodeColumns, where: Mask) -> Mask:
-    """Which values of a key the nodes of the mask have, by number."""
+    """Return which values of a key the nodes of the mask have, by number."""
     column = nodes.label(key)
     present = np.zeros(len(column.values), np.bool_)
     present[column.ids(nodes.slots)[where]] = True
@@ -199,6 +201,6 @@ def find_present_values(key: str, nodes: NodeColumns, where: Mask) -> Mask:
 
 
 def get_labels(nodes: NodeColumns, slot: int) -> Mapping[str, str]:
-    """A node's labels; none where the slot has no node."""
+    """Return a node's labels; none for a slot without a node."""
     node = nodes.nodes[slot]
     return (node.metadata.labels if node else None) or {}

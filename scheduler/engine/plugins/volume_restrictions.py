@@ -24,7 +24,7 @@ from scheduler.engine.plugins.volume_hints import is_named_claim
 
 @dataclass
 class _Exclusive:
-    """PreFilter's note: the pod's ReadWriteOncePod claims by name, and how often other pods use them."""
+    """The state that PreFilter writes: the pod's ReadWriteOncePod claims, and how many other pods use each."""
 
     claims: frozenset[str]
     uses: int
@@ -34,23 +34,23 @@ class _Exclusive:
 
 
 class VolumeRestrictions(BasePlugin):
-    """Inline disks per node; ReadWriteOncePod claims for the cluster as a whole."""
+    """A filter for inline disks, per node, and for ReadWriteOncePod claims, in the whole cluster."""
 
     name = "VolumeRestrictions"
     fails_without: ClassVar = {"filter": ("preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A pod that held a disk or claim is gone, the claim is there, or there is a new node."""
+        """Yield deletions of pods that used a disk or claim, new claims, and new nodes."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, is_named_claim)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Where there is no volume to look at."""
+        """Return whether the pod has no volume."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Every claim must exist. Nothing to filter without an inline disk and without a claim in use."""
+        """Check that every claim exists; skip pods without an inline disk and a claim in use."""
         exclusive = set()
         for volume in pod.pod.spec.volumes or ():
             if volume.persistent_volume_claim is None:
@@ -68,15 +68,15 @@ class VolumeRestrictions(BasePlugin):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Its uses count; namespaces are not compared, as kube-scheduler does not."""
+        """Add the pod's uses of the claims; as in kube-scheduler, namespaces are not compared."""
         _count(state.read(_Exclusive), added, +1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Its uses count no longer."""
+        """Subtract the pod's uses of the claims."""
         _count(state.read(_Exclusive), removed, -1)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Disks first. A claim in use anywhere rejects every node."""
+        """Reject nodes by disks first; a claim in use rejects every node."""
         note = state.read(_Exclusive)
         in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
         table = [SUCCESS, unschedulable(in_use)]
@@ -99,7 +99,7 @@ def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
 
 
 def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
-    """Disks are compared only within a namespace, as kube-scheduler does."""
+    """Return whether the pod used a disk or claim of this one; as in kube-scheduler, disks of one namespace."""
     if old.namespace != pod.namespace:
         return False
     return not set(pod.claims).isdisjoint(old.claims) or any(d.conflicts(o) for d in pod.disks for o in old.disks)

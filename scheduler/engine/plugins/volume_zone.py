@@ -1,6 +1,6 @@
-"""VolumeZone: a pod goes to a zone of its volumes, where volumes say theirs by label.
+"""VolumeZone: rejects nodes outside the zones in the labels of the pod's volumes.
 
-Source: pkg/scheduler/framework/plugins/volumezone v1.36. Volumes with a node affinity are VolumeBinding's.
+Source: pkg/scheduler/framework/plugins/volumezone v1.36. VolumeBinding handles volumes with a node affinity.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GA_KEYS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 
 class _VolumeTopology(NamedTuple):
-    """One label of a volume: the node's value must be among these."""
+    """One label of a volume and the values that a node may have."""
 
     volume: str
     key: str
@@ -44,19 +44,19 @@ class _VolumeTopologies(tuple[_VolumeTopology, ...]):
 
 
 class _UnusableClaimError(Exception):
-    """A claim that keeps the pod from every node."""
+    """A claim that makes every node infeasible."""
 
     def __init__(self, code: str, **params: str) -> None:
         self.reason = Reason(code, params)
 
 
 class VolumeZone(BasePlugin):
-    """Each volume's labels are compared with the nodes' columns."""
+    """A filter that compares each volume's labels with the nodes' columns."""
 
     name = "VolumeZone"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A node's labels, the pod's claims, a volume's zones, a class whose claims may wait."""
+        """Yield node labels, the pod's claims, a volume's zones, and classes whose claims may wait."""
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         yield ClusterEventWithHint(
@@ -67,11 +67,11 @@ class VolumeZone(BasePlugin):
         )
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Where there is no volume to look at."""
+        """Return whether the pod has no volume."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """The zone and region labels of the volumes that the pod's claims are bound to."""
+        """Collect the zone and region labels of the volumes that the pod's claims are bound to."""
         try:
             topologies = self._find_topologies_of_pod(pod)
         except _UnusableClaimError as e:
@@ -82,9 +82,9 @@ class VolumeZone(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Nodes without any such label pass: a cluster of one zone may do without.
+        """Reject nodes outside the zones; nodes without any such label pass, as in a cluster with one zone.
 
-        Where the profile disables PreFilter, what rejects the pod there rejects it on every node.
+        If the profile disables PreFilter, the reasons for which it would reject the pod reject every node.
         """
         try:
             topologies = state.find(_VolumeTopologies) or self._find_topologies_of_pod(pod)
@@ -128,7 +128,7 @@ class VolumeZone(BasePlugin):
         yield from _find_topologies(volume)
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
-        """A claim that waits for its pod may be unbound; any other may not."""
+        """Raise _UnusableClaimError for an unbound claim unless its class waits for the first consumer."""
         name = claim.storage_class
         if not name:
             raise _UnusableClaimError("claim-without-class")
@@ -142,7 +142,7 @@ class VolumeZone(BasePlugin):
 
 
 def _match_nodes(nodes: NodeColumns, topology: _VolumeTopology) -> Mask:
-    """Which nodes are at the topology; where a node lacks the beta label, its general one counts."""
+    """Return which nodes are in the topology; a node without the beta label is compared by the general one."""
     own = nodes.label(topology.key)
     here = own.where(nodes.slots, lambda v: v in topology.values)
     if topology.key != GA_KEYS[topology.key]:

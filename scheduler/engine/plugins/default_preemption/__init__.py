@@ -45,7 +45,7 @@ IS_PREEMPTING = unresolvable(Reason("preempting"))
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
-    """How many candidate nodes to look for."""
+    """Arguments: the minimum number of candidate nodes to try."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
@@ -63,7 +63,7 @@ class DefaultPreemptionArgs(Args, frozen=True):
 
 
 class DefaultPreemption(BasePlugin):
-    """The preemption plugin, at PostFilter and PreEnqueue."""
+    """The preemption plugin, for PostFilter and PreEnqueue."""
 
     name = "DefaultPreemption"
     args_type = DefaultPreemptionArgs
@@ -73,7 +73,7 @@ class DefaultPreemption(BasePlugin):
         self._dry_run_cache = DryRunCache(handle.objects)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
-        """A pod that waits for its victims is looked at when one is victims; whether that helps, its rejectors say."""
+        """Yield pod deletions with a hint to skip them: the plugins that rejected the pod decide whether one helps."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
@@ -83,7 +83,7 @@ class DefaultPreemption(BasePlugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Success nominates a node. A node is tried where its first failure was Unschedulable."""
+        """Nominate a node where evicting pods helps, among those whose first failure was Unschedulable."""
         if not self.handle.preempts:
             return _reject(SWITCHED_OFF)
         if pod.pod.spec.preemption_policy == "Never":
@@ -107,7 +107,7 @@ class DefaultPreemption(BasePlugin):
     def _try_nodes(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
     ) -> tuple[list[PreemptionCandidate], list[Verdict]]:
-        """The nodes where evicting helps, and why it does not on the others that were tried."""
+        """Return the nodes where evicting pods helps, and the verdicts of the other nodes that were tried."""
         args: DefaultPreemptionArgs = self.args
         share = len(potential) * args.min_candidate_nodes_percentage // 100
         enough = min(max(share, args.min_candidate_nodes_absolute), len(potential))
@@ -139,7 +139,7 @@ class DefaultPreemption(BasePlugin):
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
-    """Whether pods that were evicted for this one are still on their way out of its nominated node."""
+    """Return whether pods that were evicted for this one are still terminating on its nominated node."""
     slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
     if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False
@@ -158,5 +158,5 @@ def _reject(message: str, nomination: Nomination | None = None) -> PostFilterRes
 
 
 def _aggregate(errors: Sequence[str]) -> str:
-    """Several errors as kube-scheduler joins them."""
+    """Return several error messages joined as kube-scheduler joins them."""
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -50,7 +50,7 @@ class DryRunCache:
         dry_run: DryRun,
         expected_count: int,
     ) -> Iterator[DryRunResult]:
-        """Yield the result of each slot, in their order. `expected_count`: how many are likely to be needed."""
+        """Yield the result of each slot in order; `expected_count` is how many results the caller probably needs."""
         dependencies = dry_run.dependencies(pod, nodes)
         pods_on_other_nodes: Set[int] = frozenset() if dependencies is None else dependencies[1]
         known = _NodeResults(nodes) if dependencies is None else self._get_node_results(pod, dependencies[0], nodes)
@@ -67,7 +67,7 @@ class DryRunCache:
             yield from results
 
     def _get_node_results(self, pod: PodInfo, dependencies: Hashable, nodes: NodeColumns) -> _NodeResults:
-        """What is remembered of pods like this one."""
+        """Return the cached results for pods with this pod's spec, created if necessary."""
         key = (pod.spec_digest, dependencies, self._objects.revision_of(PodDisruptionBudget))
         known = self._results_by_key.get(key)
         if known is None or known.nodes is not nodes:
@@ -79,9 +79,9 @@ class DryRunCache:
 
 
 class _NodeResults:
-    """Answers to one key about the nodes of some columns, by slot, and as of which revision of the slot.
+    """The results for one key by slot, each with the revision of the slot that it is valid for.
 
-    A newer version of a pod is another revision too: it may have other labels, or have started.
+    A newer version of a pod is another revision too: its labels or its start time may differ.
     """
 
     def __init__(self, nodes: NodeColumns) -> None:

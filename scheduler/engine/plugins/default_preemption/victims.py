@@ -66,10 +66,10 @@ def select_victims(
 
 
 class _Candidate:
-    """A node that the pod fits when all less important pods are victims, while they are put back one by one."""
+    """A node from which all less important pods were removed, and to which they are added back one by one."""
 
     def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
-        """`pods`: the less important ones, the most important first. Those that budgets forbid come back first."""
+        """Take the less important `pods`, most important first; those that a budget protects are added back first."""
         self.slot = slot
         self.victims: list[PodInfo] = []
         self._violating = _find_violating(pods, budgets) if budgets else []
@@ -78,7 +78,7 @@ class _Candidate:
             self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
 
     def to_candidate(self, node: str) -> PreemptionCandidate:
-        """Those that could not be put back, the most important first."""
+        """Return the candidate with the pods that could not be added back, the most important first."""
         if not self._violating:
             return PreemptionCandidate(node, tuple(self.victims), 0)
         violations = sum(p in self._violating for p in self.victims)
@@ -86,12 +86,12 @@ class _Candidate:
 
 
 def importance_key(p: PodInfo) -> tuple[int, str]:
-    """A sort key, the most important first: higher priority, then the one that has run longer."""
+    """Return a sort key, the most important pod first: higher priority, then the earlier start."""
     return -p.priority, p.started
 
 
 def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
-    """Those that may select a pod, by its namespace."""
+    """Return the disruption budgets that may select a pod, by namespace."""
     found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
         found[budget.metadata.namespace].append(budget)
@@ -99,9 +99,9 @@ def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
 
 
 def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
-    """The pods whose eviction some budget forbids, in the given order.
+    """Return the pods whose eviction a disruption budget forbids, in the given order.
 
-    Every budget pays for the pods it selects one by one; a pod is forbidden where any of its budgets is used up.
+    Each evicted pod uses one disruption of every budget that selects it. A pod violates if any of them has none left.
     """
     left: dict[int, int] = {}
     violating: list[PodInfo] = []
@@ -117,9 +117,9 @@ def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
 
 
 def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
-    """Whether a budget of the pod's namespace does.
+    """Return whether a budget of the pod's namespace selects the pod.
 
-    An absent or empty selector selects nothing here, nor does any select a pod without labels.
+    An absent or empty selector selects nothing here, and no selector selects a pod without labels.
     """
     selector = budget.spec.selector
     if not p.labels or selector is None:

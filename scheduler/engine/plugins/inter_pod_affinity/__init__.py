@@ -45,13 +45,13 @@ _NO_TERMS: Final = PodTerms("", b"", None, None)
 
 
 class InterPodAffinityArgs(Args, frozen=True):
-    """What a running pod's required affinity is worth to the pods it wants, and whether its preferences count."""
+    """Arguments: the weight of running pods' required affinity, and whether their preferences count."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def problems(self) -> Iterator[Problem]:
-        """The weight is a score."""
+        """Yield a problem if the weight is outside the range of scores."""
         weight = self.hard_pod_affinity_weight
         if not 0 <= weight <= 100:
             yield invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]")
@@ -59,7 +59,7 @@ class InterPodAffinityArgs(Args, frozen=True):
 
 @dataclass
 class _ClosedDomains:
-    """DomainCounts where pods are that the incoming pod must not join, and where they are few, a pod of each by name."""
+    """The domains with pods that the incoming pod must avoid, and an example pod of each if there are few."""
 
     domains: DomainCounts
     examples: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _ClosedDomains:
 
 @dataclass
 class _PreFilterState:
-    """PreFilter's note: pods by topology domain, for the three rules of the filter."""
+    """The state that PreFilter writes: the number of pods by topology domain, for the filter's three rules."""
 
     namespace_labels: Mapping[str, str]
     required: tuple[IncomingTerm, ...]
@@ -85,11 +85,11 @@ class _PreFilterState:
 
     @property
     def accepts_first_pod(self) -> bool:
-        """Pods that want to be near their like: the first finds none, and may go anywhere that has the keys."""
+        """Whether the pod matches its own affinity and no pod does yet, so that any node with the keys is feasible."""
         return self.matches_itself and not any(domains.counts.any() for domains in self.affinity.values())
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Where a domain was closed, or opened, since."""
+        """Return the slots whose domain became closed or open since the previous state."""
         if (self.required, self.required_anti) != (before.required, before.required_anti):
             return None
         if self.existing.keys() != before.existing.keys() or self.accepts_first_pod != before.accepts_first_pod:
@@ -111,7 +111,7 @@ class _PreFilterState:
         )
 
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
-        """Count a pod more, or less, on a node."""
+        """Add a pod on a node to the counts, or remove it."""
         if self.required and all(term.selects(changed) for term in self.required):
             for domains in self.affinity.values():
                 domains.add(nodes, slot, by)
@@ -125,12 +125,12 @@ class _PreFilterState:
 
 @dataclass(frozen=True, eq=False)
 class _PreScoreState:
-    """PreScore's note: by topology key, the label's values and the points of each, by number."""
+    """The state that PreScore writes: for each topology key the label's values and the points of each."""
 
     by_key: Mapping[str, tuple[list[str | None], Counts]]
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Where a domain is worth something else now."""
+        """Return the slots whose domain has other points than in the previous state."""
         if self.by_key.keys() != before.by_key.keys():
             return None
         return union_rows(find_changed_slots(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
@@ -159,7 +159,7 @@ class InterPodAffinity(BasePlugin):
         self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Pods that come, go or are relabelled, and nodes that change their domain."""
+        """Yield pods that appear, disappear or change labels, and nodes that change their domain."""
         hints = AffinityHints(self.handle.objects)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)
@@ -168,7 +168,7 @@ class InterPodAffinity(BasePlugin):
         )
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """The rows of the running pods, and their terms read."""
+        """Compute the rows of the running pods and parse their terms before the first cycle."""
         for terms in nodes.pod_rows.terms.values:
             for _ in self._scoring_terms(terms) if terms is not None else ():
                 pass
@@ -176,7 +176,7 @@ class InterPodAffinity(BasePlugin):
     # --- required terms -------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Count the pods that matter by domain. Nothing required of either side: skip."""
+        """Count the relevant pods by domain; skip if neither the pod nor a running pod has a required term."""
         try:
             required, required_anti, _ = self._incoming_terms.get(pod)  # a pod that does not parse is turned away here
         except InvalidSelectorError as e:
@@ -198,7 +198,7 @@ class InterPodAffinity(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The pod's affinity, its anti-affinity, then the running pods' anti-affinity."""
+        """Reject nodes by the pod's affinity, then its anti-affinity, then the running pods' anti-affinity."""
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for term in note.required:
             rejections.reject(~has_label(term.topology_key, nodes), _affinity_mismatch(term, lacks="label"))
@@ -222,7 +222,7 @@ class InterPodAffinity(BasePlugin):
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """The weights of all terms between the pod and running ones, by domain. No such term anywhere: skip."""
+        """Compute the weights of all terms between the pod and running ones by domain; skip if there are none."""
         preferred = self._incoming_terms.get(pod).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
@@ -237,14 +237,14 @@ class InterPodAffinity(BasePlugin):
         return SUCCESS if found else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The sum over the domains that the node is in; may be negative."""
+        """Return the sum of weights over the domains of each node, which may be negative."""
         raw = np.zeros(nodes.slots, np.int64)
         for key, (_, points) in state.read(_PreScoreState).by_key.items():
             raw += points.take(nodes.label(key).ids(nodes.slots))
         return raw
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """From the least to the most; nothing where all are equal."""
+        """Scale the scores from 0 for the lowest to 100 for the highest; all are 0 if they are equal."""
         counted = raw[feasible]
         least, most = int(counted.min()), int(counted.max())
         if least == most:
@@ -254,7 +254,7 @@ class InterPodAffinity(BasePlugin):
         return points
 
     def _scoring_terms(self, terms: PodTerms) -> Iterator[Term]:
-        """A running pod's terms that give points to the pods they mean."""
+        """Yield the terms of a running pod that give points to the pods that they select."""
         hard = self.args.hard_pod_affinity_weight
         if hard > 0:
             yield from (term._replace(weight=hard) for term in read_valid_terms(lambda: terms.required))
@@ -267,7 +267,7 @@ def _required_anti(terms: PodTerms) -> Iterator[Term]:
 
 
 def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict[str, DomainCounts]:
-    """The pods that match every required term, by each term's key."""
+    """Return the number of pods that match every required term by topology domain, for each term's key."""
     if not required:
         return {}
     if len(required) == 1:
@@ -281,7 +281,7 @@ def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict
 def _find_closed_domains(
     key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]
 ) -> _ClosedDomains:
-    """`counts`: whether a pod is one of those that are counted."""
+    """Return the domains of the counted pods; `counts` tells whether a pod is one of them."""
     domains = DomainCounts.from_tally(key, nodes, counted)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:
         return _ClosedDomains(domains)
@@ -311,14 +311,14 @@ def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, 
 
 
 class _ScoreSums:
-    """Points by domain, in the making."""
+    """Points by domain, while they are being added up."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self.by_key: dict[str, tuple[list[str | None], Counts]] = {}
 
     def add(self, key: str, pods: Tally, weights: Tally, times: int) -> bool:
-        """Give every domain the weights of its pods; whether some pod is in a domain at all."""
+        """Add the weights of its pods to every domain; return whether any pod is in a domain."""
         column = self._nodes.label(key)
         found = bool(pods.by_value(column)[1:].any())  # number 0 is of nodes that lack the key
         if found:

@@ -23,13 +23,13 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
 
 
 class AffinityHints:
-    """Of one profile's plugin."""
+    """The queueing hints of one profile's plugin."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
 
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Someone resolve_terms has come, or someone unwanted has deleted: by the pod's own terms, or by the other pod's."""
+        """Return whether a wanted pod appeared or an unwanted one disappeared, by the terms of either pod."""
         if old is not None and new is not None and new.uid == pod.uid:
             return QUEUE  # its labels changed: others may have objected to the old ones
         if any(not occupies_node(other) for other in (old, new) if other is not None):
@@ -42,7 +42,7 @@ class AffinityHints:
         return old is not None and (any(term.selects(old) for term in anti) or self._was_excluded_by(old, pod))
 
     def is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
-        """A node joined, or changed, a domain of an affinity term; or it left one of an anti-affinity term."""
+        """Return whether a node joined a domain of an affinity term, or left one of an anti-affinity term."""
         required, anti = self._terms(pod)
         before, after = (None if old is None else old.metadata.labels or {}), new.metadata.labels or {}
         if before is None:
@@ -58,7 +58,7 @@ class AffinityHints:
         return resolve_terms(terms.required, self._objects), resolve_terms(terms.required_anti, self._objects)
 
     def _was_excluded_by(self, deleted: PodInfo, pod: PodInfo) -> bool:
-        """Whether a pod that is gone resolve_terms this one far away."""
+        """Return whether the anti-affinity of a deleted pod selected this pod."""
         terms = deleted.terms
         if terms is None:
             return QUEUE_SKIP
@@ -67,7 +67,7 @@ class AffinityHints:
 
 
 def _matches_all(terms: Iterable[IncomingTerm], pod: PodInfo) -> bool:
-    """Whether one pod satisfies all terms; there must be one."""
+    """Return whether one pod matches all terms, of which there is at least one."""
     matches = [term.selects(pod) for term in terms]
     return bool(matches) and all(matches)
 

@@ -25,7 +25,7 @@ MAX_ENTRIES: Final = 256  # of pods, whose reach and terms are known: labels may
 
 @dataclass(frozen=True)
 class IncomingTerm:
-    """A term of the incoming pod, its namespaces looked up once. `namespaces`: None means all."""
+    """A term of the incoming pod with its namespaces resolved; None stands for all namespaces."""
 
     topology_key: str
     selector: LabelSelector | None
@@ -33,16 +33,16 @@ class IncomingTerm:
     weight: int
 
     def selects(self, pod: PodInfo) -> bool:
-        """Whether the term means the pod."""
+        """Return whether the term selects the pod."""
         in_namespace = self.namespaces is None or pod.namespace in self.namespaces
         return in_namespace and label_selector_matches(self.selector, pod.labels)
 
     def match_rows(self, nodes: NodeColumns) -> Mask:
-        """The running pods that the term means, as rows of `nodes.pod_rows`."""
+        """Return the running pods that the term selects, as rows of `nodes.pod_rows`."""
         return nodes.pod_rows.matching(self.selector, self.namespaces)
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """How many of them there are."""
+        """Return the number of running pods by slot that the term selects."""
         return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class IncomingTerm:
 
 
 class MatchingTerms:
-    """Affinity terms with one topology key that mean some pod, and what they weigh."""
+    """Affinity terms with one topology key that select a pod, with their weights."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -58,24 +58,24 @@ class MatchingTerms:
         self._cached_keys: tuple[Hashable, Hashable] | None = None
 
     def add(self, terms: PodTerms, weight: int) -> None:
-        """Terms that mean the pod too."""
+        """Add terms that also select the pod."""
         self._weights[terms], self._cached_keys = weight, None
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """How many running pods have such terms."""
+        """Return the number of running pods by slot that have such terms."""
         return nodes.pod_rows.tally_terms(self._tally_keys[0], dict.fromkeys(self._weights, 1), nodes.slots)
 
     def sum_weights(self, nodes: NodeColumns) -> Tally:
-        """What their terms weigh together."""
+        """Return the total weight of the running pods' terms by slot."""
         return nodes.pod_rows.tally_terms(self._tally_keys[1], self._weights, nodes.slots)
 
     def includes(self, pod: PodInfo) -> bool:
-        """Whether a running pod has such terms."""
+        """Return whether a running pod has such terms."""
         return pod.terms in self._weights
 
     @property
     def _tally_keys(self) -> tuple[Hashable, Hashable]:
-        """The two questions: alike for all pods that the same terms mean."""
+        """The keys of the two tallies, equal for all pods that the same terms select."""
         if self._cached_keys is None:
             self._cached_keys = (frozenset(self._weights), frozenset(self._weights.items()))
         return self._cached_keys
@@ -88,12 +88,12 @@ class MatchingTermsCache:
     """
 
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
-        """`terms_of`: which of a running pod's terms to ask."""
+        """Take a function that returns the relevant terms of a running pod."""
         self._terms_of = terms_of
         self._entries: OrderedDict[Hashable, _CacheEntry] = OrderedDict()  # the one asked for last at the end
 
     def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
-        """`labels`: those of the pod's namespace. Terms whose last pod went may be among them."""
+        """Return the terms that select a pod in this namespace; some of their pods may be gone."""
         known = nodes.pod_rows.terms.values
         if len(known) == 1:  # nobody has any
             return {}
@@ -121,7 +121,7 @@ class MatchingTermsCache:
 
 @dataclass
 class _CacheEntry:
-    """The matches for pods with equal labels. `terms`: the column's distinct lists, of which `asked` are evaluated."""
+    """The matches for pods with equal labels. `terms`: the column's distinct lists; `asked` of them are evaluated."""
 
     terms: list[PodTerms | None]
     evaluated: int = 0
@@ -129,7 +129,7 @@ class _CacheEntry:
 
 
 class IncomingTerms(NamedTuple):
-    """What an incoming pod asks for. The weights of `preferred` are negative for anti-affinity."""
+    """The terms of an incoming pod. The weights of `preferred` are negative for anti-affinity."""
 
     required: tuple[IncomingTerm, ...] = ()
     required_anti: tuple[IncomingTerm, ...] = ()
@@ -148,7 +148,7 @@ class IncomingTermsCache:
         self._known: dict[PodTerms, IncomingTerms] = {}
 
     def get(self, pod: PodInfo) -> IncomingTerms:
-        """InvalidSelectorError where a term does not parse."""
+        """Return the pod's terms; raise InvalidSelectorError if one does not parse."""
         if pod.terms is None:
             return _NO_INCOMING_TERMS
         revision = self._objects.revision_of(Namespace)
@@ -167,16 +167,16 @@ class IncomingTermsCache:
 
 
 def resolve_terms(terms: Terms, objects: ClusterObjects) -> tuple[IncomingTerm, ...]:
-    """Terms of the incoming pod with their namespace selectors looked up.
+    """Return terms of the incoming pod with their namespace selectors resolved.
 
-    As in kube-scheduler, a selector that matches a namespace without labels matches them all: it is matched once more
-    against no labels, after the lookup.
+    As in kube-scheduler, a selector that matches a namespace without labels matches every namespace: it is evaluated
+    again against no labels after it was resolved.
     """
     return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects), t.weight) for t in terms)
 
 
 def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
-    """The labels of a namespace; none where it is not known."""
+    """Return the labels of a namespace; none if it is unknown."""
     found = objects.get(Namespace, namespace)
     return (found.metadata.labels if found else None) or {}
 

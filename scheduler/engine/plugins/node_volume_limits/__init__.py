@@ -31,12 +31,12 @@ from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class NodeVolumeLimits(BasePlugin):
-    """The pod's new volumes are added to each node's column of attached ones."""
+    """A filter that adds the pod's new volumes to each node's number of attached ones."""
 
     name = "NodeVolumeLimits"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """A driver that may attach more, a volume less, or the pod's claim."""
+        """Yield changes of a driver's limit, freed volumes, and the pod's claims."""
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.UPDATE, _is_schedulable_after_csi_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
@@ -49,19 +49,19 @@ class NodeVolumeLimits(BasePlugin):
         self._columns: WeakKeyDictionary[NodeColumns, AttachedVolumes] = WeakKeyDictionary()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Count what is attached."""
+        """Count the attached volumes before the first cycle."""
         self._attached(nodes)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Where there is no volume to look at."""
+        """Return whether the pod has no volume."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Claims, and in-tree volumes that have become a CSI driver's."""
+        """Skip pods without claims and without in-tree volumes that were migrated to a CSI driver."""
         return PreFilterResult() if _attaches(pod) else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Only new volumes count against a limit: a node that is over it takes pods that bring none."""
+        """Reject nodes that the pod's new volumes would bring over a limit."""
         volumes, failure = self._find_volumes(pod, migrated=True)
         _, failure_elsewhere = self._find_volumes(pod, migrated=False)
         if not volumes and failure is failure_elsewhere is None:
@@ -98,7 +98,7 @@ class NodeVolumeLimits(BasePlugin):
 def _find_exceeded_limits(
     driver: str, volumes: list[CsiVolume], attached: AttachedVolumes
 ) -> Iterator[tuple[Mask, Verdict]]:
-    """Where the volumes, all of one driver, are too many; a verdict for each set of numbers."""
+    """Return the nodes where the volumes of one driver exceed the limit, with a verdict for each set of numbers."""
     limit, now = attached.get_limits(driver), attached.get_attached(driver)
     new = np.full(len(now), len(volumes), np.int64)
     for volume in volumes:
@@ -131,6 +131,6 @@ def _is_schedulable_after_detachment(pod: PodInfo, old: VolumeAttachment, new: N
 
 
 def _attaches(pod: PodInfo) -> bool:
-    """Whether the pod has claims, or in-tree volumes that have become a CSI driver's."""
+    """Return whether the pod has claims, or in-tree volumes that were migrated to a CSI driver."""
     volumes = pod.pod.spec.volumes or ()
     return any(find_claim_name(pod.pod, v) is not None or csi_migration.find_migration(v) is not None for v in volumes)

@@ -44,7 +44,7 @@ class AttachedVolumes:
     """The columns of one `NodeColumns`."""
 
     def __init__(self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment]) -> None:
-        """`attachments`: by node name."""
+        """Create empty columns; `attachments` are VolumeAttachments by node name."""
         self.uncountable: dict[int, Verdict] = {}  # slots with a pod whose volumes cannot be counted
         self._objects = objects
         self._attachments = attachments
@@ -60,23 +60,23 @@ class AttachedVolumes:
 
     @property
     def has_csi_node(self) -> Mask:
-        """Which nodes have a CSINode."""
+        """The nodes that have a CSINode."""
         return self._known
 
     def get_limits(self, driver: str) -> Amounts:
-        """How many volumes of the driver each node takes; a very large number where there is no limit."""
+        """Return the driver's limit of volumes by slot; a very large number stands for no limit."""
         return self._column(self._limits, driver, _NO_LIMIT)
 
     def get_attached(self, driver: str) -> Amounts:
-        """How many distinct volumes of the driver are attached, or about to be. Counted only where a limit is."""
+        """Return the number of distinct volumes of the driver by slot, for nodes with a limit."""
         return self._column(self._attached, driver, 0)
 
     def get_slots_using(self, volume: CsiVolume) -> list[int]:
-        """The slots where pods use the volume already."""
+        """Return the slots with pods that use the volume."""
         return list(self._holders.get(volume, ()))
 
     def update(self, nodes: NodeColumns) -> None:
-        """Count again what changed."""
+        """Count the slots again whose inputs changed."""
         if len(self._known) < nodes.slots:
             self._grow(nodes.slots)
         changed = self._changed(nodes)
@@ -87,7 +87,7 @@ class AttachedVolumes:
             self._count(nodes, slot)
 
     def _changed(self, nodes: NodeColumns) -> set[int] | None:
-        """The slots to count again; None for all."""
+        """Return the slots to count again, or None for all."""
         if self._generation < 0:
             return None
         found = set(np.flatnonzero(nodes.since > self._generation).tolist())
@@ -101,7 +101,7 @@ class AttachedVolumes:
         return found
 
     def _named(self, nodes: NodeColumns, kind: type[Object], name: str) -> Iterator[int]:
-        """The slot whose node an object names."""
+        """Yield the slot of the node that an object names."""
         attachment = self._objects.get(VolumeAttachment, name) if kind is VolumeAttachment else None
         node = name if kind is CSINode else attachment.spec.node_name if attachment else ""
         if node in nodes.index:

@@ -28,14 +28,14 @@ _UNBOUND_PREFIX = "-"  # no driver's handle begins so: the volume of a claim tha
 
 
 class CsiVolume(NamedTuple):
-    """A volume as its driver knows it."""
+    """A CSI volume, identified by driver and handle."""
 
     driver: str
     handle: str
 
 
 class ObjectDependency(NamedTuple):
-    """An object, there or not, that an answer depends on."""
+    """An object on which a result depends, whether it exists or not."""
 
     kind: type[Object]
     namespace: str
@@ -43,14 +43,14 @@ class ObjectDependency(NamedTuple):
 
 
 class UncountableError(Exception):
-    """A pod whose volumes cannot be counted, and the verdict for it."""
+    """A pod whose volumes cannot be counted, with the verdict for it."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
 
 
 class VolumeLookup:
-    """Looks volumes up. `dependencies` collects what the answers depended on."""
+    """Looks up volumes. `dependencies` collects the objects on which the results depend."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -98,7 +98,7 @@ class VolumeLookup:
         return CsiVolume(source.driver, source.volume_handle) if source.driver and source.volume_handle else None
 
     def _unbound_volume(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
-        """A claim without a volume counts as one of its class' driver."""
+        """Return a volume of the class' driver for a claim without a volume, or None if the class has no driver."""
         name = claim.storage_class
         storage_class = self._get(StorageClass, name) if name else None
         if storage_class is None:

@@ -46,7 +46,10 @@ _OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no numb
 
 @dataclass
 class _PreFilterState:
-    """PreFilter's note: the hard constraints and, of each, whether it counts the pod matches_itself, and the pods by domain."""
+    """The state that PreFilter writes: the hard constraints, and for each the matching pods by domain.
+
+    `matches_itself` tells whether the pod itself counts.
+    """
 
     constraints: Constraints
     matches_itself: list[bool]
@@ -56,16 +59,16 @@ class _PreFilterState:
         return _PreFilterState(self.constraints, self.matches_itself, [d.clone() for d in self.domains])
 
     def find_closed_domains(self, i: int) -> tuple[int, Counts]:
-        """The fewest pods in a domain; and by value, those in a domain that the pod must not join, itself among them.
+        """Return the smallest count, and by value the count with the pod of each domain that it must not join.
 
-        `_OPEN` where it may.
+        The count is `_OPEN` for other domains.
         """
         constraint, domains = self.constraints[i], self.domains[i]
         fewest, with_pod = _count_smallest_domain(constraint, domains), domains.by_value + self.matches_itself[i]
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Where a domain is closed in other words."""
+        """Return the slots whose verdict differs from that of the previous state."""
         if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
@@ -83,14 +86,14 @@ class _PreFilterState:
 
 @dataclass(frozen=True, eq=False)
 class _ScoreTerm:
-    """A soft constraint's part of the score: what each value of its key is worth, by number, or else each slot."""
+    """The part of the score from one soft constraint: points by value of its key, or by slot."""
 
     constraint: Constraint
     values: list[str | None]
     points: NDArray[np.floating]
 
     def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
-        """What each slot is worth."""
+        """Return the term's score of each slot."""
         if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
             return self.points[nodes.slot_numbers]
         return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
@@ -107,20 +110,20 @@ class _ScoreTerm:
 
 @dataclass(frozen=True, eq=False)
 class _PreScoreState:
-    """PreScore's note. Ignored: nodes that lack a key which all must have."""
+    """The state that PreScore writes. Nodes that lack a required key are ignored."""
 
     terms: tuple[_ScoreTerm, ...]
     ignored: Mask  # follows from the constraints and the Node objects
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Where a domain is worth something else now."""
+        """Return the slots whose domain has other points than in the previous state."""
         if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
             return None
         return union_rows(now.changed_slots(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
 
 
 class PodTopologySpread(BasePlugin):
-    """Pods are matched once a constraint, and summed by node and by domain."""
+    """The spread plugin. It matches pods once per constraint and sums them by node and by domain."""
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
@@ -133,7 +136,7 @@ class PodTopologySpread(BasePlugin):
     score_state = _PreScoreState
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Pods to spread, nodes that make up domains, and this pod's tolerations where taints count."""
+        """Yield matching pods, nodes of the domains, and this pod's tolerations if taints count."""
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, self._is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
@@ -152,11 +155,11 @@ class PodTopologySpread(BasePlugin):
 
     @property
     def has_default_constraints(self) -> bool:
-        """Whether pods without constraints of their own are spread."""
+        """Whether pods without their own constraints are spread."""
         return bool(self._defaults)
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """The rows of the running pods."""
+        """Compute the rows of the running pods before the first cycle."""
         _ = nodes.pod_rows
 
     # --- hard constraints -----------------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ class PodTopologySpread(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """The first constraint that the pod would violate; the reason says by how much."""
+        """Reject each node by the first constraint that the pod would violate; the reason has the numbers."""
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
             missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
@@ -192,7 +195,7 @@ class PodTopologySpread(BasePlugin):
     # --- soft constraints -----------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Count pods for every constraint; the more domains the feasible nodes have, the more it weighs."""
+        """Count pods for every constraint, weighted by the number of domains of feasible nodes."""
         constraints = self._constraints(pod, SOFT, "soft")
         if not constraints:
             return SKIP
@@ -205,14 +208,14 @@ class PodTopologySpread(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The pods in the node's domains, weighed: fewer is better."""
+        """Return the weighted number of pods in each node's domains; fewer is better."""
         note, total = state.read(_PreScoreState), np.zeros(nodes.slots)
         for term in note.terms:
             total += term.score_slots(nodes)
         return np.where(note.ignored[nodes.slot_numbers], 0, _round_half_up(total))
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """The fewest is best; ignored nodes get nothing."""
+        """Scale the scores so that the fewest pods give the highest one; ignored nodes get 0."""
         ignored = state.read(_PreScoreState).ignored
         counted = raw[feasible & ~ignored]
         most = int(counted.max(initial=0))
@@ -241,7 +244,7 @@ def _all_open(closed: Counts) -> bool:
 
 
 def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int:
-    """The pods of the emptiest domain; 0 where there are fewer domains than there should be."""
+    """Return the number of pods in the smallest domain, or 0 if there are fewer domains than minDomains."""
     if len(domains) < constraint.min_domains:
         return 0
     return int(domains.counts.min(initial=_NO_DOMAINS))
@@ -260,7 +263,7 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
 def _update_counts(
     note: _PreFilterState, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int
 ) -> None:
-    """As upstream: a terminating pod counts here, and so does every pod where the selector is empty."""
+    """Add a pod to the counts or remove it; as in kube-scheduler, terminating pods and empty selectors count here."""
     keys = spread.collect_keys(note.constraints)
     if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
         return
@@ -270,7 +273,7 @@ def _update_counts(
 
 
 def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:
-    """The pods to spread, over the nodes that have every key and that the constraint includes."""
+    """Return the matching pods by domain, over nodes that have every key and that the constraint includes."""
     where = spread.find_counted_nodes(constraint, keys, pod, nodes)
     present = spread.find_domains(constraint, keys, pod, nodes)
     return DomainCounts.from_nodes(
@@ -279,7 +282,7 @@ def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: Node
 
 
 def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _ScoreTerm:
-    """`scored`: the feasible nodes that have every key."""
+    """Return the part of the score from one constraint; `scored` are the feasible nodes with every key."""
     tally, column = spread.count_pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
     spare = float(constraint.max_skew - 1)
     if constraint.key == HOSTNAME:
@@ -299,11 +302,11 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
 
 
 def _weight(domains: Mask) -> float:
-    """What a pod counts: the more domains there are, the more."""
+    """Return the weight of a pod, which grows with the number of domains."""
     return math.log(np.count_nonzero(domains) + 2)
 
 
 def _round_half_up(amounts: NDArray[np.float64]) -> Scores:
-    """Go's math.Round of amounts that are not negative: half goes up."""
+    """Return non-negative amounts rounded like Go's math.Round, with halves up."""
     whole = np.floor(amounts)
     return (whole + (amounts - whole >= 0.5)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""PodTopologySpreadArgs: the constraints of pods that bring none."""
+"""PodTopologySpreadArgs: default constraints for pods without their own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SYSTEM, LIST = "System", "List"
 
 
 class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
-    """A constraint in a file: unknown keys are errors."""
+    """A default constraint in a configuration file."""
 
 
 class PodTopologySpreadArgs(Args, frozen=True):
-    """`defaultingType` System: kube-scheduler's own two soft constraints; List: `defaultConstraints`."""
+    """Arguments: `defaultingType` System selects kube-scheduler's soft constraints, List `defaultConstraints`."""
 
     default_constraints: tuple[DefaultConstraint, ...] | None = None
     defaulting_type: str = SYSTEM
 
     def problems(self) -> Iterator[Problem]:
-        """The type, then each constraint, and whether it was given before."""
+        """Yield problems of the defaulting type, then of each constraint, including duplicates."""
         constraints = self.default_constraints or ()
         if self.defaulting_type not in (SYSTEM, LIST):
             yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))

@@ -1,4 +1,4 @@
-"""A pod's spread constraints: its own, or the profile's with a selector deduced from what the pod belongs to.
+"""A pod's spread constraints: its own, or the profile's with a selector from the pod's workloads.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugins/helper/spread.go v1.36.
 """
@@ -28,7 +28,7 @@ HONOR = "Honor"
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint with everything filled in."""
+    """A spread constraint with all defaults applied."""
 
     key: str
     max_skew: int
@@ -38,7 +38,7 @@ class Constraint:
     honor_taints: bool
 
     def selects(self, pod: PodInfo) -> bool:
-        """Whether a pod of the right namespace is one of those to spread."""
+        """Return whether a pod has the right namespace and matches the selector."""
         return label_selector_matches(self.selector, pod.labels)
 
 
@@ -47,7 +47,7 @@ Keys = frozenset[str]
 
 
 def parse_constraints(pod: PodInfo, action: str) -> Constraints:
-    """The pod's own constraints of one action."""
+    """Return the pod's own constraints with one action."""
     return tuple(
         _constraint(c, _add_match_label_keys(c, pod))
         for c in pod.pod.spec.topology_spread_constraints or ()
@@ -58,14 +58,14 @@ def parse_constraints(pod: PodInfo, action: str) -> Constraints:
 def build_default_constraints(
     pod: PodInfo, action: str, constraints: Iterable[TopologySpreadConstraint], objects: ClusterObjects
 ) -> Constraints:
-    """The profile's constraints of one action; none for a pod that belongs to nothing."""
+    """Return the profile's constraints with one action; none for a pod that no workload or service selects."""
     applicable = [c for c in constraints if c.when_unsatisfiable == action]
     selector = deduce_selector(pod, objects) if applicable else None
     return tuple(_constraint(c, selector) for c in applicable) if selector is not None else ()
 
 
 def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
-    """Which pods are like this one, by its Services and its controller; None where neither says."""
+    """Return the selector of pods like this one from its Services and controller, or None if there are none."""
     labels: dict[str, str] = {}
     for service in objects.in_namespace(Service, pod.namespace):
         selector = service.spec.selector
@@ -82,18 +82,18 @@ def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | No
 
 
 def find_included_nodes(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """The nodes whose pods count, by the constraint's node inclusion policies; not to be changed."""
+    """Return the nodes whose pods count by the constraint's inclusion policies; do not change the result."""
     return nodes.cached(("included", *_policies(constraint, pod)), lambda: _evaluate_policies(constraint, pod, nodes))
 
 
 def find_counted_nodes(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Those of them that have every key; not to be changed."""
+    """Return the included nodes that have every key; do not change the result."""
     what = ("counted", keys, *_policies(constraint, pod))
     return nodes.cached(what, lambda: find_nodes_with_keys(keys, nodes) & find_included_nodes(constraint, pod, nodes))
 
 
 def find_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Which values of the constraint's key, by number, these nodes have; not to be changed."""
+    """Return which values of the constraint's key the counted nodes have, by number; do not change the result."""
     what = ("domains", constraint.key, keys, *_policies(constraint, pod))
     return nodes.cached(
         what, lambda: find_present_values(constraint.key, nodes, find_counted_nodes(constraint, keys, pod, nodes))
@@ -118,24 +118,24 @@ def _evaluate_policies(constraint: Constraint, pod: PodInfo, nodes: NodeColumns)
 
 
 def collect_keys(constraints: Constraints) -> Keys:
-    """The topology keys that a node must have all of to count."""
+    """Return the topology keys, all of which a node needs to count."""
     return frozenset(c.key for c in constraints)
 
 
 def find_nodes_with_keys(keys: Keys, nodes: NodeColumns) -> Mask:
-    """The nodes that have every key; not to be changed."""
+    """Return the nodes that have every key; do not change the result."""
     return nodes.cached(
         ("labels", keys), lambda: np.logical_and.reduce([nodes.live, *(has_label(key, nodes) for key in keys)])
     )
 
 
 def find_nodes_without_keys(keys: Keys, nodes: NodeColumns) -> Mask:
-    """The others; not to be changed."""
+    """Return the nodes that lack a key; do not change the result."""
     return nodes.cached(("lacking", keys), lambda: ~find_nodes_with_keys(keys, nodes))
 
 
 def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
-    """How many pods to spread there are. The empty selector, which matches every pod, counts none."""
+    """Return the number of matching pods by slot. As in kube-scheduler, the empty selector counts none."""
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return Tally(np.zeros(nodes.slots, np.int64))
@@ -154,7 +154,7 @@ def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> 
 
 
 def _add_match_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
-    """The selector, and the pod's own values of matchLabelKeys. No selector stays none."""
+    """Return the selector extended by the pod's values of matchLabelKeys, or None without a selector."""
     selector = validate_selector(c.label_selector)
     same = [
         Requirement(key=k, operator="In", values=[pod.labels[k]]) for k in c.match_label_keys or () if k in pod.labels

@@ -1,4 +1,4 @@
-"""What may change PodTopologySpread's mind: pods that come, go or are relabelled, and nodes that move.
+"""Queueing hints of PodTopologySpread: pods that appear, disappear or change labels, and nodes that change domain.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go v1.36 (isSchedulableAfterPodChange and below).
 """
@@ -17,7 +17,7 @@ from scheduler.engine.plugins.pod_topology_spread.constraints import Constraints
 def is_schedulable_after_pod_change(
     pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: PodInfo | None
 ) -> bool:
-    """A pod to spread has come or gone, or has become one or ceased to be one; or this pod tolerates more."""
+    """Return whether a matching pod appeared, disappeared or changed its match, or this pod tolerates more taints."""
     if any(not _counts(other, pod) for other in (old, new) if other is not None):
         return QUEUE_SKIP
     if old is None or new is None:
@@ -30,7 +30,7 @@ def is_schedulable_after_pod_change(
 
 
 def is_schedulable_after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> bool:
-    """A node came to the domains that count, left them, or moved within them; or its taints changed there."""
+    """Return whether a node joined, left or moved within the counted domains, or its taints changed there."""
     had, has = _has_keys(constraints, old), _has_keys(constraints, new)
     if old is None or new is None or had != has:
         return had or has

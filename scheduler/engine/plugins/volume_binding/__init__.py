@@ -37,13 +37,13 @@ from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class VolumeBindingArgs(Args, frozen=True):
-    """How long PreBind may wait. `shape` belongs to an alpha feature (StorageCapacityScoring) that is off."""
+    """Arguments: the time that PreBind may wait. `shape` belongs to a disabled feature (StorageCapacityScoring)."""
 
     bind_timeout_seconds: int = 600
     shape: list[dict[str, int]] | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """No negative time, no shape."""
+        """Yield a problem for a negative time, and for a shape."""
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, detail)
@@ -53,7 +53,7 @@ class VolumeBindingArgs(Args, frozen=True):
 
 
 class VolumeBinding(BasePlugin):
-    """Filters; gives no points, as long as StorageCapacityScoring is off."""
+    """The plugin for claims. It filters and binds; it scores nothing without StorageCapacityScoring."""
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
@@ -83,11 +83,11 @@ class VolumeBinding(BasePlugin):
         self._storage.update()
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Where there is no volume to look at."""
+        """Return whether the pod has no volume."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Every claim must be there and, but for those that wait for their first consumer, bound."""
+        """Check that every claim exists and is bound, unless it waits for its first consumer."""
         try:
             claims = find_claims(pod, self.handle.objects)
         except UnusableClaimError as e:
@@ -98,7 +98,7 @@ class VolumeBinding(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Bound volumes must matcher the node; for waiting claims there must be a volume, or a way to make one."""
+        """Reject nodes without access to a bound volume, or without a volume for another claim or a provisioner."""
         claims = state.find(PodClaims)
         if claims is None:
             return PASS
@@ -114,24 +114,24 @@ class VolumeBinding(BasePlugin):
         return np.zeros(nodes.slots, np.int64)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Count the chosen volumes as taken; nothing to do where every claim is bound."""
+        """Assume the chosen volumes; do nothing if every claim is bound."""
         choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Count them as free again. What was written stays written: the volume is reserved for the claim."""
+        """Release the assumed volumes. References that were written to the API server remain."""
         reserved = state.find(ReservedVolumes)
         if reserved is not None:
             binding.unreserve(self.handle.objects, reserved)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Nothing to do where every claim is bound."""
+        """Skip PreBind if every claim is bound."""
         return SKIP if state.find(ReservedVolumes) is None else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Write, then wait until every claim is bound."""
+        """Write the bindings, then wait until every claim is bound."""
         reserved = state.find(ReservedVolumes)
         if reserved is None:
             return SUCCESS

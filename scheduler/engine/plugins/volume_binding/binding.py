@@ -32,12 +32,12 @@ from scheduler.engine.plugins.volume_binding.search import StorageIndexes, Volum
 
 
 class BindingError(Exception):
-    """The volumes will not be bound as chosen; scheduling starts over."""
+    """The volumes cannot be bound as chosen; the pod is scheduled again."""
 
 
 @dataclass
 class StaticBinding:
-    """An existing volume for a claim. `bound_by_scheduler`: it was unclaimed, so the controller may release it."""
+    """An existing volume for a claim. With `bound_by_scheduler` it had no claim, so the controller may release it."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
@@ -48,7 +48,7 @@ class StaticBinding:
 
 @dataclass
 class Provision:
-    """A volume to be made for a claim. `claim` names the node."""
+    """A claim for which a volume is to be provisioned, with the selected node."""
 
     claim: PersistentVolumeClaim
     version: int = 0
@@ -56,7 +56,7 @@ class Provision:
 
 @dataclass
 class ReservedVolumes:
-    """Reserve's note: what the pod's binding is about."""
+    """The state that Reserve writes: the volumes and claims of the pod's binding."""
 
     node: str
     static: list[StaticBinding] = field(default_factory=list)
@@ -87,7 +87,7 @@ def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> Reser
 
 
 def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
-    """Read them as the API server shows them again."""
+    """Return to the API server's version of the volumes and claims."""
     for binding in reserved.static:
         objects.restore(binding.volume)
     for provision in reserved.provisions:
@@ -95,7 +95,7 @@ def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
 
 
 def write_bindings(handle: Handle, reserved: ReservedVolumes) -> None:
-    """Tell the API server. Raises what it says."""
+    """Write the bindings to the API server and raise its errors."""
     for binding in reserved.static:
         binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
     for provision in reserved.provisions:
@@ -103,7 +103,7 @@ def write_bindings(handle: Handle, reserved: ReservedVolumes) -> None:
 
 
 def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolumes) -> bool:
-    """Whether every claim is bound. BindingError when it will not be, with upstream's words."""
+    """Return whether every claim is bound; raise BindingError with kube-scheduler's message if one cannot be."""
     node = handle.node(reserved.node)
     if node is None:
         raise BindingError(f'failed to get node "{reserved.node}": node "{reserved.node}" not found')
@@ -158,7 +158,7 @@ def _claim(objects: ClusterObjects, claim: PersistentVolumeClaim, what: str) -> 
 def _check_reachable(
     storage: StorageIndexes, single_node: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> None:
-    """BindingError where the node cannot matcher the volume: its labels may have changed."""
+    """Raise BindingError if the node cannot access the volume, because its labels may have changed."""
     spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
     bound = PodClaims((msgspec.structs.replace(claim, spec=spec),), ())
     if VolumeSearch(storage, single_node).compute_verdicts(bound).ids is not None:
@@ -168,7 +168,7 @@ def _check_reachable(
 
 
 def _precedes_write(shown: PersistentVolume | PersistentVolumeClaim, version: int) -> bool:
-    """Whether the watch has not shown yet what we wrote."""
+    """Return whether the watch has not yet delivered our own write."""
     return int(shown.metadata.resource_version or 0) < version
 
 

@@ -1,4 +1,4 @@
-"""A pod's claims: bound, to be bound where the pod goes, or in the way of scheduling it at all.
+"""A pod's claims: bound, waiting for their first consumer, or unusable.
 
 Source: volume_binding.go (podHasPVCs) and binder.go (GetPodVolumeClaims) v1.36.
 """
@@ -21,14 +21,14 @@ from scheduler.engine.objects.storage import (
 
 @dataclass(frozen=True)
 class PodClaims:
-    """PreFilter's note. `delayed`: waits for its first consumer, so that its volume suits the pod's node."""
+    """The state that PreFilter writes. `delayed` claims wait for their first consumer, to suit its node."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
 
 
 class UnusableClaimError(Exception):
-    """A claim that keeps the pod from every node."""
+    """A claim that makes every node infeasible."""
 
     def __init__(self, code: str, **params: str) -> None:
         super().__init__(code)
@@ -36,9 +36,9 @@ class UnusableClaimError(Exception):
 
 
 def find_claims(pod: PodInfo, objects: ClusterObjects) -> PodClaims | None:
-    """The pod's claims; None where it has none.
+    """Return the pod's claims, or None if it has none.
 
-    UnusableClaimError where one rules the pod out, ValueError where a class lacks what the API server would default.
+    Raises UnusableClaimError if a claim rules the pod out, ValueError if a class lacks a field with a default.
     """
     claims = [_get_usable_claim(pod, name, is_ephemeral, objects) for name, is_ephemeral in _list_claim_names(pod)]
     if not claims:
@@ -53,7 +53,7 @@ def find_claims(pod: PodInfo, objects: ClusterObjects) -> PodClaims | None:
 
 
 def _list_claim_names(pod: PodInfo) -> list[tuple[str, bool]]:
-    """(claim, whether it is an ephemeral volume's) of every volume that has one."""
+    """Return the claim of each volume that has one, with whether the volume is ephemeral."""
     named = ((find_claim_name(pod.pod, v), v.persistent_volume_claim is None) for v in pod.pod.spec.volumes or ())
     return [(name, is_ephemeral) for name, is_ephemeral in named if name is not None]
 

@@ -13,22 +13,22 @@ from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapac
 
 
 def is_schedulable_after_class_change(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
-    """A new class, or one for other nodes."""
+    """Return whether the class is new or its allowed topologies changed."""
     return old is None or old.allowed_topologies != new.allowed_topologies
 
 
 def is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode | None, new: CSINode) -> bool:
-    """A new node, or one where a driver took over, or gave back, an in-tree plugin."""
+    """Return whether the CSINode is new or its migrated in-tree plugins changed."""
     return old is None or old.migrated != new.migrated
 
 
 def is_schedulable_after_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
-    """Capacity no longer matters."""
+    """Return whether the driver no longer tracks storage capacity."""
     return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 
 
 def is_schedulable_after_capacity_change(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
-    """Room for a larger volume."""
+    """Return whether the capacity allows a larger volume."""
     before, after = None if old is None else _largest(old), _largest(new)
     return old is None or (after is not None and (before is None or after > before))
 

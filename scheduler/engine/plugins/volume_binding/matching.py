@@ -23,13 +23,13 @@ FILESYSTEM = "Filesystem"
 
 
 class VolumeIndex:
-    """The cluster's volumes by class, those without a claim apart from those with one."""
+    """The cluster's volumes by class, with and without a claim."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._index: Index[tuple[str, str], PersistentVolume] = Index(objects, PersistentVolume, _class_and_claim)
 
     def update(self) -> None:
-        """Update the index."""
+        """Update the index from the changed objects."""
         self._index.catch_up()
 
     def find_reserved(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
@@ -50,7 +50,7 @@ class VolumeIndex:
 
 
 class VolumeMatch:
-    """Which volume a claim finds on each node: an index into `volumes` a slot, or -1."""
+    """The volume of one claim on each node: an index into `volumes` by slot, or -1."""
 
     def __init__(self, claim: PersistentVolumeClaim, slots: int) -> None:
         self.claim = claim
@@ -59,7 +59,7 @@ class VolumeMatch:
 
     @property
     def found(self) -> Mask:
-        """The slots where there is one."""
+        """The slots with a volume."""
         found: Mask = self.volume_numbers >= 0
         return found
 
@@ -68,7 +68,7 @@ class VolumeMatch:
         return None if self.volume_numbers[slot] < 0 else self.volumes[int(self.volume_numbers[slot])]
 
     def assign(self, volume: PersistentVolume, slots: Slots) -> None:
-        """Use a volume on these nodes."""
+        """Assign a volume to these slots."""
         self.volume_numbers[slots] = len(self.volumes)
         self.volumes.append(volume)
 
@@ -76,16 +76,17 @@ class VolumeMatch:
 def match_volumes(
     claims: Iterable[PersistentVolumeClaim], volumes: VolumeIndex, matcher: SelectorMatcher, where: Mask
 ) -> list[VolumeMatch]:
-    """For each claim, in this order, the volumes that it finds on the nodes of the mask.
+    """Return, for each claim in order, its existing volume on each node of the mask.
 
-    A volume that one claim took on a node is not there for the next. InvalidSelectorError for a malformed selector.
+    A volume that one claim gets on a node is not available to the next. Raises InvalidSelectorError for a malformed
+    selector.
     """
     taken: dict[str, Slots] = {}
     return [_match_claim(claim, volumes, matcher, where, taken) for claim in claims]
 
 
 def parse_size(amounts: Amounts | None) -> int:
-    """The storage of a claim's requests or a volume's capacity, in units of 10^-9 bytes; 0 where there is none."""
+    """Return the storage of a claim's requests or a volume's capacity in units of 10^-9 bytes, or 0."""
     return quantity.parse((amounts or {}).get(STORAGE, 0))
 
 
@@ -121,7 +122,7 @@ def _class_and_claim(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim that it names is this one, and not an earlier one of the same name."""
+    """Return whether the volume refers to this claim, and not to an earlier one of the same name."""
     uid = volume.spec.claim_ref.uid if volume.spec.claim_ref else ""
     return not uid or uid == claim.metadata.uid
 

@@ -1,6 +1,6 @@
-"""Node by node, what keeps the pod's volumes from it: `VolumeSearch` works on all nodes at once, a claim at a time.
+"""The search for a pod's volumes: for all nodes at once, one claim after the other.
 
-Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (FindPodVolumes and what it calls).
+Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (FindPodVolumes and below).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from scheduler.engine.plugins.volume_binding.selector_matcher import SelectorMat
 
 @dataclass(frozen=True)
 class VolumeChoices:
-    """Filter's note for Reserve: what each delayed claim finds on each node. `index`: slots by node name.
+    """The state that Filter writes for Reserve: the volume of each delayed claim on each node. `index`: slots by name.
 
-    The slot of a node stays the same while the cycle's own pod is brought to it, which is as long as this is read.
+    The slot of a node does not change during the cycle and the binding of its pod.
     """
 
     index: Mapping[str, int]
@@ -49,14 +49,14 @@ class VolumeChoices:
     def on_node(
         self, node: str
     ) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
-        """The volumes to bind on a node, each to its claim, and the claims to make a volume for."""
+        """Return the volumes to bind on a node, each with its claim, and the claims to provision a volume for."""
         found = {m.claim.full_name: m.volume_at(self.index[node]) for m in self.matches}
         static = [(volume, claim) for claim in self.delayed if (volume := found.get(claim.full_name)) is not None]
         return static, [claim for claim in self.delayed if found.get(claim.full_name) is None]
 
 
 class StorageIndexes:
-    """The cluster's storage, as a search looks it up."""
+    """The indexes of the cluster's storage that a search uses."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self.objects = objects
@@ -65,16 +65,16 @@ class StorageIndexes:
         self.migrated_nodes = Index(objects, CSINode, lambda n: n.migrated)
 
     def update(self) -> None:
-        """Bring the indexes up to date now."""
+        """Update the indexes from the changed objects."""
         self.volumes.update()
         self.capacities.catch_up()
         self.migrated_nodes.catch_up()
 
 
 class VolumeSearch:
-    """One pod's claims against one set of columns.
+    """The search for one pod's claims on one set of columns.
 
-    Each kind of reason is a column of its own, since a node may have several; an error overrides them all.
+    Each kind of reason has its own column, since a node may have several. An error overrides all others.
     """
 
     def __init__(self, storage: StorageIndexes, nodes: NodeColumns) -> None:
@@ -88,7 +88,7 @@ class VolumeSearch:
         )
 
     def compute_verdicts(self, claims: PodClaims) -> Verdicts:
-        """The verdict column; what it rests on is in `choices` then."""
+        """Return the verdict column; `choices` then has the volumes on which it depends."""
         self._check_bound(claims.bound)
         self._check_delayed(claims.delayed, ~self._error.has_reason)
         columns = (self._affinity, self._unbound, self._space, self._missing, self._error)
@@ -107,13 +107,13 @@ class VolumeSearch:
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
     def build_choices(self, claims: PodClaims) -> VolumeChoices:
-        """Which volumes the delayed claims get on the nodes that were not rejected. After `verdicts`."""
+        """Return the volumes of delayed claims on nodes that were not rejected; call it after `compute_verdicts`."""
         return VolumeChoices(self._nodes.index, claims.delayed, tuple(self._matches))
 
     # --- claims that are bound ------------------------------------------------------------------------------------
 
     def _check_bound(self, claims: Iterable[PersistentVolumeClaim]) -> None:
-        """Each node's first claim whose volume is missing or out of matcher."""
+        """Record, for each node, the first claim whose volume is missing or inaccessible."""
         left = np.ones(self._nodes.slots, np.bool_)
         for claim in claims:
             name = claim.spec.volume_name
@@ -155,7 +155,7 @@ class VolumeSearch:
     # --- claims that wait for the pod's node ----------------------------------------------------------------------
 
     def _check_delayed(self, claims: Iterable[PersistentVolumeClaim], where: Mask) -> None:
-        """A node that was selected for a claim is the only one; elsewhere an existing volume, or else a new one."""
+        """Check claims without a volume: only the selected node, else an existing volume, else a provisioned one."""
         to_provision: list[tuple[PersistentVolumeClaim, Mask]] = []
         to_match: list[PersistentVolumeClaim] = []
         for claim in claims:
@@ -182,7 +182,7 @@ class VolumeSearch:
             where = where & ~self._provision(claim, where & needed)
 
     def _provision(self, claim: PersistentVolumeClaim, where: Mask) -> Mask:
-        """Where a volume cannot be made for the claim."""
+        """Record the nodes where no volume can be provisioned for the claim."""
         storage_class = self._storage.objects.get(StorageClass, claim.storage_class)
         if storage_class is None:  # it went since PreFilter
             text = f'failed to find storage class "{claim.storage_class}"'
@@ -199,7 +199,7 @@ class VolumeSearch:
         return outside | full
 
     def _find_nodes_with_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask:
-        """Where the class' driver says that a volume of this size can be made; everywhere where it does not say."""
+        """Return the nodes where the class' driver reports enough capacity; all if it does not track capacity."""
         driver = self._storage.objects.get(CSIDriver, storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity or STORAGE not in (claim.spec.resources.requests or {}):
             return np.ones(self._nodes.slots, np.bool_)
@@ -219,7 +219,7 @@ def _format_term(term: NodeSelectorTerm) -> str:
 
 
 class _ReasonColumn:
-    """At most one reason a slot, by number; 0 is none."""
+    """At most one reason for each slot, by number; 0 is none."""
 
     def __init__(self, slots: int) -> None:
         self.numbers: NDArray[np.int64] = np.zeros(slots, np.int64)
@@ -227,12 +227,12 @@ class _ReasonColumn:
 
     @property
     def has_reason(self) -> Mask:
-        """The slots that have one."""
+        """The slots with a reason."""
         has_reason: Mask = self.numbers > 0
         return has_reason
 
     def set_reason(self, where: Mask, reason: Reason) -> None:
-        """The slots of the mask have this one."""
+        """Set the reason of the mask's slots."""
         if where.any():
             self.numbers[where] = len(self.reasons)
             self.reasons.append(reason)

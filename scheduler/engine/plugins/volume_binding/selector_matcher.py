@@ -1,7 +1,6 @@
-"""Which nodes a selector names, as slots: of a volume's node affinity, a class' topologies, a capacity's topology.
+"""Evaluates node selectors to slots: node affinity of volumes, topologies of classes and of capacities.
 
-A selector that names one of many values (a local volume's host name) costs one comparison of a column, not a question
-to every value.
+A selector for one of many values, such as a local volume's host name, costs one comparison of a column.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Slots = NDArray[np.intp]
 
 
 class SelectorMatcher:
-    """Answers about one set of columns; each distinct selector is worked out once."""
+    """Evaluates selectors on one set of columns; each distinct selector is evaluated once."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
@@ -32,7 +31,7 @@ class SelectorMatcher:
         self._all_slots = np.arange(nodes.slots)
 
     def match_affinity(self, required: NodeSelector | None) -> Slots:
-        """The nodes that a volume's required node affinity accepts: all where it has none."""
+        """Return the nodes that a volume's required node affinity accepts; all if it has none."""
         if required is None:
             return self._all_slots
         key = msgspec.msgpack.encode(required)
@@ -42,7 +41,7 @@ class SelectorMatcher:
         return slots
 
     def match_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask:
-        """The nodes where a class provisions: all where it names none. A term without requirements names none."""
+        """Return the nodes where a class provisions; all without terms. A term without requirements matches none."""
         masks = [
             np.logical_and.reduce([self._match_values(r.key, r.values or ()) for r in term.match_label_expressions])
             for term in terms or ()
@@ -53,7 +52,7 @@ class SelectorMatcher:
         return np.logical_or.reduce(masks) if masks else np.zeros(self._nodes.slots, np.bool_)
 
     def match_labels(self, selector: LabelSelector | None) -> Slots:
-        """The nodes that a label selector matches: none where there is no selector, or it is malformed."""
+        """Return the nodes that a label selector matches; none if it is absent or malformed."""
         if selector is None:
             return self._all_slots[:0]
         try:
@@ -68,13 +67,13 @@ class SelectorMatcher:
         return np.flatnonzero(matches)
 
     def to_mask(self, slots: Slots) -> Mask:
-        """The same as a mask."""
+        """Return the slots as a mask."""
         mask = np.zeros(self._nodes.slots, np.bool_)
         mask[slots] = True
         return mask
 
     def _match_any(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """Terms that are empty or malformed match nothing; the others still count."""
+        """Return the nodes that any term matches; empty or malformed terms match none."""
         matches = np.zeros(self._nodes.slots, np.bool_)
         for term in terms:
             if selectors.is_empty_term(term) or not is_valid(term):
