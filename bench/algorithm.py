@@ -186,7 +186,7 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
             result = schedule(framework, info, snapshot, seed=i)
             if recording:
                 times = Times(0, 0, 0, dict(result.trace.phases_s), {})
-                recorder.decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
+                recorder.record_decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
             if result.chosen is not None:
                 cache.assume(info, cache.columns.names[result.chosen])
             elif not result.trace.post_filters:

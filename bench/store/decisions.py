@@ -31,7 +31,7 @@ from scheduler.engine.records.build import AttemptData
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
-from scheduler.recorder.spool_reader import incarnations
+from scheduler.recorder.spool_reader import list_incarnations
 
 TEMPLATES: Final = 20
 UNSCHEDULABLE: Final = 0.05
@@ -78,12 +78,12 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         result = schedule(framework, info, snapshot, seed=i)
         started_us = time.time_ns() // 1000
         times = Times(started_us - 900, started_us - 500, started_us, dict(result.trace.phases_s), {"active": 0.0004})
-        decision = recorder.decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
+        decision = recorder.record_decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
         if result.chosen is None:
             continue
         name = cache.columns.names[result.chosen]
         cache.assume(info, name)
-        recorder.outcome(decision, "Bind", Code.SUCCESS, name, "", 0.002, final=True)
+        recorder.record_outcome(decision, "Bind", Code.SUCCESS, name, "", 0.002, final=True)
         placed.append(info)
         if len(placed) % 2 == 0:
             cache.remove_pod(placed.pop(rng.randrange(len(placed))).uid)
@@ -91,7 +91,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
 
 
 def _batches(spool: Path) -> Iterator[bytes]:
-    for incarnation in incarnations(spool):
+    for incarnation in list_incarnations(spool):
         while batch := incarnation.next_batch():
             yield b"".join(deltas.downgrade_frames(incarnation.bases(batch.frames), batch.frames, codec.VERSION))
             incarnation.acknowledge(batch, len(batch.frames))

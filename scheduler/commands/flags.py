@@ -18,7 +18,7 @@ from scheduler.config.types import DEFAULT_NAME
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
-from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, LEAST_LIMIT_BYTES
+from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES
 from scheduler.serving import options
 
 REVIEW: Final = "review"
@@ -111,7 +111,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         default=DEFAULT_LIMIT_BYTES,
         metavar="SIZE",
         help="size of the spool while the service is unavailable (default 1Gi, at least"
-        f" {LEAST_LIMIT_BYTES >> 10}Ki); what does not fit becomes a gap record",
+        f" {MIN_LIMIT_BYTES >> 10}Ki); what does not fit becomes a gap record",
     )
     records.add_argument(
         "--omit-labels",
@@ -120,7 +120,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         metavar="KEYS",
         help="pod labels that are never recorded: comma-separated keys or patterns, such as example.com/*,person",
     )
-    options.add_serving(command.add_argument_group("health, metrics and configuration"))
+    options.add_serving_options(command.add_argument_group("health, metrics and configuration"))
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -185,8 +185,8 @@ def _omitted(text: str) -> OmittedLabels:
 def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})(|Ki|Mi|Gi|Ti)", text)
     size = int(match[1]) << _SHIFTS[match[2]] if match is not None else 0
-    if not LEAST_LIMIT_BYTES <= size <= MOST_LIMIT_BYTES:
+    if not MIN_LIMIT_BYTES <= size <= MOST_LIMIT_BYTES:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a size from {LEAST_LIMIT_BYTES >> 10}Ki to {MOST_LIMIT_BYTES >> 40}Ti, such as 512Mi"
+            f"{text!r} is not a size from {MIN_LIMIT_BYTES >> 10}Ki to {MOST_LIMIT_BYTES >> 40}Ti, such as 512Mi"
         )
     return size

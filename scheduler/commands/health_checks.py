@@ -19,10 +19,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from scheduler.kube.lease import LeaderElector
-from scheduler.recorder.progress import Progress, waiting_bytes
+from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
-from scheduler.serving.health import PING, Check
+from scheduler.serving.health import PING, HealthCheck
 
 LATE_S: Final = 20.0  # kube-scheduler's: so long after its end a Lease may still be ours unrenewed
 HANGS_S: Final = 60.0  # the loop goes round twice a second; a first list of a large cluster takes seconds
@@ -48,7 +48,7 @@ M = TypeVar("M", bound=Heartbeat)
 
 
 @dataclass(eq=False)
-class Vitals(Collector, Generic[M]):
+class ProcessHealth(Collector, Generic[M]):
     """The parts of the process that can be asked. `elects`: it schedules only while it holds a Lease of that length."""
 
     stop: threading.Event
@@ -62,28 +62,28 @@ class Vitals(Collector, Generic[M]):
     supervisor: Supervisor | None = None
 
     @property
-    def healthz(self) -> tuple[Check, ...]:
+    def healthz(self) -> tuple[HealthCheck, ...]:
         """What a process that should be started again fails."""
-        return Check("leaderElection", self._lease), Check("scheduling-loop", self._looping)
+        return HealthCheck("leaderElection", self._lease), HealthCheck("scheduling-loop", self._looping)
 
     @property
-    def livez(self) -> tuple[Check, ...]:
+    def livez(self) -> tuple[HealthCheck, ...]:
         """Likewise, for the kubelet."""
-        return PING, Check("scheduling-loop", self._looping)
+        return PING, HealthCheck("scheduling-loop", self._looping)
 
     @property
-    def readyz(self) -> tuple[Check, ...]:
+    def readyz(self) -> tuple[HealthCheck, ...]:
         """What a process that cannot do its work now fails. A standby is ready: its work is to wait."""
         return (
             *self.healthz,
-            Check("shutdown", lambda: "process is shutting down" if self.stop.is_set() else None),
-            Check("sched-handler-sync", self._synced),
-            Check("shipper", self._shipping, advisory=True),
-            Check("spool", self._room, advisory=True),
+            HealthCheck("shutdown", lambda: "process is shutting down" if self.stop.is_set() else None),
+            HealthCheck("sched-handler-sync", self._synced),
+            HealthCheck("shipper", self._shipping, advisory=True),
+            HealthCheck("spool", self._room, advisory=True),
         )
 
     def _lease(self) -> str | None:
-        unrenewed_s = self.election.unrenewed_s() if self.election is not None else None
+        unrenewed_s = self.election.seconds_since_renewal() if self.election is not None else None
         if unrenewed_s is None or self.elects_s is None or unrenewed_s <= self.elects_s + LATE_S:
             return None
         return f"failed election to renew leadership: last renewed {unrenewed_s:.0f} s ago"
@@ -133,7 +133,9 @@ class Vitals(Collector, Generic[M]):
             )
         yield GaugeMetricFamily("herodotus_spool_limit_bytes", "Size limit of the spool.", self.spool_limit_bytes)
         yield GaugeMetricFamily(
-            "herodotus_spool_waiting_bytes", "Bytes in the spool that are not delivered yet.", waiting_bytes(self.spool)
+            "herodotus_spool_waiting_bytes",
+            "Bytes in the spool that are not delivered yet.",
+            count_waiting_bytes(self.spool),
         )
         if self.supervisor is None:
             return

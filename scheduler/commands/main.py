@@ -99,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
             context=arguments.context,
             master=arguments.master,
             records=Records.from_arguments(arguments),
-            serving=options.serving(arguments),
+            serving=options.parse_serving_options(arguments),
             adaptive_sampling=arguments.adaptive_sampling,
             registry=arguments.registry,
             preemption=not arguments.disable_preemption,

@@ -16,7 +16,7 @@ from typing import Final
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
-from scheduler.commands.health_checks import Vitals
+from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
@@ -60,7 +60,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Observe until SIGTERM or SIGINT. RefusedError when it cannot start."""
+    """Observe until SIGTERM or SIGINT. StartupError when it cannot start."""
     stop = process.stop_on_signals()
     found = credentials.find(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
@@ -76,26 +76,26 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         shared = ClusterState()
         frameworks = _frameworks(evaluated, arguments.registry, shared)
         metrics = ObserverMetrics()
-        vitals = Vitals(stop, metrics, records.spool, records.limit_bytes, None)
-        metrics.registry.register(vitals)
+        health = ProcessHealth(stop, metrics, records.spool, records.limit_bytes, None)
+        metrics.registry.register(health)
         content = Content(
             configuration=fill_defaults(whole, arguments.registry),
             metrics=metrics.exposition,
-            healthz=vitals.healthz,
-            livez=vitals.livez,
-            readyz=vitals.readyz,
+            healthz=health.healthz,
+            livez=health.livez,
+            readyz=health.readyz,
             profiling=config.enable_profiling,
         )
-        closing.callback(process.serve(options.serving(arguments), api, content))
+        closing.callback(process.serve(options.parse_serving_options(arguments), api, content))
         connected = process.connect(api, stop)
         if connected is None:
             return 0
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        recorder = process.record(records, cluster, identity, process.marks(absent), vitals, closing)
+        recorder = process.record(records, cluster, identity, process.marks(absent), health, closing)
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         observer = Observer(frameworks, theirs, recorder, shared, kinds, metrics, window_s=arguments.window)
-        vitals.loop = observer
+        health.loop = observer
         reflectors = process.reflectors(api, observer.inbox.put, KeptManifests.of(()))
         for reflector in reflectors:
             reflector.start()

@@ -23,7 +23,7 @@ from herodotus_record.version import __version__
 from herodotus_serving.sockets import ListenError
 from scheduler import klog
 from scheduler.backend.event_handlers import NODES, PODS
-from scheduler.commands.health_checks import Vitals
+from scheduler.commands.health_checks import ProcessHealth
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.records.omitted_labels import OmittedLabels
@@ -75,7 +75,7 @@ def stop_on_signals() -> threading.Event:
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve the HTTPS port in threads; return a function that ends it. Raises RefusedError if that is impossible."""
+    """Serve the HTTPS port in threads; return a function that ends it. Raises StartupError if that is impossible."""
     try:
         return port.serve(options, api, content)
     except (ListenError, CertificateError) as e:
@@ -88,9 +88,9 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
     pause = CONNECT_BACKOFF_S[0]
     while not stop.is_set():
         try:
-            version = discovery.server_version(api)
-            cluster = discovery.cluster_id(api)
-            absent = discovery.absent_groups(api)
+            version = discovery.fetch_server_version(api)
+            cluster = discovery.fetch_cluster_id(api)
+            absent = discovery.find_absent_groups(api)
             klog.info(0, "Connected", server=api.url, version=version, cluster=cluster)
             return cluster, absent
         except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -132,11 +132,16 @@ class Records:
 
 
 def record(
-    records: Records, cluster: str, identity: str, marks: tuple[Reason, ...], vitals: Vitals[Any], closing: ExitStack
+    records: Records,
+    cluster: str,
+    identity: str,
+    marks: tuple[Reason, ...],
+    health: ProcessHealth[Any],
+    closing: ExitStack,
 ) -> Recorder:
     """A recorder on the spool, and where there is a service a shipper, which is closed last and delivers what is left.
 
-    RefusedError when the directory cannot be used.
+    StartupError when the directory cannot be used.
     """
     try:
         recorder = Recorder(
@@ -149,10 +154,10 @@ def record(
         )
     except OSError as e:
         raise StartupError(f"cannot use the spool directory {records.spool}: {e.strerror or e}") from e
-    vitals.recorder = recorder
+    health.recorder = recorder
     if records.endpoint is not None:
-        vitals.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)
-        closing.callback(vitals.supervisor.close)
+        health.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)
+        closing.callback(health.supervisor.close)
     closing.callback(recorder.close)
     return recorder
 

@@ -22,7 +22,7 @@ from herodotus_record.version import __version__
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
-from scheduler.commands.health_checks import Vitals
+from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
@@ -49,7 +49,7 @@ from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.live.reviews.review_client import ReviewClient
 from scheduler.live.reviews.reviewer import ReviewWorker
 from scheduler.recorder.endpoint import ServiceEndpoint
-from scheduler.recorder.off import NoRecorder
+from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content
@@ -85,16 +85,16 @@ class Started:
     recorder: Recorder
     shared: ClusterState
     events: EventSender | None
-    vitals: Vitals[SchedulerMetrics]
+    health: ProcessHealth[SchedulerMetrics]
     origin: Origin
 
     def leading(self) -> bool:
         """Whether this process may write: always, where it elects no leader."""
-        return self.vitals.election is None or self.vitals.election.leading
+        return self.health.election is None or self.health.election.leading
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
-    """Schedule until SIGTERM or SIGINT (0), or until the Lease is lost (1). RefusedError when it cannot start."""
+    """Schedule until SIGTERM or SIGINT (0), or until the Lease is lost (1). StartupError when it cannot start."""
     stop = process.stop_on_signals()
     found = credentials.find(
         kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
@@ -108,8 +108,8 @@ def run(config: Configuration, settings: RunSettings) -> int:
         handle = ApiHandle(shared, preempts=settings.preemption, evicts=not settings.dry_run_binding)
         extenders = _extenders(config, closing)  # refuse what the file says, at once
         frameworks = _frameworks(config, settings, handle, extenders, shared)
-        vitals = _vitals(config, settings, stop)
-        closing.callback(_serve(config, settings, api, vitals))
+        health = _vitals(config, settings, stop)
+        closing.callback(_serve(config, settings, api, health))
         connected = process.connect(api, stop)
         if connected is None:
             return 0
@@ -117,24 +117,24 @@ def run(config: Configuration, settings: RunSettings) -> int:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
-            election = vitals.election = LeaderElector(api, identity, _lease_settings(config))
+            election = health.election = LeaderElector(api, identity, _lease_settings(config))
             klog.info(0, "Attempting to acquire leader lease", identity=identity)
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)
         if settings.record:
-            recorder = process.record(settings.records, cluster, identity, _marks(settings, absent), vitals, closing)
+            recorder = process.record(settings.records, cluster, identity, _marks(settings, absent), health, closing)
         else:
-            recorder = vitals.recorder = NoRecorder(__version__)
+            recorder = health.recorder = NoRecorder(__version__)
         if election is not None:
-            recorder.inherit(election.inherited)
-            election.say(recorder.mark)  # not before what was inherited is recorded
+            recorder.record_predecessor(election.previous_annotations)
+            election.set_annotations(recorder.build_high_water_annotation)  # not before what was inherited is recorded
             closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
         origin = Origin(cluster, identity, settings.records.omitted)
-        lost = _schedule(Started(config, settings, api, handle, frameworks, recorder, shared, events, vitals, origin))
+        lost = _schedule(Started(config, settings, api, handle, frameworks, recorder, shared, events, health, origin))
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
@@ -142,7 +142,7 @@ def run(config: Configuration, settings: RunSettings) -> int:
 def _schedule(started: Started) -> bool:
     """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
     config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
-    vitals, stop, election = started.vitals, started.vitals.stop, started.vitals.election
+    health, stop, election = started.health, started.health.stop, started.health.election
     writes: ApiWrites | NoWrites = NoWrites()
     if not settings.dry_run_binding:
         started.handle.writes = writes = ApiWrites(
@@ -159,7 +159,7 @@ def _schedule(started: Started) -> bool:
         writes,
         started.shared,
         {kind.name: kind.decode_as for kind in KINDS},
-        vitals.metrics,
+        health.metrics,
         binding_threads=config.parallelism,
         leading=started.leading,
         dry_run=settings.dry_run_binding,
@@ -167,7 +167,7 @@ def _schedule(started: Started) -> bool:
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
     )
-    vitals.loop = loop
+    health.loop = loop
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
     debugger.start()
     signal.signal(signal.SIGUSR2, debugger.wake)
@@ -175,7 +175,7 @@ def _schedule(started: Started) -> bool:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
     reflectors = process.reflectors(api, loop.inbox.put, KeptManifests.of(config.extenders))
     if not settings.dry_run_binding:
-        reflectors += refusals.reflectors(api, frameworks, vitals.metrics.refused)
+        reflectors += refusals.reflectors(api, frameworks, health.metrics.refused)
     for reflector in reflectors:
         reflector.start()
     reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None
@@ -200,7 +200,7 @@ def _earlier_bindings(started: Started) -> EarlierBindings | None:
     settings = started.settings
     if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
         return None
-    scope = DecisionScope(started.origin.cluster, list(started.frameworks), elected=started.vitals.election is not None)
+    scope = DecisionScope(started.origin.cluster, list(started.frameworks), elected=started.health.election is not None)
     return EarlierBindings(settings.records.endpoint, started.api, started.recorder, scope, started.leading)
 
 
@@ -217,25 +217,25 @@ def _reviewer(started: Started, loop: Loop, endpoint: ServiceEndpoint) -> Review
     )
 
 
-def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> Vitals[SchedulerMetrics]:
+def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> ProcessHealth[SchedulerMetrics]:
     election = config.leader_election
     elects_s = parse_seconds(election.lease_duration) if election.leader_elect else None
     metrics = SchedulerMetrics()
-    vitals = Vitals(stop, metrics, settings.records.spool, settings.records.limit_bytes, elects_s)
-    metrics.leading(election.resource_name, lambda: vitals.election is not None and vitals.election.leading)
-    metrics.registry.register(vitals)
-    return vitals
+    health = ProcessHealth(stop, metrics, settings.records.spool, settings.records.limit_bytes, elects_s)
+    metrics.leading(election.resource_name, lambda: health.election is not None and health.election.leading)
+    metrics.registry.register(health)
+    return health
 
 
 def _serve(
-    config: Configuration, settings: RunSettings, api: ApiServer, vitals: Vitals[SchedulerMetrics]
+    config: Configuration, settings: RunSettings, api: ApiServer, health: ProcessHealth[SchedulerMetrics]
 ) -> Callable[[], None]:
     content = Content(
         configuration=fill_defaults(config, settings.registry),
-        metrics=vitals.metrics.exposition,
-        healthz=vitals.healthz,
-        livez=vitals.livez,
-        readyz=vitals.readyz,
+        metrics=health.metrics.exposition,
+        healthz=health.healthz,
+        livez=health.livez,
+        readyz=health.readyz,
         profiling=config.enable_profiling,
     )
     return process.serve(settings.serving, api, content)

@@ -70,7 +70,7 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
 
 
 def take(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Run `snapshot`. RefusedError where the cluster cannot be read or the file not be written."""
+    """Run `snapshot`. StartupError where the cluster cannot be read or the file not be written."""
     found = credentials.find(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
     api = ApiServer(found)
     try:
@@ -78,8 +78,8 @@ def take(arguments: argparse.Namespace, config: Configuration) -> int:
         objects = list(items(api, full=arguments.full, annotations=kept, told=_counted))
         whole = snapshot(
             objects,
-            cluster=discovery.cluster_id(api),
-            server=discovery.server_version(api),
+            cluster=discovery.fetch_cluster_id(api),
+            server=discovery.fetch_server_version(api),
             taken_at=datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),
             full=arguments.full,
         )

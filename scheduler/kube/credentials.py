@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,8 +21,6 @@ import yaml
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
-
-SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class KubeconfigError(Exception):
@@ -46,7 +43,7 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
             raise KubeconfigError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
         return Credentials(master.rstrip("/"), ssl.create_default_context() if _https(master) else None, dict)
     # a quarter of a second of processor time, which the shipper and `evaluate` can do without
-    with _parts_alone("kubernetes"):
+    with _skip_package_init("kubernetes"):
         from kubernetes.client import Configuration
         from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
@@ -58,7 +55,7 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
         else:
             load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as e:
-        raise KubeconfigError(_one_line(e, kubeconfig, context)) from e
+        raise KubeconfigError(_format_error(e, kubeconfig, context)) from e
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as e:  # whatever is in the file
         where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
         raise KubeconfigError(f"{where} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
@@ -69,7 +66,7 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
 
 
 @contextmanager
-def _parts_alone(package: str) -> Iterator[None]:
+def _skip_package_init(package: str) -> Iterator[None]:
     """While the block runs, parts of a package are imported without its `__init__`, which imports all the others too.
 
     Some of kubernetes' look for validators of JSON schemas, and take another second where there are any.
@@ -85,14 +82,6 @@ def _parts_alone(package: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[package]  # who imports it from now on gets the whole
-
-
-def in_cluster_namespace(default: str) -> str:
-    """The namespace of our own pod."""
-    try:
-        return SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or default
-    except OSError:
-        return default
 
 
 def _is_url(text: str) -> bool:
@@ -129,7 +118,7 @@ def _tls(config: Configuration) -> ssl.SSLContext:
     return tls
 
 
-def _one_line(e: Exception, kubeconfig: str | None, context: str | None) -> str:
+def _format_error(e: Exception, kubeconfig: str | None, context: str | None) -> str:
     said = " ".join(str(e).split())
     if context and "context" in said.lower():
         return f'context "{context}" does not exist in the kubeconfig'

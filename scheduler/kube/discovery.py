@@ -17,7 +17,7 @@ LEASES: Final = "coordination.k8s.io/v1"
 NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
 
 
-def server_version(api: ApiServer) -> str:
+def fetch_server_version(api: ApiServer) -> str:
     """gitVersion. Logs a warning for a version outside the supported range."""
     answer = json.loads(api.get("/version"))
     major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
@@ -27,12 +27,12 @@ def server_version(api: ApiServer) -> str:
     return str(answer.get("gitVersion", ""))
 
 
-def cluster_id(api: ApiServer) -> str:
+def fetch_cluster_id(api: ApiServer) -> str:
     """The UID of the namespace kube-system: what makes a cluster one and the same."""
     return str(json.loads(api.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
 
 
-def absent_groups(api: ApiServer) -> dict[str, str]:
+def find_absent_groups(api: ApiServer) -> dict[str, str]:
     """Group versions that this server lacks, with what is switched off because of it."""
     absent = {}
     for group, purpose in NEEDED_FOR.items():

@@ -21,7 +21,7 @@ from typing import Final
 from scheduler import klog
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Json
-from scheduler.kube.writes import micro_time, new_event
+from scheduler.kube.writes import build_event, micro_time
 
 LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait
@@ -30,7 +30,7 @@ SERIES_ENDS_S: Final = 360.0  # a repeat after this long is a new event
 TRIES: Final = 12  # to write one event while nobody answers, as client-go; what waits meanwhile is the backlog's limit
 PAUSE_S: Final = (0.5, 10.0)  # first and longest pause between them
 REFRESH_S: Final = 1800.0  # how often a series' count is written
-_LOOKED_AT: Final = 16  # series looked at for each event: more than one event can add
+_MAX_CHECKED: Final = 16  # series looked at for each event: more than one event can add
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 _Item = tuple[PodInfo, str, tuple[str, str, str, str], PodInfo | None]
@@ -68,7 +68,7 @@ class EventSender:
     def __init__(self, api: ApiServer, instance: str) -> None:
         self.dropped = 0
         self._closing = threading.Event()
-        self._lanes = [_Lane(api, instance, self._closing) for _ in range(LANES)]
+        self._lanes = [_EventLane(api, instance, self._closing) for _ in range(LANES)]
 
     def send(
         self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
@@ -90,7 +90,7 @@ class EventSender:
             lane.wait(deadline)
 
 
-class _Lane:
+class _EventLane:
     """One event after the other. While `_busy`, what happens next is up to the answer, or the timer, that comes."""
 
     def __init__(self, api: ApiServer, instance: str, closing: threading.Event) -> None:
@@ -117,7 +117,7 @@ class _Lane:
             if self._busy:
                 return True
             self._busy = True
-        self._go_on()
+        self._send_next()
         return True
 
     def wait(self, deadline: float) -> None:
@@ -130,7 +130,7 @@ class _Lane:
         with self._free:
             self._free.wait_for(lambda: not self._busy, max(0.0, deadline - time.monotonic()))
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         """The next event that needs a request."""
         while True:
             with self._free:
@@ -149,7 +149,7 @@ class _Lane:
         pod, _, event, related = item
         now = time.monotonic()
         key = (pod.uid, related.uid if related else "", *event[:3])
-        self._forget_old(now)
+        self._drop_ended_series(now)
         series = self._series.get(key)
         if series is None:
             return self._new(item, key, now)
@@ -169,7 +169,7 @@ class _Lane:
 
     def _new(self, item: _Item, key: _Key, now: float) -> _Write:
         pod, controller, event, related = item
-        body = new_event(pod, controller, self._instance, event, related)
+        body = build_event(pod, controller, self._instance, event, related)
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
 
         def remember() -> None:
@@ -179,13 +179,13 @@ class _Lane:
 
     def _send(self, write: _Write) -> None:
         kind = MERGE_PATCH if write.method == "PATCH" else "application/json"
-        self._api.send(write.method, write.path, write.body, lambda error: self._answered(write, error), kind)
+        self._api.send(write.method, write.path, write.body, lambda error: self._handle_response(write, error), kind)
 
-    def _answered(self, write: _Write, error: ApiError | None) -> None:
+    def _handle_response(self, write: _Write, error: ApiError | None) -> None:
         if error is None:
             write.done()
         elif error.code == 0 and write.tries_left > 1 and not self._closing.is_set():
-            self._again(write)
+            self._retry_later(write)
             return
         elif error.code == 404:  # the namespace went with the pod, or the event
             if write.absent():
@@ -194,9 +194,9 @@ class _Lane:
             klog.error(error, "Server rejected event (will not retry!)", pod=write.item[0].full_name)
             if error.code == 0 and self._closing.is_set():
                 self._backlog.clear()
-        self._go_on()
+        self._send_next()
 
-    def _again(self, write: _Write) -> None:
+    def _retry_later(self, write: _Write) -> None:
         """After a pause, while nobody answers. An answer that was lost may leave an event twice."""
         write.tries_left -= 1
         write.pause_s = min(write.pause_s * 2, PAUSE_S[1]) or PAUSE_S[0]
@@ -210,8 +210,8 @@ class _Lane:
         if pausing is not None:
             self._send(pausing[1])
 
-    def _forget_old(self, now: float) -> None:
+    def _drop_ended_series(self, now: float) -> None:
         """Ended series, oldest first: the dictionary is in order of creation, and nearly of age."""
-        for key in list(islice(self._series, _LOOKED_AT)):
+        for key in list(islice(self._series, _MAX_CHECKED)):
             if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
                 del self._series[key]

@@ -19,18 +19,21 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 import msgspec
 
-from scheduler.kube.answers import HttpResponse
+from scheduler.kube.connection_pool import ConnectionPool, NotSentError
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.wire import NotSentError, Wire
+from scheduler.kube.responses import ApiResponse
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
 NOT_SENT: Final = "NotSent"  # an ApiError's reason: nothing can have come of the request
-HEADERS_S: Final = 1.0  # how long headers are used again: asking for a token takes as long as a request's own head
+HEADER_TTL_S: Final = 1.0  # how long headers are used again: asking for a token takes as long as a request's own head
 USER_AGENT: Final = "herodotus-scheduler"
-NOT_DONE: Final = (429, 503)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
+RETRYABLE_CODES: Final = (
+    429,
+    503,
+)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
 
 Json = dict[str, Any]
 Done = Callable[["ApiError | None"], None]
@@ -67,9 +70,9 @@ class ApiServer:
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
             transport=transport,
         )
-        direct = transport is None and not _by_proxy(credentials.url)
-        self._wire = Wire(credentials.url, credentials.tls) if direct else None
-        self._aside = ThreadPoolExecutor(1, thread_name_prefix="aside")  # starts no thread before it is needed
+        direct = transport is None and not _uses_proxy(credentials.url)
+        self._pool = ConnectionPool(credentials.url, credentials.tls) if direct else None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="aside")  # starts no thread before it is needed
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """The body of a GET."""
@@ -107,15 +110,15 @@ class ApiServer:
         The server, too, gives the request up after `timeout_s`. What it puts off (429, 503) is not repeated.
         `precondition` is asked when the request leaves; one that never did ends with the reason NotSent.
         """
-        if self._wire is None:
+        if self._pool is None:
             try:
-                self._aside.submit(self._send_aside, method, path, body, done, content_type, timeout_s, precondition)
+                self._executor.submit(self._send_aside, method, path, body, done, content_type, timeout_s, precondition)
             except RuntimeError:
                 done(_closed_error())
             return
         path = f"{path}?timeout={timeout_s:g}s"
-        data = self._encoded(method, path, body, content_type)
-        self._wire.send(data, timeout_s, lambda answer: done(_error_of(answer)), precondition)
+        data = self._encode_request(method, path, body, content_type)
+        self._pool.send(data, timeout_s, lambda answer: done(_to_api_error(answer)), precondition)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -123,11 +126,11 @@ class ApiServer:
         self._check_open()
         try:
             with self._client.stream(
-                "GET", path, params=dict(params), headers=self._headers(), timeout=_streaming(read_timeout_s)
+                "GET", path, params=dict(params), headers=self._headers(), timeout=_build_stream_timeout(read_timeout_s)
             ) as response:
                 if response.status_code >= 400:
                     response.read()
-                    raise _error(response)
+                    raise _parse_error(response)
                 yield response.iter_raw()
         except httpx.HTTPError as e:
             raise ApiError(0, "NoAnswer", _error_text(e)) from e
@@ -136,31 +139,31 @@ class ApiServer:
         """Close every connection; requests under way fail, and later ones are not answered."""
         self._closed.set()
         self._client.close()
-        self._aside.shutdown(wait=False, cancel_futures=True)
-        if self._wire is not None:
-            self._wire.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.close()
 
     def _check_open(self) -> None:
         """Threads that are still about when the process ends get an ApiError as from any dead server."""
         if self._client.is_closed:
             raise _closed_error()
 
-    def _encoded(self, method: str, path: str, body: Json, content_type: str) -> bytes:
+    def _encode_request(self, method: str, path: str, body: Json, content_type: str) -> bytes:
         """A request's bytes."""
         content = msgspec.json.encode(body)
-        given = self._lines_of_headers()
+        given = self._get_header_lines()
         head = (
             f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
             f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(content)}\r\n{given}\r\n"
         )
         return head.encode("latin-1") + content
 
-    def _lines_of_headers(self) -> str:
+    def _get_header_lines(self) -> str:
         """Ours, asked for anew every second: a token that is renewed is good for minutes longer."""
         known, now = self._header_lines, time.monotonic()
         if now >= known[1]:
             lines = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
-            known = self._header_lines = lines, now + HEADERS_S
+            known = self._header_lines = lines, now + HEADER_TTL_S
         return known[0]
 
     def _send_aside(
@@ -200,7 +203,7 @@ class ApiServer:
         if body is not None:
             content = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = content_type
-        deadline, timeout = time.monotonic() + timeout_s, _within(timeout_s)
+        deadline, timeout = time.monotonic() + timeout_s, _split_timeout(timeout_s)
         while True:
             try:
                 response = self._client.request(
@@ -210,21 +213,21 @@ class ApiServer:
                 raise ApiError(0, "NoAnswer", _error_text(e)) from e
             if response.status_code < 400:
                 return response.content
-            error = _error(response)
-            if error.code not in NOT_DONE or not error.retry_after_s:
+            error = _parse_error(response)
+            if error.code not in RETRYABLE_CODES or not error.retry_after_s:
                 raise error
             if time.monotonic() + error.retry_after_s > deadline or self._closed.wait(error.retry_after_s):
                 raise error
 
 
-def _within(timeout_s: float) -> httpx.Timeout:
+def _split_timeout(timeout_s: float) -> httpx.Timeout:
     """The parts of a short time-out add up to it; a request of the usual one may take each part in full."""
     if timeout_s >= TIMEOUT_S:
         return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     return httpx.Timeout(read=timeout_s * 0.6, connect=timeout_s * 0.2, write=timeout_s * 0.1, pool=timeout_s * 0.1)
 
 
-def _streaming(read_timeout_s: float) -> httpx.Timeout:
+def _build_stream_timeout(read_timeout_s: float) -> httpx.Timeout:
     return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=read_timeout_s)
 
 
@@ -236,29 +239,29 @@ def _closed_error() -> ApiError:
     return ApiError(0, "NoAnswer", "the connection is closed")
 
 
-def _by_proxy(url: str) -> bool:
+def _uses_proxy(url: str) -> bool:
     """Whether HTTPS_PROXY and the like lead to this server; the client knows how to use them."""
     parts = urlsplit(url)
     proxies = getproxies()
     return ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname or "")
 
 
-def _error_of(answer: HttpResponse | OSError) -> ApiError | None:
+def _to_api_error(answer: ApiResponse | OSError) -> ApiError | None:
     if isinstance(answer, NotSentError):
         return ApiError(0, NOT_SENT, str(answer))
     if isinstance(answer, OSError):
         return ApiError(0, "NoAnswer", str(answer) or type(answer).__name__)
     if answer.status < 400:
         return None
-    return _refusal(answer.status, answer.reason, answer.body, answer.headers.get("retry-after", ""))
+    return _build_error(answer.status, answer.reason, answer.body, answer.headers.get("retry-after", ""))
 
 
-def _error(response: httpx.Response) -> ApiError:
+def _parse_error(response: httpx.Response) -> ApiError:
     after = response.headers.get("Retry-After", "")
-    return _refusal(response.status_code, response.reason_phrase, response.content, after)
+    return _build_error(response.status_code, response.reason_phrase, response.content, after)
 
 
-def _refusal(code: int, phrase: str, body: bytes, retry_after: str) -> ApiError:
+def _build_error(code: int, phrase: str, body: bytes, retry_after: str) -> ApiError:
     try:
         status = json.loads(body)
         message, reason = status.get("message", ""), status.get("reason", "")

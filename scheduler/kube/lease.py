@@ -26,9 +26,9 @@ from scheduler.kube.writes import micro_time
 
 # How often a standby looks, in retry periods. It sees a renewal at most one look late, and its end at most another: the
 # cluster is without a leader for the lease's duration and two retry periods at most. client-go looks half as often.
-LOOKS: Final = (0.6, 0.9)
+STANDBY_POLL: Final = (0.6, 0.9)
 RELEASE_PAUSE: Final = 0.25  # retry periods between two tries to give the Lease back: others wait for it
-_GIVEN_BACK: Final[Json] = {"holderIdentity": "", "leaseDurationSeconds": 1}
+_RELEASED: Final[Json] = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class LeaderElector:
     ) -> None:
         """`clock`: monotonic seconds, by which another's Lease expires and ours is lost."""
         self.lost = threading.Event()
-        self.inherited: Mapping[str, str] = {}  # the Lease's annotations when it became ours
-        self._says: Callable[[], Mapping[str, str]] = dict
+        self.previous_annotations: Mapping[str, str] = {}  # the Lease's annotations when it became ours
+        self._build_annotations: Callable[[], Mapping[str, str]] = dict
         self._api = api
         self._identity = identity
         self._settings = settings
@@ -65,29 +65,29 @@ class LeaderElector:
     def acquire(self, stop: threading.Event) -> bool:
         """Wait until the Lease is ours; False when `stop` came first."""
         while not stop.is_set():
-            if self._try():
+            if self._try_acquire_or_renew():
                 klog.info(0, "Successfully acquired lease", lock=self._path_name)
                 self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
                 self._thread.start()
-                threading.Thread(target=self._watch, name="lease-deadline", daemon=True).start()
+                threading.Thread(target=self._watch_deadline, name="lease-deadline", daemon=True).start()
                 return True
-            stop.wait(self._settings.retry_period_s * random.uniform(*LOOKS))
+            stop.wait(self._settings.retry_period_s * random.uniform(*STANDBY_POLL))
         return False
 
-    def say(self, annotations: Callable[[], Mapping[str, str]]) -> None:
+    def set_annotations(self, annotations: Callable[[], Mapping[str, str]]) -> None:
         """Write these into the Lease from the next renewal on, as they are then."""
-        self._says = annotations
+        self._build_annotations = annotations
 
     @property
     def leading(self) -> bool:
         """Whether the Lease is certainly ours: renewed within the deadline.
 
-        By the clock too: a process that was stopped for a while runs on before `_watch` does.
+        By the clock too: a process that was stopped for a while runs on before `_watch_deadline` does.
         """
         in_time = self._clock() - self._renewed <= self._settings.renew_deadline_s
         return self._thread is not None and in_time and not self.lost.is_set()
 
-    def unrenewed_s(self) -> float | None:
+    def seconds_since_renewal(self) -> float | None:
         """How long ago the Lease was last renewed; None where it is not ours."""
         return self._clock() - self._renewed if self.leading else None
 
@@ -101,15 +101,15 @@ class LeaderElector:
             return
         self._thread.join(self._settings.retry_period_s * 2)
         self._thread = None
-        while not self._give_back() and self._clock() < self._renewed + self._settings.renew_deadline_s:
+        while not self._try_release() and self._clock() < self._renewed + self._settings.renew_deadline_s:
             time.sleep(self._settings.retry_period_s * RELEASE_PAUSE)
 
-    def _give_back(self) -> bool:
+    def _try_release(self) -> bool:
         """Whether the Lease is not ours any more."""
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
-                self._api.put(self._path, self._changed(lease, _GIVEN_BACK | {"renewTime": micro_time()}))
+                self._api.put(self._path, self._merge_spec(lease, _RELEASED | {"renewTime": micro_time()}))
         except ApiError as e:
             klog.error(e, "Failed to release lease", lock=self._path_name)
             return False
@@ -129,9 +129,9 @@ class LeaderElector:
 
     def _renew(self) -> None:
         while not self._stop.wait(self._settings.retry_period_s) and not self.lost.is_set():
-            self._try()
+            self._try_acquire_or_renew()
 
-    def _watch(self) -> None:
+    def _watch_deadline(self) -> None:
         """The deadline, kept apart from requests: one that hangs must not keep us leading."""
         while not self._stop.wait(self._settings.retry_period_s / 2):
             if self._clock() - self._renewed > self._settings.renew_deadline_s:
@@ -142,13 +142,13 @@ class LeaderElector:
         klog.error(why, "Leaderelection lost", lock=self._path_name)
         self.lost.set()
 
-    def _try(self) -> bool:
+    def _try_acquire_or_renew(self) -> bool:
         """Take or renew the Lease if we may; whether it is ours now."""
         started = self._clock()  # ours is as old as the question: the server may have written it at once
         try:
             lease = self._get()
             if lease is None:
-                self._api.post(self._collection, self._taken(self._new(), ours=False))
+                self._api.post(self._collection, self._with_holder(self._new(), ours=False))
                 self._renewed = started
                 return True
             spec = lease.get("spec") or {}
@@ -159,8 +159,8 @@ class LeaderElector:
             if not ours and (self._stop.is_set() or (spec.get("holderIdentity") and not self._expired(spec))):
                 return False  # a renewal that was slow must not take back what was given back meanwhile
             if not ours:  # before the request, whose answer may be lost
-                self.inherited = dict(lease["metadata"].get("annotations") or {})
-            self._api.put(self._path, self._taken(lease, ours=ours))
+                self.previous_annotations = dict(lease["metadata"].get("annotations") or {})
+            self._api.put(self._path, self._with_holder(lease, ours=ours))
             self._renewed = started
             return True
         except ApiError as e:
@@ -191,12 +191,12 @@ class LeaderElector:
             "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
         }
 
-    def _taken(self, lease: Json, *, ours: bool) -> Json:
+    def _with_holder(self, lease: Json, *, ours: bool) -> Json:
         """The Lease as ours, from now on or still."""
         spec = lease.get("spec") or {}
         # a new Lease has had no transition; a change of hands is one
         transitions = int(spec.get("leaseTransitions") or 0) + (bool(spec) and not ours)
-        return self._changed(
+        return self._merge_spec(
             lease,
             {
                 "holderIdentity": self._identity,
@@ -207,9 +207,9 @@ class LeaderElector:
             },
         )
 
-    def _changed(self, lease: Json, spec: Json) -> Json:
+    def _merge_spec(self, lease: Json, spec: Json) -> Json:
         """The Lease that was read, with this in it. Its resourceVersion makes the server refuse it if another wrote."""
-        metadata, said = lease["metadata"], dict(self._says())
-        if said:
-            metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | said}
+        metadata, annotations = lease["metadata"], dict(self._build_annotations())
+        if annotations:
+            metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | annotations}
         return lease | {"metadata": metadata, "spec": (lease.get("spec") or {}) | spec}

@@ -87,7 +87,7 @@ class ResourceExpiredError(Exception):
     """The resource version to resume from is too old: list again."""
 
 
-class AbsentError(Exception):
+class KindNotServedError(Exception):
     """The server does not have the kind."""
 
 
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         self._params = params or {}
         self._version = ""  # to watch from; "" lists first
         self._may_be_absent = optional  # until it was listed once: what was there does not become absent
-        self._said_absent = False
+        self._reported_absent = False
         self._pause_s = BACKOFF_S[0]  # after the next failure
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
@@ -151,8 +151,8 @@ class Reflector(Generic[T]):
                     self._list()
                 if not self._watch():
                     self._wait(0.0)
-            except AbsentError:
-                self._tell_absent()
+            except KindNotServedError:
+                self._report_absent()
                 self._stop.wait(ABSENT_S)
             except ResourceExpiredError:
                 klog.info(2, "Watch is too old, listing again", kind=self._kind)
@@ -189,7 +189,7 @@ class Reflector(Generic[T]):
             if e.code == 410:
                 raise ResourceExpiredError from e
             if e.code == 404 and self._may_be_absent:
-                raise AbsentError from e
+                raise KindNotServedError from e
             raise
         finally:
             if collecting:
@@ -198,10 +198,10 @@ class Reflector(Generic[T]):
         self._sink(ListResult(self._kind, found))
         self._version = page.metadata.resource_version
 
-    def _tell_absent(self) -> None:
+    def _report_absent(self) -> None:
         """Once: there are none."""
-        if not self._said_absent:
-            self._said_absent = True
+        if not self._reported_absent:
+            self._reported_absent = True
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
             self._sink(ListResult(self._kind, [], absent=True))
 
@@ -219,14 +219,14 @@ class Reflector(Generic[T]):
             with self._api.stream(self._path, params, SILENCE_S) as pieces:
                 began = time.monotonic()
                 self._read(pieces)
-            return self._lasted(began)
+            return self._reset_backoff_if_long(began)
         except ApiError as e:
             if e.code == 410:
                 raise ResourceExpiredError from e
             if e.code != 0 or began is None or self._stop.is_set():
                 raise
             klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
-            self._lasted(began)
+            self._reset_backoff_if_long(began)
             return False
 
     def _read(self, pieces: Iterator[bytes]) -> None:
@@ -241,7 +241,7 @@ class Reflector(Generic[T]):
                     self._version = self._event(line)
                     self._pause_s = BACKOFF_S[0]
 
-    def _lasted(self, began: float) -> bool:
+    def _reset_backoff_if_long(self, began: float) -> bool:
         """Whether a watch lasted; then the pauses begin anew."""
         if time.monotonic() - began < SHORT_S:
             return False

@@ -19,7 +19,7 @@ from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Done, Json
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
 DECISION: Final = "herodotus.dev/decision"  # annotation of a bound pod: the id of the decision that bound it
-_CUT_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
+_TRUNCATE_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
 class _AnnotatedPod(Pod, frozen=True):
@@ -123,7 +123,7 @@ def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolum
         "resourceVersion": claim.metadata.resource_version,
     }
     path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
-    return _version(api.patch(path, {"metadata": metadata, "spec": {"claimRef": reference}}, MERGE_PATCH))
+    return _parse_version(api.patch(path, {"metadata": metadata, "spec": {"claimRef": reference}}, MERGE_PATCH))
 
 
 def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
@@ -131,26 +131,26 @@ def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
     annotations = {"volume.kubernetes.io/selected-node": node}
     metadata: Json = {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}
     path = f"/api/v1/namespaces/{claim.metadata.namespace}/persistentvolumeclaims/{claim.metadata.name}"
-    return _version(api.patch(path, {"metadata": metadata}, MERGE_PATCH))
+    return _parse_version(api.patch(path, {"metadata": metadata}, MERGE_PATCH))
 
 
-def scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
+def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
     """(type, reason, action, note) of the event of a bound pod."""
     return "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.full_name} to {node}"
 
 
-def failed_event(message: str) -> tuple[str, str, str, str]:
+def build_failed_event(message: str) -> tuple[str, str, str, str]:
     """(type, reason, action, note) of the event of a pod that was not placed."""
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
-def preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
+def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
     """(type, reason, action, note) of a victim's event. `in_memory`: it was not bound yet, and needed no deletion."""
     where = " (in kube-scheduler memory)." if in_memory else ""
     return "Normal", "Preempted", "Preempting", f"Preempted by pod {preemptor.uid} on node {node}{where}"
 
 
-def new_event(
+def build_event(
     pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: PodInfo | None = None
 ) -> Json:
     """An events.k8s.io/v1 Event about a pod, and another that it has to do with."""
@@ -165,7 +165,7 @@ def new_event(
         "type": type_,
         "reason": reason,
         "action": action,
-        "note": _cut(note),
+        "note": _truncate_note(note),
         "regarding": _reference(pod),
     }
     return body if related is None else {**body, "related": _reference(related)}
@@ -198,7 +198,7 @@ def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str)
         return {}
     condition: Json = {"type": type_, "status": status, "reason": reason, "message": message}
     if now is None or now.status != status:
-        condition["lastTransitionTime"] = _seconds()
+        condition["lastTransitionTime"] = _format_now()
     return {"conditions": [condition]}
 
 
@@ -207,16 +207,16 @@ def _patch_status(api: ApiServer, pod: PodInfo, status: Json) -> None:
     api.patch(f"{_path(pod)}/status", {"metadata": {"uid": pod.uid}, "status": status})
 
 
-def _version(answer: bytes) -> int:
+def _parse_version(answer: bytes) -> int:
     return int(msgspec.json.decode(answer, type=Object).metadata.resource_version or 0)
 
 
-def _seconds() -> str:
+def _format_now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _cut(note: str) -> str:
+def _truncate_note(note: str) -> str:
     encoded = note.encode()
     if len(encoded) <= NOTE_LIMIT:
         return note
-    return encoded[:_CUT_TO].decode(errors="ignore") + " ..."
+    return encoded[:_TRUNCATE_TO].decode(errors="ignore") + " ..."

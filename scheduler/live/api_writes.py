@@ -19,7 +19,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
-from scheduler.kube.http import NOT_DONE, NOT_SENT, TIMEOUT_S, ApiError, ApiServer
+from scheduler.kube.http import NOT_SENT, RETRYABLE_CODES, TIMEOUT_S, ApiError, ApiServer
 from scheduler.live.binding_reconciler import BindingReconciler
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
@@ -68,18 +68,18 @@ class ApiWrites:
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         """Send the event; the API server sets the condition when it binds."""
-        self._event(pod, writes.scheduled_event(pod, node))
+        self._event(pod, writes.build_scheduled_event(pod, node))
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
         """Send the event, and write the condition and the nominated node in another thread."""
-        self._event(pod, writes.failed_event(message))
+        self._event(pod, writes.build_failed_event(message))
         self._aside(lambda: self._condition(pod, reason, message, nomination))
 
     def skipped(self, pod: PodInfo, note: str) -> None:
-        self._event(pod, writes.failed_event(note))
+        self._event(pod, writes.build_failed_event(note))
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
-        self._event(victim, writes.preempted_event(preemptor, node, in_memory=in_memory), preemptor)
+        self._event(victim, writes.build_preempted_event(preemptor, node, in_memory=in_memory), preemptor)
 
     # --- bind requests -----------------------------------------------------------------------------------
 
@@ -112,7 +112,9 @@ class ApiWrites:
             now = time.monotonic()
             if failure is None:
                 done(None)
-            elif failure.code in NOT_DONE and failure.retry_after_s and now + failure.retry_after_s <= retry_until:
+            elif (
+                failure.code in RETRYABLE_CODES and failure.retry_after_s and now + failure.retry_after_s <= retry_until
+            ):
                 self._reconciler.call_later(failure.retry_after_s, send_again)
             elif _is_refusal(failure):
                 done(str(failure))

@@ -1,7 +1,7 @@
 """A limit on the bind requests in flight, and on how far decisions may run ahead of them.
 
 Owns: the queue of waiting requests and the number that may be in flight (`ConcurrencyLimit`). Does not own: the
-requests (`binding`), connections (`kube.wire`).
+requests (`binding`), connections (`kube.connection_pool`).
 
 Invariants: requests begin in the order of `put`, in one thread at a time. A waiting pod was decided on older state and
 its attempt lasts until it is bound, so a longer queue adds no throughput once the server has enough to do.
@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from scheduler.kube.wire import CONNECTIONS
+from scheduler.kube.connection_pool import MAX_CONNECTIONS
 
-MAX_IN_FLIGHT: Final = CONNECTIONS  # more requests would wait for a connection
+MAX_IN_FLIGHT: Final = MAX_CONNECTIONS  # more requests would wait for a connection
 MIN_IN_FLIGHT: Final = 14
 INITIAL_IN_FLIGHT: Final = 16
 TARGET_QUEUED: Final = (

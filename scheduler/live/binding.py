@@ -257,4 +257,4 @@ class Binder:
     def _record(
         self, assumed: Assumed, phase: str, code: Code, message: str, duration_s: float, *, final: bool = False
     ) -> None:
-        self._recorder.outcome(assumed.decision, phase, code, assumed.node, message, duration_s, final=final)
+        self._recorder.record_outcome(assumed.decision, phase, code, assumed.node, message, duration_s, final=final)

@@ -36,7 +36,7 @@ class DryRunBinding:
         """Reserve the pod's node and record the outcome DryRun instead of binding."""
         assumed = self._cycles.reserve(queued, framework, result, decision)
         if assumed is not None:
-            self._recorder.outcome(decision, "DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, 0.0, final=True)
+            self._recorder.record_outcome(decision, "DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, 0.0, final=True)
             self._decided[assumed.pod.uid] = assumed
             self._queue.done(assumed.pod.uid)
 

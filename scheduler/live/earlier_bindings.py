@@ -117,7 +117,7 @@ class EarlierBindings:
                 continue
             if self._stop.is_set():
                 return len(found)
-            if result is not None and self._recorder.found_later(result):
+            if result is not None and self._recorder.record_late_outcome(result):
                 self._recorded.add(decision.id)
                 self._unbound_since.pop(decision.id, None)
                 klog.info(2, "Found the result of an earlier binding", decision=decision.id, status=result.status.label)

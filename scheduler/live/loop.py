@@ -170,7 +170,7 @@ class Loop:
             return True
         queued = self.queue.pop(time.monotonic()) if self._prepared else None
         if queued is None:
-            self._recorder.settle()
+            self._recorder.check_spool()
             self._receive(self._until_due(wait_s))
             return False
         self._attempt(queued)
@@ -222,7 +222,7 @@ class Loop:
             woken_by=queued.woken_by,
             retry=self._retry(queued, result),
         )
-        decision = self._recorder.decision(attempt)
+        decision = self._recorder.record_decision(attempt)
         self._metrics.recorded(time.monotonic() - decided)
         self._log_scores(pod, result, self.cache.columns.names)
         if result.chosen is None:

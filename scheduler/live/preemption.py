@@ -131,7 +131,7 @@ class Preemptions:
         return ended
 
     def _record(self, decision: Decision, node: str, code: Code, reason: Reason, duration_s: float) -> None:
-        self._recorder.outcome(decision, "Evict", code, node, reason, duration_s, final=False)
+        self._recorder.record_outcome(decision, "Evict", code, node, reason, duration_s, final=False)
 
 
 class _VictimEvictions:

@@ -25,12 +25,12 @@ class ServiceConnection:
         """`transport`: instead of the network."""
         self._endpoint, self._timeout_s, self._transport = endpoint, timeout_s, transport
         self._client: httpx.Client | None = None
-        self._made_of: object = None
-        self._looked_at = 0.0
+        self._certificates: object = None
+        self._checked_s = 0.0
 
     def send(self, method: str, url: str, *, headers: dict[str, str], **options: Any) -> httpx.Response:
         """The answer. OSError when a token or certificate cannot be read, httpx.HTTPError when there is none."""
-        return self._connected().request(method, url, headers=headers | self._endpoint.headers(), **options)
+        return self._get_client().request(method, url, headers=headers | self._endpoint.build_headers(), **options)
 
     def get(self, url: str, params: Sequence[tuple[str, str]]) -> bytes:
         """Return the body of a GET. Raises OSError where the service is not reached, or refuses."""
@@ -47,15 +47,15 @@ class ServiceConnection:
         if self._client is not None:
             self._client.close()
 
-    def _connected(self) -> httpx.Client:
+    def _get_client(self) -> httpx.Client:
         now = time.monotonic()
-        if self._client is not None and now - self._looked_at < LOOK_EVERY_S:
+        if self._client is not None and now - self._checked_s < LOOK_EVERY_S:
             return self._client
-        made_of = self._endpoint.identity()
-        if self._client is None or made_of != self._made_of:
+        certificates = self._endpoint.read_certificates()
+        if self._client is None or certificates != self._certificates:
             self.close()
-            verify = self._endpoint.tls() if self._endpoint.url.startswith("https://") else True
+            verify = self._endpoint.build_tls_context() if self._endpoint.url.startswith("https://") else True
             self._client = httpx.Client(timeout=self._timeout_s, transport=self._transport, verify=verify)
-            self._made_of = made_of
-        self._looked_at = now
+            self._certificates = certificates
+        self._checked_s = now
         return self._client

@@ -38,28 +38,28 @@ class ServiceEndpoint:
             return
         if self.ca_file or self.cert_file:
             raise EndpointError("--endpoint-ca-file and --endpoint-cert-file go with an https:// --endpoint")
-        if self.token_file and not _loopback(urlsplit(self.url).hostname or ""):
+        if self.token_file and not _is_loopback(urlsplit(self.url).hostname or ""):
             raise EndpointError(
                 "--endpoint-token-file goes with an https:// --endpoint: the token would be in the clear"
             )
 
-    def flags(self) -> list[str]:
+    def to_flags(self) -> list[str]:
         """As a command line has it."""
         given = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "url" and getattr(self, f.name))
         return ["--endpoint", self.url, *(w for name, file in given for w in (_flag(name), str(file)))]
 
-    def headers(self) -> dict[str, str]:
+    def build_headers(self) -> dict[str, str]:
         """What a request made now says of us. OSError when the token cannot be read."""
         if self.token_file is None:
             return {}
         return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}  # the kubelet renews it in time
 
-    def identity(self) -> tuple[Any, ...]:
+    def read_certificates(self) -> tuple[Any, ...]:
         """What changes when the certificates do."""
         files = (self.ca_file, self.cert_file, self.key_file)
         return tuple(file.read_bytes() if file else None for file in files)
 
-    def tls(self) -> ssl.SSLContext:
+    def build_tls_context(self) -> ssl.SSLContext:
         """Verifies the service by the authority, or by the system's. OSError when the files cannot be used."""
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
         if self.cert_file:
@@ -92,7 +92,7 @@ def _flag(name: str) -> str:
     return f"--endpoint-{name.replace('_', '-')}"
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

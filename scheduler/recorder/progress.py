@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler.recorder.spool_reader import incarnations
+from scheduler.recorder.spool_reader import list_incarnations
 
 FILE: Final = "shipper.json"
 
@@ -40,6 +40,6 @@ class Progress:
             return cls()
 
 
-def waiting_bytes(directory: Path) -> int:
+def count_waiting_bytes(directory: Path) -> int:
     """What is in the spool and not acknowledged yet."""
-    return sum(spool.waiting_bytes() for spool in incarnations(directory))
+    return sum(spool.count_waiting_bytes() for spool in list_incarnations(directory))

@@ -39,7 +39,7 @@ from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabe
 from scheduler.engine.records.record_cache import RecentClasses
 from scheduler.recorder.spool import Spool, SpoolFullError
 
-MARK: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
+HIGH_WATER_ANNOTATION: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
 MAX_SEQUENCE: Final = 1 << 53  # the decisions service refuses higher ones
 _HIGH_WATER: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,16})")
 CHECK_EVERY_S: Final = 0.5  # between looks at the spool's files while nothing is recorded
@@ -82,7 +82,7 @@ class Recorder:
         self._unwritten = 0  # bytes of the last frames that found no room
         self._checked_s = self._urgent_s = float("-inf")
 
-    def decision(self, attempt: AttemptData) -> Decision:
+    def record_decision(self, attempt: AttemptData) -> Decision:
         """Record an attempt. Returns when it is in the spool, or known to be lost."""
         source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
@@ -90,16 +90,16 @@ class Recorder:
                 attempt,
                 id=uuid7(),
                 key=AttemptKey(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number),
-                sequence=self._next(),
-                scheduler=self._scheduler(attempt.profile),
+                sequence=self._take_sequence(),
+                scheduler=self._get_scheduler_info(attempt.profile),
                 marks=self._marks,
                 classes=self._classes,
                 omitted=self._omitted,
             )
-            self._put(record, attempt.snapshot.nodes)
+            self._write_record(record, attempt.snapshot.nodes)
             return record
 
-    def outcome(
+    def record_outcome(
         self,
         decision: Decision,
         phase: str,
@@ -112,10 +112,10 @@ class Recorder:
     ) -> None:
         """Record how a later phase of a decision ended. `message`: a `Reason` where it names other pods."""
         with self._lock:
-            self._put(
+            self._write_record(
                 Outcome(
                     incarnation=self.incarnation,
-                    sequence=self._next(),
+                    sequence=self._take_sequence(),
                     decision_id=decision.id,
                     decision_sequence=decision.sequence,
                     phase=phase,
@@ -129,7 +129,7 @@ class Recorder:
                 )
             )
 
-    def found_later(self, outcome: Outcome) -> bool:
+    def record_late_outcome(self, outcome: Outcome) -> bool:
         """Record the result of another incarnation's decision; whether it is in the spool.
 
         It has no sequence of ours: where it is lost, the decision is still open, and its result is found again.
@@ -142,28 +142,32 @@ class Recorder:
                 return False
             return True
 
-    def inherit(self, annotations: Mapping[str, str]) -> None:
+    def record_predecessor(self, annotations: Mapping[str, str]) -> None:
         """Record how far the leader before us came, by what it left in the Lease. Once, before anything else.
 
         What of it never arrives at the decisions service shows there as missing, also where its spool is gone.
         """
-        written = annotations.get(MARK)
+        written = annotations.get(HIGH_WATER_ANNOTATION)
         if written is None:
             return  # the first leader
         match = _HIGH_WATER.fullmatch(written)
         if match is None or int(match[2]) > MAX_SEQUENCE or match[1] == self.incarnation:
-            klog.warning("Ignoring the Lease annotation: not INCARNATION SEQUENCE", annotation=MARK, value=written[:80])
+            klog.warning(
+                "Ignoring the Lease annotation: not INCARNATION SEQUENCE",
+                annotation=HIGH_WATER_ANNOTATION,
+                value=written[:80],
+            )
             return
         of, reached = match[1], int(match[2])
         if reached == 0:
             return  # it recorded nothing
         klog.info(2, "An earlier leader recorded decisions", incarnation=of, reached=reached)
         with self._lock:
-            self._put(HighWater(self.incarnation, self._next(), of, reached, self._now_us()))
+            self._write_record(HighWater(self.incarnation, self._take_sequence(), of, reached, self._now_us()))
 
-    def mark(self) -> Mapping[str, str]:
+    def build_high_water_annotation(self) -> Mapping[str, str]:
         """Our own words for the leader after us: every sequence up to this one was given to a record."""
-        return {MARK: f"{self.incarnation} {self._sequence}"}
+        return {HIGH_WATER_ANNOTATION: f"{self.incarnation} {self._sequence}"}
 
     @property
     def spool_bytes(self) -> int:
@@ -180,7 +184,7 @@ class Recorder:
         """What is wrong with the spool's files; "" when nothing."""
         return self._spool.fault
 
-    def settle(self) -> None:
+    def check_spool(self) -> None:
         """Check the spool's files, and record what was lost, without waiting for the next record."""
         now = time.monotonic()
         if self._gap is None and now - self._checked_s < CHECK_EVERY_S:
@@ -200,14 +204,14 @@ class Recorder:
             self._close_gap(urgent=True)
             self._spool.close()
 
-    def _scheduler(self, profile: str) -> SchedulerInfo:
+    def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
         """The same object for each record of a profile."""
         known = self._schedulers.get(profile)
         if known is None:
             known = self._schedulers[profile] = SchedulerInfo(profile, self._identity, self._version)
         return known
 
-    def _next(self) -> int:
+    def _take_sequence(self) -> int:
         """The next record's sequence. An open gap is closed first, with a sequence of its own."""
         self._close_gap()
         self._sequence += 1
@@ -230,7 +234,7 @@ class Recorder:
             self._sequence, self._gap = own, None
             self.gaps += 1
 
-    def _put(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
+    def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
         """Write a record; a decision brings the rows of the node table that changed, which go first.
 
         While a gap is open nothing is written: what follows is lost too, so that the gap's range is exact.
@@ -240,7 +244,7 @@ class Recorder:
             return
         try:
             if isinstance(record, Decision) and columns is not None:
-                self._put_decision(record, columns)
+                self._write_decision(record, columns)
             else:
                 self._append(codec.encode(record))
             self.recorded += 1
@@ -250,15 +254,15 @@ class Recorder:
             klog.error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
 
-    def _put_decision(self, record: Decision, columns: NodeColumns) -> None:
+    def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
         """A new segment starts with the complete table, and so does whatever follows rows that were lost."""
-        touched, whole = columns.take_changed_slots(), self._table_needed or self._spool.wants_rotation
+        touched, whole = columns.take_changed_slots(), self._table_needed or self._spool.needs_rotation
         self._table_needed = bool(whole or touched)
         if whole:
             self._deltas.forget_bases()
-            rows = self._rows(columns, range(columns.slots), base=-1)
+            rows = self._encode_node_rows(columns, range(columns.slots), base=-1)
         elif touched:
-            rows = self._rows(columns, touched, base=self._rows_generation)
+            rows = self._encode_node_rows(columns, touched, base=self._rows_generation)
         else:
             rows = b""
         frames = rows + self._deltas.encode(record)
@@ -266,7 +270,7 @@ class Recorder:
         self._table_needed = False
         self._rows_generation = columns.generation  # unchanged where no row was touched
 
-    def _rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> bytes:
+    def _encode_node_rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> bytes:
         return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
 
     def _append(self, frames: bytes, *, whole: bool = False) -> None:

@@ -29,17 +29,17 @@ from scheduler import klog
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.progress import Progress
-from scheduler.recorder.spool_reader import Batch, IncarnationSpool, incarnations
+from scheduler.recorder.spool_reader import Batch, IncarnationSpool, list_incarnations
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
-WORTH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
+MIN_BATCH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
-TELL_EVERY_S: Final = 1.0  # how far we are, for metrics
+PROGRESS_INTERVAL_S: Final = 1.0  # how far we are, for metrics
 _REPORT_EVERY_S: Final = 30.0  # how often an outage is logged
 REFUSED_LIMIT_BYTES: Final = 16 << 20  # a segment: enough to see what is refused; it is not in --spool-limit
-_COME_AGAIN: Final = (429, 503, 507)  # busy, away, its disk is full: the batch is right
+_RETRY_LATER: Final = (429, 503, 507)  # busy, away, its disk is full: the batch is right
 _MUST_SPLIT: Final = (400, 409, 413, 415)  # something in the batch is refused, not the batch as such
 
 
@@ -62,27 +62,27 @@ class Shipper:
         self._directory = directory
         self._connection = ServiceConnection(endpoint, TIMEOUT_S, transport)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
-        self._reads = (
+        self._accepted_version = (
             codec.NEWEST_EVER
         )  # of frames' versions, by the service: until it says so, it is sent what there is
-        self._told_at = -TELL_EVERY_S
+        self._reported_s = -PROGRESS_INTERVAL_S
         self._spools: dict[str, IncarnationSpool] = {}
         self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
 
-    def pass_over(self) -> bool:
+    def deliver_pending(self) -> bool:
         """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
         any_sent = False
-        self._spools = {found.name: self._spools.get(found.name, found) for found in incarnations(self._directory)}
+        self._spools = {found.name: self._spools.get(found.name, found) for found in list_incarnations(self._directory)}
         for spool in [*self._spools.values()]:
             if spool.reached is None:
                 spool.reached = self._reached.get(spool.name)
-            alive = spool.alive()  # asked before reading: what a live writer still writes is read in the next pass
-            while self._deliver_next(spool):
+            alive = spool.has_writer()  # asked before reading: what a live writer still writes is read in the next pass
+            while self._deliver_take_sequence(spool):
                 any_sent = True
-                if alive and spool.at_the_end and spool.waiting_bytes() < WORTH_BYTES:
+                if alive and spool.is_in_last_segment and spool.count_waiting_bytes() < MIN_BATCH_BYTES:
                     break  # what was written meanwhile goes with the next pass: small batches cost the service more
             self._reached[spool.name] = spool.reached
-            if not alive and not spool.alive():  # a directory that was deleted may be there again
+            if not alive and not spool.has_writer():  # a directory that was deleted may be there again
                 spool.delete()
                 del self._spools[spool.name]
         return any_sent
@@ -94,18 +94,18 @@ class Shipper:
             if stop.is_set() and deadline == float("inf"):
                 deadline = time.monotonic() + drain_s
             try:
-                sent = self.pass_over()
+                sent = self.deliver_pending()
                 if last_report > 0:
                     klog.info(0, "Decisions are delivered again", url=self._url)
                 pause, last_report = BACKOFF_S[0], -_REPORT_EVERY_S
                 if not sent:
-                    self._tell(caught_up_s=time.time(), error="")
+                    self._report_progress(caught_up_s=time.time(), error="")
                     if stop.is_set():
                         return True
                 stop.wait(POLL_S)
             except (NotDeliveredError, OSError) as e:
                 now = time.monotonic()
-                self._tell(error=str(e))
+                self._report_progress(error=str(e))
                 if now - last_report >= _REPORT_EVERY_S:
                     klog.error(e, "Decisions wait in the spool, trying again", url=self._url)
                     last_report = now
@@ -122,7 +122,7 @@ class Shipper:
         """Give the connection back."""
         self._connection.close()
 
-    def _deliver_next(self, spool: IncarnationSpool) -> bool:
+    def _deliver_take_sequence(self, spool: IncarnationSpool) -> bool:
         batch = spool.next_batch()
         if batch is None:
             return False
@@ -131,17 +131,17 @@ class Shipper:
             klog.error(
                 "damaged or deleted", "Records were lost in the spool", incarnation=spool.name, records=batch.lost
             )
-            self._tell(lost=self.progress.lost + batch.lost)
+            self._report_progress(lost=self.progress.lost + batch.lost)
         return True
 
     def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
         """Send frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
         try:
-            code, message = self._offer(spool, batch.frames[start:end])
+            code, message = self._send_compatible(spool, batch.frames[start:end])
         except codec.CodecError as e:  # as the service would say
             code, message = 415 if isinstance(e, codec.UnknownVersionError) else 400, str(e)
         if code < 300:
-            self._tell(delivered=self.progress.delivered + end - start)
+            self._report_progress(delivered=self.progress.delivered + end - start)
             spool.acknowledge(batch, end)
         elif code not in _MUST_SPLIT:
             raise NotDeliveredError(f"{code}: {message}")
@@ -153,23 +153,23 @@ class Shipper:
             self._set_aside(batch.frames[start], f"{code}: {message}")
             spool.acknowledge(batch, end)
 
-    def _offer(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
+    def _send_compatible(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
         """Send frames as far back in version as the service needs, and with the node table where it misses that.
 
         With them goes what their deltas differ from: the service has it from an earlier batch, and keeps nothing.
 
         UnknownVersionError where one of them cannot be said in a version that it reads, CodecError where it is damaged.
         """
-        known, bases = self._reads, spool.bases(frames)
+        known, bases = self._accepted_version, spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)
-        if code == 415 and self._reads < known:
+        if code == 415 and self._accepted_version < known:
             code, message = self._send(bases, frames)
-        if code == 409 and (table := spool.node_table()) is not None:
+        if code == 409 and (table := spool.rebuild_node_table()) is not None:
             code, message = self._send(bases, (table, *frames))
         return code, message
 
     def _send(self, bases: Sequence[bytes], frames: Sequence[bytes]) -> tuple[int, str]:
-        body = b"".join(deltas.downgrade_frames(bases, frames, self._reads))
+        body = b"".join(deltas.downgrade_frames(bases, frames, self._accepted_version))
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
             response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)
@@ -178,16 +178,16 @@ class Shipper:
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
         reads = codec.parse_accept(response.headers.get("Accept", ""))
-        if reads is not None and reads != self._reads:
-            self._reads = reads
+        if reads is not None and reads != self._accepted_version:
+            self._accepted_version = reads
             if reads < codec.VERSION:
                 klog.info(0, "The decisions service reads older records, ours are said so", reads=reads)
         if response.status_code == 415 and reads is None:
-            raise NotDeliveredError(f"415, and not from the decisions service: {_message(response)}")
-        if response.status_code in _COME_AGAIN:
+            raise NotDeliveredError(f"415, and not from the decisions service: {_parse_message(response)}")
+        if response.status_code in _RETRY_LATER:
             after = response.headers.get("Retry-After", "")
-            raise NotDeliveredError(_message(response), float(after) if after.isdigit() else 0.0)
-        return response.status_code, _message(response)
+            raise NotDeliveredError(_parse_message(response), float(after) if after.isdigit() else 0.0)
+        return response.status_code, _parse_message(response)
 
     def _set_aside(self, frame: bytes, why: str) -> None:
         """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""
@@ -198,15 +198,15 @@ class Shipper:
                 f.write(frame)
         where = "refused.frames" if kept else "nowhere: refused.frames is full"
         klog.error(why, "The decisions service refuses a frame, setting it aside", file=where)
-        self._tell(refused=self.progress.refused + 1)
+        self._report_progress(refused=self.progress.refused + 1)
 
-    def _tell(self, **changes: Any) -> None:
+    def _report_progress(self, **changes: Any) -> None:
         """Let the scheduler's process see how far we are: now and then, and an error's begin and end at once."""
         known, self.progress = self.progress.error, replace(self.progress, **changes)
         now = time.monotonic()
-        if now - self._told_at < TELL_EVERY_S and known == self.progress.error:
+        if now - self._reported_s < PROGRESS_INTERVAL_S and known == self.progress.error:
             return
-        self._told_at = now
+        self._reported_s = now
         with contextlib.suppress(OSError):  # a full disk: it is told once there is room
             self.progress.write(self._directory)
 
@@ -218,8 +218,8 @@ def main(directory: Path, endpoint: ServiceEndpoint) -> int:
         return 1
     lock = os.open(directory / "shipper.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     stop = threading.Event()
-    threading.Thread(target=_until_parent_ends, args=(stop,), daemon=True).start()
-    while not _locked(lock):  # the shipper of a scheduler that just ended still delivers
+    threading.Thread(target=_wait_for_parent, args=(stop,), daemon=True).start()
+    while not _try_lock(lock):  # the shipper of a scheduler that just ended still delivers
         if stop.wait(POLL_S):
             return 1
     shipper = Shipper(directory, endpoint)
@@ -232,7 +232,7 @@ def main(directory: Path, endpoint: ServiceEndpoint) -> int:
     return 0 if all_delivered else 1
 
 
-def _locked(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     """Take the lock if it is free; whether we have it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,14 +241,14 @@ def _locked(file: int) -> bool:
     return True
 
 
-def _until_parent_ends(stop: threading.Event) -> None:
+def _wait_for_parent(stop: threading.Event) -> None:
     with contextlib.suppress(OSError, ValueError):
         while os.read(sys.stdin.fileno(), 1):  # not its own `read`, whose lock an interrupted interpreter waits for
             pass
     stop.set()
 
 
-def _message(response: httpx.Response) -> str:
+def _parse_message(response: httpx.Response) -> str:
     try:
         return str(response.json()["message"])
     except (ValueError, KeyError, TypeError):

@@ -41,10 +41,10 @@ SEGMENT_BYTES: Final = (4 << 20, 16 << 20)  # the bounds of a segment's size; it
 TABLES_IN_SEGMENT: Final = 8  # a segment is this many times its node table and first decision: they add an eighth
 SEGMENTS_IN_SPOOL: Final = 8  # in a small spool; the delivered part of the open segment is not free yet
 DEFAULT_LIMIT_BYTES: Final = 1 << 30  # 10,000 decisions on 5,000 nodes while the service is away
-LEAST_LIMIT_BYTES: Final = 64 << 10  # eight segments with the node table of a small cluster and a few decisions
+MIN_LIMIT_BYTES: Final = 64 << 10  # eight segments with the node table of a small cluster and a few decisions
 RESERVE_BYTES: Final = 4096  # a block of most filesystems: some twenty gap records
 REPAIR_SHOWN_S: Final = 600.0  # how long a health check names a repair
-LOOK_EVERY: Final = 64  # appends between looks at the files; what is written in between is in memory too
+CHECK_EVERY_APPENDS: Final = 64  # appends between looks at the files; what is written in between is in memory too
 
 
 ACK: Final = "ack"
@@ -52,12 +52,12 @@ DELIVERED: Final = "delivered"
 DAMAGED: Final = ".damaged"
 
 
-def position(segment: int, offset: int) -> bytes:
+def encode_position(segment: int, offset: int) -> bytes:
     """Return the content of ACK. Its length is constant, so it can be overwritten in place."""
     return f"{segment:020d} {offset:020d}\n".encode()
 
 
-def delivered(sequence: int) -> bytes:
+def encode_delivered(sequence: int) -> bytes:
     """Return the content of DELIVERED. Its length is constant, so it can be overwritten in place."""
     return f"{sequence:020d}\n".encode()
 
@@ -74,7 +74,7 @@ class Spool:
         self.directory = directory
         self.limit_bytes = limit_bytes
         self.repairs = 0  # segments that were written again
-        self._own = directory / incarnation
+        self._path_of_incarnation = directory / incarnation
         self._fault = ""  # why the open segment cannot be written again
         self._repaired_s = float("-inf")
         self._closed = False
@@ -85,7 +85,7 @@ class Spool:
         self._number = 0
         self._size = 0
         self._content: list[bytes] = []  # of the open segment
-        self._first = 0  # bytes of its node table and first decision
+        self._start_bytes = 0  # bytes of its node table and first decision
         self._target = 0  # the size at which it ends
         self._has_table = False
         self._total = 0
@@ -93,8 +93,8 @@ class Spool:
         self._free = 0  # bytes that may still be written
         self._reserve = 0
         self._appends = 0
-        self._create_directory(first_segment=1, delivered_sequence=delivered(0))
-        self._look()
+        self._create_directory(first_segment=1, delivered_sequence=encode_delivered(0))
+        self._measure_space()
 
     @property
     def total_bytes(self) -> int:
@@ -102,7 +102,7 @@ class Spool:
         return self._total
 
     @property
-    def wants_rotation(self) -> bool:
+    def needs_rotation(self) -> bool:
         """Whether the next decision should start a new segment, with the complete node table."""
         return not self._has_table or self._size >= self._target
 
@@ -125,7 +125,7 @@ class Spool:
         if self._file < 0 or self._size:
             self._begin_segment()
         self._write(first)
-        self._has_table, self._first = True, len(first)
+        self._has_table, self._start_bytes = True, len(first)
         self._target = self._segment_bytes(len(first))
         if self._free < len(first):
             self._end_full_segment()
@@ -136,23 +136,23 @@ class Spool:
         `urgent`: the reserve may be used, for records of what was lost.
         """
         self._appends += 1
-        if self._free < len(frames) + self._first or self._file < 0 or self._appends % LOOK_EVERY == 0:
-            self._append_with_care(frames, urgent=urgent)
+        if self._free < len(frames) + self._start_bytes or self._file < 0 or self._appends % CHECK_EVERY_APPENDS == 0:
+            self._append_after_check(frames, urgent=urgent)
         else:
             self._write(frames, urgent=urgent)
 
-    def _append_with_care(self, frames: bytes, *, urgent: bool) -> None:
+    def _append_after_check(self, frames: bytes, *, urgent: bool) -> None:
         """The same after a look at the files, and where room is short."""
         self._prepare(len(frames), urgent=urgent)
         if self._file < 0:
             self._begin_segment()
         self._write(frames, urgent=urgent)
-        if self._has_table and self._free < self._first:  # the next node table must fit beside this segment
+        if self._has_table and self._free < self._start_bytes:  # the next node table must fit beside this segment
             self._end_full_segment()
 
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes fit, by a fresh look at the directory and the disk."""
-        self._look()
+        self._measure_space()
         return self._free >= size
 
     def check(self) -> None:
@@ -180,7 +180,7 @@ class Spool:
         if self._closed:
             raise SpoolFullError(errno.EBADF, "the spool is closed")
         self._repair()
-        self._look()
+        self._measure_space()
         if self._free + (self._reserve if urgent else 0) < more:
             self._end_full_segment()
             held, most = self._total, self.limit_bytes
@@ -188,7 +188,7 @@ class Spool:
 
     def _begin_segment(self) -> None:
         """Create the next segment, empty: only then is the one before it complete, and deleted when delivered."""
-        path = self._own / f"{self._number + 1:08d}.seg"
+        path = self._path_of_incarnation / f"{self._number + 1:08d}.seg"
         file = _create(path)
         if self._file >= 0:
             os.close(self._file)
@@ -214,12 +214,12 @@ class Spool:
 
     def _write(self, frames: bytes, *, urgent: bool = False) -> None:
         try:
-            _write_whole(self._file, frames, self._size)
+            _write_fully(self._file, frames, self._size)
         except SpoolFullError:
             if not (urgent and self._release_reserve()):
                 self._end_full_segment()
                 raise
-            _write_whole(self._file, frames, self._size)
+            _write_fully(self._file, frames, self._size)
         self._content.append(frames)
         self._size += len(frames)
         self._total += len(frames)
@@ -229,23 +229,27 @@ class Spool:
 
     def _repair(self) -> None:
         """Write the open segment again if its file is not what was written. SpoolFullError when that fails."""
-        damage = self._damage()
+        damage = self._find_damage()
         if not damage:
             return
         try:
-            self._write_again()
+            self._rewrite_segment()
         except OSError as e:
             self._fault = f"{damage}, and {e.strerror or e}"
             raise SpoolFullError(e.errno, self._fault) from e
         self.repairs += 1
         self._repaired_s = time.monotonic()
         self._fault = ""
-        klog.error(damage, "The spool was damaged from outside, wrote its open segment again", directory=str(self._own))
+        klog.error(
+            damage,
+            "The spool was damaged from outside, wrote its open segment again",
+            directory=str(self._path_of_incarnation),
+        )
 
-    def _damage(self) -> str:
+    def _find_damage(self) -> str:
         """Return how the open segment's file differs from what was written; "" when it does not, as far as is seen."""
         if not self._path:
-            return "" if self._own.exists() else f"{self._own} was deleted"
+            return "" if self._path_of_incarnation.exists() else f"{self._path_of_incarnation} was deleted"
         try:
             stat = os.stat(self._path)
         except OSError as e:
@@ -258,25 +262,25 @@ class Spool:
             return f"{self._path} fails its checksums"
         return ""
 
-    def _write_again(self) -> None:
+    def _rewrite_segment(self) -> None:
         """Make the open segment's content the next segment. Readers see it whole, and after the old file is gone."""
-        if not self._own.exists():
+        if not self._path_of_incarnation.exists():
             self._create_directory(first_segment=self._number + 1, delivered_sequence=b"")
         if not self._path:
             return
         old = Path(self._path)
-        path = self._own / f"{self._number + 1:08d}.seg"
+        path = self._path_of_incarnation / f"{self._number + 1:08d}.seg"
         unnamed = path.with_suffix(".new")
         content = b"".join(self._content)
         unnamed.unlink(missing_ok=True)
         file = _create(unnamed)
         try:
             try:
-                _write_whole(file, content, 0)
+                _write_fully(file, content, 0)
             except SpoolFullError:
                 old.unlink(missing_ok=True)  # its blocks are the room
                 os.ftruncate(self._file, 0)
-                _write_whole(file, content, 0)
+                _write_fully(file, content, 0)
             old.unlink(missing_ok=True)
             old.with_suffix(DAMAGED).unlink(missing_ok=True)
             unnamed.rename(path)
@@ -292,15 +296,15 @@ class Spool:
     def _create_directory(self, first_segment: int, delivered_sequence: bytes) -> None:
         """Create the incarnation's directory. It gets its name last: a shipper deletes one that nobody has locked."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unnamed = self.directory / f".{self._own.name}"
+        unnamed = self.directory / f".{self._path_of_incarnation.name}"
         unnamed.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(unnamed / "writer.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(OSError):  # they take their room now; on a full disk the shipper tries again
-                (unnamed / ACK).write_bytes(position(first_segment, 0))
+                (unnamed / ACK).write_bytes(encode_position(first_segment, 0))
                 (unnamed / DELIVERED).write_bytes(delivered_sequence)
-            unnamed.rename(self._own)
+            unnamed.rename(self._path_of_incarnation)
         except OSError:
             os.close(lock)
             raise
@@ -312,9 +316,9 @@ class Spool:
 
     # --- room ---------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _measure_space(self) -> None:
         """Count what the directory holds and what the disk has left."""
-        self._total = sum(_size(f) for f in self.directory.glob("*/*.seg"))
+        self._total = sum(_get_size(f) for f in self.directory.glob("*/*.seg"))
         self._reserve = min(RESERVE_BYTES, self.limit_bytes // 16)
         try:
             disk = os.statvfs(self.directory)
@@ -332,22 +336,22 @@ class Spool:
 
     def _fill_reserve(self) -> None:
         """Allocate the reserve's blocks if they are not."""
-        path = self._own / "reserve"
-        if _size(path) == RESERVE_BYTES:
+        path = self._path_of_incarnation / "reserve"
+        if _get_size(path) == RESERVE_BYTES:
             return
-        self._look()
+        self._measure_space()
         if self._disk_free < 2 * RESERVE_BYTES:
             return
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
-            _write_whole(file, bytes(RESERVE_BYTES), 0)
+            _write_fully(file, bytes(RESERVE_BYTES), 0)
         finally:
             os.close(file)
 
     def _release_reserve(self) -> bool:
         """Give the reserve's blocks back to the disk; whether there were any."""
-        path = self._own / "reserve"
-        held = _size(path) > 0
+        path = self._path_of_incarnation / "reserve"
+        held = _get_size(path) > 0
         with contextlib.suppress(OSError):
             os.truncate(path, 0)
         return held
@@ -361,7 +365,7 @@ def _create(path: Path) -> int:
         raise SpoolFullError(e.errno, f"cannot create {path.name}: {e.strerror}") from e
 
 
-def _write_whole(file: int, data: bytes, size: int) -> None:
+def _write_fully(file: int, data: bytes, size: int) -> None:
     """Append `data` to a file of `size` bytes, or leave the file as it was. SpoolFullError when there is no room."""
     try:
         written = os.write(file, data)
@@ -372,7 +376,7 @@ def _write_whole(file: int, data: bytes, size: int) -> None:
         raise SpoolFullError(errno.ENOSPC, "No space left on device")
 
 
-def _size(file: Path) -> int:
+def _get_size(file: Path) -> int:
     """Return a file's size; 0 where there is none, as the shipper has just deleted it."""
     try:
         return file.stat().st_size

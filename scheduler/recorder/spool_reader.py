@@ -30,13 +30,13 @@ from herodotus_record.codec import deltas
 from herodotus_record.model import Gap, NodeRows, NodeTable
 from scheduler import klog
 from scheduler.recorder.frame_head import FrameHead, read_head
-from scheduler.recorder.spool import ACK, DAMAGED, DELIVERED, delivered, position
+from scheduler.recorder.spool import ACK, DAMAGED, DELIVERED, encode_delivered, encode_position
 
 BATCH_FRAMES: Final = 2000
 BATCH_BYTES: Final = 20 << 20  # a whole segment: in a large batch a record costs the service half as much
-CUT_OFF_S: Final = 2.0  # one write(2) may be seen half done; after this long it is damage
-ASK_TIMES: Final = 3  # without delivering anything in between: what was written again is damaged too
-ANSWER_S: Final = 10.0  # how long to wait for the writer of a damaged segment to write it again
+PARTIAL_WRITE_S: Final = 2.0  # one write(2) may be seen half done; after this long it is damage
+MAX_REWRITE_REQUESTS: Final = 3  # without delivering anything in between: what was written again is damaged too
+REWRITE_TIMEOUT_S: Final = 10.0  # how long to wait for the writer of a damaged segment to write it again
 
 _NODE_ROWS: Final = 4
 _LOST: Final = "lost in the spool: damaged or deleted before it was delivered"
@@ -63,7 +63,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class _WholeDecision:
+class _FullDecision:
     """Where a decision is in the segment that deltas may differ from, and which node table it saw."""
 
     start: int
@@ -76,11 +76,11 @@ class IncarnationSpool:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._segment, self._offset = self._position()
-        self.reached = self._delivered()  # the last sequence that was delivered; None: unknown
-        self._asked, self._asked_behind = 0, self.reached
+        self._segment, self._offset = self._read_position()
+        self.reached = self._read_delivered()  # the last sequence that was delivered; None: unknown
+        self._rewrite_requests, self._requested_after = 0, self.reached
         self._stopped_at, self._stopped_s = -1, 0.0  # where the frames cannot be read, and since when
-        self._asked_s: float | None = None  # when the writer was asked to write that segment again
+        self._requested_s: float | None = None  # when the writer was asked to write that segment again
         self._enter_segment()
 
     @property
@@ -88,7 +88,7 @@ class IncarnationSpool:
         """The incarnation."""
         return self.directory.name
 
-    def alive(self) -> bool:
+    def has_writer(self) -> bool:
         """Whether a scheduler still writes here."""
         try:
             lock = os.open(self.directory / "writer.lock", os.O_RDWR | os.O_CLOEXEC)
@@ -103,7 +103,7 @@ class IncarnationSpool:
         return False
 
     @property
-    def at_the_end(self) -> bool:
+    def is_in_last_segment(self) -> bool:
         """Whether the position is in the segment that is still being written."""
         return self._next_segment() is None
 
@@ -118,10 +118,10 @@ class IncarnationSpool:
             if batch is not None and batch.frames:
                 return batch
             if batch is not None:  # all of it was delivered before, or is lost
-                self._move(self._segment, batch.end)
+                self._advance(self._segment, batch.end)
             elif following is not None:
                 delivered_one = self._path(self._segment)
-                self._move(following, Position(0, self.reached))
+                self._advance(following, Position(0, self.reached))
                 self._enter_segment()
                 delivered_one.unlink(missing_ok=True)
                 delivered_one.with_suffix(DAMAGED).unlink(missing_ok=True)
@@ -131,15 +131,15 @@ class IncarnationSpool:
     def acknowledge(self, batch: Batch, frames: int) -> None:
         """The first `frames` frames of the batch were delivered, or set aside."""
         if frames:
-            self._move(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
+            self._advance(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
-    def bases(self, frames: Sequence[bytes]) -> list[bytes]:
+    def find_delta_bases(self, frames: Sequence[bytes]) -> list[bytes]:
         """The decisions that deltas among these frames differ from, and that are not among them."""
         here = {deltas.read_base_name(frame) for frame in frames}
         names = dict.fromkeys(name for frame in frames if (name := deltas.find_base_name(frame)) and name not in here)
-        return [base for name in names if (base := self._contents.whole(name)) is not None]
+        return [base for name in names if (base := self._segment_index.read_decision(name)) is not None]
 
-    def node_table(self) -> bytes | None:
+    def rebuild_node_table(self) -> bytes | None:
         """The complete node table as of the position, as a frame; None where there is none to be had."""
         table, cluster = NodeTable(), ""
         with self._path(self._segment).open("rb") as f:
@@ -154,7 +154,7 @@ class IncarnationSpool:
             return None
         return codec.encode(table.rows(cluster, self.name)) if cluster else None
 
-    def waiting_bytes(self) -> int:
+    def count_waiting_bytes(self) -> int:
         """What is behind the acknowledged position; sizes as they are this moment."""
         total = -self._offset
         for segment in self.directory.glob("*.seg"):
@@ -175,8 +175,8 @@ class IncarnationSpool:
             scan = self._scan(BATCH_BYTES + codec.MAX_FRAME_BYTES)
         if scan.stopped is None or scan.frames:
             return scan.batch()
-        alive = self.alive()
-        if alive and not ended and self._ask_writer(scan.stopped):
+        alive = self.has_writer()
+        if alive and not ended and self._request_rewrite(scan.stopped):
             return None
         damage = scan.stopped  # read again: this is all that comes
         scan = self._scan(
@@ -184,9 +184,9 @@ class IncarnationSpool:
             salvage=True,
             newest=codec.VERSION if alive else codec.NEWEST_EVER,
         )
-        if scan.passed_over:
+        if scan.skipped_bytes:
             where = f"{self.name}/{self._segment:08d}"
-            klog.error(damage, "Spool segment is damaged, passing over it", segment=where, bytes=scan.passed_over)
+            klog.error(damage, "Spool segment is damaged, passing over it", segment=where, bytes=scan.skipped_bytes)
         return scan.batch()
 
     def _scan(self, most: int, *, salvage: bool = False, newest: int = codec.VERSION) -> _Scan:
@@ -196,45 +196,45 @@ class IncarnationSpool:
                 data = f.read(most)
         except FileNotFoundError:
             data = b""
-        scan = _Scan(self.name, self._contents, Position(self._offset, self.reached), salvage, newest)
+        scan = _Scan(self.name, self._segment_index, Position(self._offset, self.reached), salvage, newest)
         scan.read(data, BATCH_FRAMES)
         return scan
 
-    def _ask_writer(self, damage: codec.CodecError) -> bool:
+    def _request_rewrite(self, damage: codec.CodecError) -> bool:
         """Have the writer write this segment again; False once it has not answered for long, or that did not help."""
         now = time.monotonic()
         if self._stopped_at != self._offset:
-            self._stopped_at, self._stopped_s, self._asked_s = self._offset, now, None
-        if isinstance(damage, codec.TruncatedError) and now - self._stopped_s < CUT_OFF_S:
+            self._stopped_at, self._stopped_s, self._requested_s = self._offset, now, None
+        if isinstance(damage, codec.TruncatedError) and now - self._stopped_s < PARTIAL_WRITE_S:
             return True
-        if self._asked_s is None:
-            self._asked = 1 if self._asked_behind != self.reached else self._asked + 1
-            self._asked_behind = self.reached
-            if self._asked > ASK_TIMES:
+        if self._requested_s is None:
+            self._rewrite_requests = 1 if self._requested_after != self.reached else self._rewrite_requests + 1
+            self._requested_after = self.reached
+            if self._rewrite_requests > MAX_REWRITE_REQUESTS:
                 return False
             where = f"{self.name}/{self._segment:08d}"
             klog.error(damage, "Spool segment is damaged, the scheduler writes it again", segment=where)
-            self._asked_s = now
+            self._requested_s = now
             self._path(self._segment).with_suffix(DAMAGED).touch()
-        return now - self._asked_s < ANSWER_S
+        return now - self._requested_s < REWRITE_TIMEOUT_S
 
     def _enter_segment(self) -> None:
         """Forget the segment before."""
-        self._read_of: _Contents | None = None
+        self._index: _SegmentIndex | None = None
         self._stopped_at, self._stopped_s = -1, 0.0
-        self._asked_s = None
+        self._requested_s = None
 
     @property
-    def _contents(self) -> _Contents:
+    def _segment_index(self) -> _SegmentIndex:
         """What is known of the segment up to the position, read when it is first needed."""
-        if self._read_of is None:
-            self._read_of = _Contents(self._path(self._segment))
+        if self._index is None:
+            self._index = _SegmentIndex(self._path(self._segment))
             with contextlib.suppress(FileNotFoundError), self._path(self._segment).open("rb") as f:
                 passed = f.read(self._offset)
-                scan = _Scan("", self._read_of, Position(0, None), salvage=True, newest=codec.NEWEST_EVER)
+                scan = _Scan("", self._index, Position(0, None), salvage=True, newest=codec.NEWEST_EVER)
                 scan.read(passed, len(passed))
-                self._read_of.damaged = False  # the service has what was there
-        return self._read_of
+                self._index.damaged = False  # the service has what was there
+        return self._index
 
     def _next_segment(self) -> int | None:
         """Return the number of the segment behind this one, which is complete then; usually the next number."""
@@ -245,7 +245,7 @@ class IncarnationSpool:
     def _path(self, segment: int) -> Path:
         return self.directory / f"{segment:08d}.seg"
 
-    def _position(self) -> tuple[int, int]:
+    def _read_position(self) -> tuple[int, int]:
         try:
             segment, offset = (self.directory / ACK).read_text().split()
             return int(segment), int(offset)
@@ -253,20 +253,20 @@ class IncarnationSpool:
             segments = sorted(self.directory.glob("*.seg"))
             return (int(segments[0].stem) if segments else 1), 0
 
-    def _delivered(self) -> int | None:
+    def _read_delivered(self) -> int | None:
         try:
             return int((self.directory / DELIVERED).read_text())
         except (FileNotFoundError, ValueError):  # of an earlier version, or of a directory that was deleted
             return None
 
-    def _move(self, segment: int, to: Position) -> None:
+    def _advance(self, segment: int, to: Position) -> None:
         """In place, so that a full disk does not keep what was delivered from being deleted.
 
         Not synced to disk: after power loss something may be delivered again, which the service recognises.
         """
         if to.reached is not None and to.reached != self.reached:
-            self._overwrite(DELIVERED, delivered(to.reached))
-        self._overwrite(ACK, position(segment, to.offset))
+            self._overwrite(DELIVERED, encode_delivered(to.reached))
+        self._overwrite(ACK, encode_position(segment, to.offset))
         self._segment, self._offset, self.reached = segment, to.offset, to.reached
 
     def _overwrite(self, name: str, content: bytes) -> None:
@@ -278,17 +278,17 @@ class IncarnationSpool:
 
 
 @dataclass
-class _Contents:
+class _SegmentIndex:
     """What is known of the frames of one segment up to the position."""
 
     path: Path
-    wholes: dict[bytes, _WholeDecision] = field(default_factory=dict)  # by what deltas call them
+    full_decisions: dict[bytes, _FullDecision] = field(default_factory=dict)  # by what deltas call them
     generation: int = -1  # of the node table that its rows make
     damaged: bool = False
 
-    def whole(self, name: bytes) -> bytes | None:
+    def read_decision(self, name: bytes) -> bytes | None:
         """Return the decision that deltas call so, as a frame; None where it is not there, or damaged."""
-        at = self.wholes.get(name)
+        at = self.full_decisions.get(name)
         if at is None:
             return None
         try:
@@ -303,12 +303,12 @@ class _Contents:
 class _Scan:
     """Frames of a segment from a position on: as far as they are whole, or with `salvage` all that can be read."""
 
-    def __init__(self, name: str, contents: _Contents, start: Position, salvage: bool, newest: int) -> None:
+    def __init__(self, name: str, contents: _SegmentIndex, start: Position, salvage: bool, newest: int) -> None:
         """`name`: the incarnation's. `newest`: the version up to which frames are passed on unread."""
         self.frames: list[bytes] = []
         self.stopped: codec.CodecError | None = None  # what is wrong with the bytes behind the last frame
-        self.passed_over = 0  # bytes
-        self._name, self._contents, self._salvage, self._newest = name, contents, salvage, newest
+        self.skipped_bytes = 0  # bytes
+        self._name, self._segment_index, self._salvage, self._newest = name, contents, salvage, newest
         self._start, self._end = start, start
         self._positions: list[Position] = []
         self._lost = 0
@@ -323,7 +323,7 @@ class _Scan:
                 if begin is None:
                     begin = len(data)
                 if begin > offset:
-                    self._pass_over(begin - offset)
+                    self._skip(begin - offset)
                     offset = begin
                     continue
                 end, frame = next(codec.split_frames(view, offset))
@@ -333,16 +333,16 @@ class _Scan:
                 if not self._salvage:
                     self.stopped = e
                     return
-                self._pass_over(1)
+                self._skip(1)
                 offset += 1
                 continue
             try:
-                self._take(frame, head, self._start.offset + offset, self._start.offset + end)
+                self._add_if_new(frame, head, self._start.offset + offset, self._start.offset + end)
             except codec.CodecError as e:
                 if not self._salvage:
                     self.stopped = e
                     return
-                self._pass_over(end - offset)
+                self._skip(end - offset)
             offset = end
 
     def batch(self) -> Batch | None:
@@ -351,18 +351,18 @@ class _Scan:
             return None
         return Batch(tuple(self.frames), tuple(self._positions), self._end, self._lost)
 
-    def _pass_over(self, size: int) -> None:
-        self.passed_over += size
-        self._contents.damaged = True
+    def _skip(self, size: int) -> None:
+        self.skipped_bytes += size
+        self._segment_index.damaged = True
         self._end = Position(self._end.offset + size, self._end.reached)
 
-    def _take(self, frame: memoryview, head: FrameHead | None, begin: int, end: int) -> None:
+    def _add_if_new(self, frame: memoryview, head: FrameHead | None, begin: int, end: int) -> None:
         """Add a frame unless it was delivered before. CodecError when it needs another one that is damaged."""
         if head is None:
             self._add(bytes(frame), Position(end, None))
             return
         self._check_readable(head)
-        self._note(frame, head, begin, end)
+        self._index_frame(frame, head, begin, end)
         reached = self._end.reached
         if head.sequence and head.incarnation == self._name:
             if reached is not None and head.sequence <= reached:
@@ -383,27 +383,27 @@ class _Scan:
 
     def _check_readable(self, head: FrameHead) -> None:
         """CodecError when the frame builds on one that is not there."""
-        known, needs = self._contents, head.needs
+        known, needs = self._segment_index, head.needs
         if head.base is not None:
-            if head.base not in self._intact and known.whole(head.base) is None:
+            if head.base not in self._intact and known.read_decision(head.base) is None:
                 raise codec.CodecError("a delta whose base is damaged")
             self._intact.add(head.base)
-            needs = known.wholes[head.base].generation if needs is None else needs
+            needs = known.full_decisions[head.base].generation if needs is None else needs
         if known.damaged and needs is not None and needs > known.generation:
             raise codec.CodecError(f"a decision on generation {needs} of a damaged node table")
         if known.damaged and head.rows is not None and head.rows[0] > known.generation:
             raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
 
-    def _note(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
+    def _index_frame(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
         """Remember what later frames build on."""
         if head.rows is not None:
-            self._contents.generation = max(self._contents.generation, head.rows[1])
+            self._segment_index.generation = max(self._segment_index.generation, head.rows[1])
         elif (name := deltas.read_base_name(frame)) is not None and head.needs is not None:
-            self._contents.wholes[name] = _WholeDecision(begin, end, head.needs)
+            self._segment_index.full_decisions[name] = _FullDecision(begin, end, head.needs)
             self._intact.add(name)
 
 
-def incarnations(directory: Path) -> Iterator[IncarnationSpool]:
+def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
     """Every incarnation in the spool, oldest first."""
     found = [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
     for each in sorted(found, key=lambda d: (d.stat().st_ctime_ns, d.name)):

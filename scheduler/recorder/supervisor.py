@@ -24,7 +24,7 @@ class Supervisor:
         self.restarts = 0
         self._command = [
             *(sys.executable, "-m", "scheduler.commands.ship"),
-            *("--spool", str(spool), *endpoint.flags()),
+            *("--spool", str(spool), *endpoint.to_flags()),
             *logging,
         ]
         self._stop = threading.Event()

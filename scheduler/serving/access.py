@@ -55,15 +55,15 @@ class RequestAuthorizer:
         self._rights: TTLCache[tuple[bool, str]] = TTLCache(clock)
 
     def check(self, request: StatusRequest) -> AuthenticatedUser:
-        """Who asks. RefusedError 401, 403 or 500 when the request must not be answered."""
-        user = self._user(request)
-        if not self._always(request.path) and PRIVILEGED not in user.groups:
+        """Who asks. StartupError 401, 403 or 500 when the request must not be answered."""
+        user = self._authenticate(request)
+        if not self._is_always_allowed(request.path) and PRIVILEGED not in user.groups:
             self._authorize(user, request.method.lower(), request.path)
         return user
 
-    def _user(self, request: StatusRequest) -> AuthenticatedUser:
+    def _authenticate(self, request: StatusRequest) -> AuthenticatedUser:
         if request.peer is not None:
-            return certificate_user(request.peer)
+            return parse_certificate_user(request.peer)
         scheme, _, token = request.authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
@@ -121,14 +121,14 @@ class RequestAuthorizer:
             raise ApiError(0, "NoAnswer", f"not a {kind}")
         return status
 
-    def _always(self, path: str) -> bool:
+    def _is_always_allowed(self, path: str) -> bool:
         return any(
             path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
             for allowed in self._always_allowed
         )
 
 
-def certificate_user(peer: dict[str, Any]) -> AuthenticatedUser:
+def parse_certificate_user(peer: dict[str, Any]) -> AuthenticatedUser:
     """The user that a verified client certificate names: CN, and each O a group."""
     subject = [pair for part in peer.get("subject", ()) for pair in part]
     name = next((value for key, value in subject if key == "commonName"), "")

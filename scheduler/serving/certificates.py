@@ -42,7 +42,7 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """What the command line says. None: not said."""
+    """What the command line says. None: not value."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -57,11 +57,11 @@ class Certificates:
         self, files: CertificateFiles, host: str, authorities: Callable[[], str], clock: Callable[[], float]
     ) -> None:
         """`host`: address or name to put into a certificate made here. `authorities`: PEM of the believed ones."""
-        self._pair = _pair(files, host)
-        self._memory = None if self._pair else b"".join(_made_for(host))
+        self._pair = _find_pair(files, host)
+        self._memory = None if self._pair else b"".join(_make_certificate(host))
         self._authorities = authorities
         try:
-            self._renewed = TLSContextReloader(self._look, self._made, _tell, clock)
+            self._renewed = TLSContextReloader(self._read_inputs, self._build_context, _log_reload, clock)
         except (OSError, ValueError) as e:
             raise CertificateError(f"cannot use the serving certificate: {e}") from e
 
@@ -69,11 +69,11 @@ class Certificates:
         """For a connection accepted now."""
         return self._renewed.context()
 
-    def _look(self) -> tuple[tuple[object, ...], str]:
+    def _read_inputs(self) -> tuple[tuple[object, ...], str]:
         """What the context is made of, to be compared: the files' identities, and the authorities."""
         return tuple(_identity(path) for path in self._pair or ()), self._authorities()
 
-    def _made(self, seen: tuple[tuple[object, ...], str]) -> ssl.SSLContext:
+    def _build_context(self, seen: tuple[tuple[object, ...], str]) -> ssl.SSLContext:
         def load(context: ssl.SSLContext) -> None:
             if self._pair:
                 context.load_cert_chain(*self._pair)
@@ -83,14 +83,14 @@ class Certificates:
         return build_server_context(load, seen[1])
 
 
-def _tell(failure: Exception | None) -> None:
+def _log_reload(failure: Exception | None) -> None:
     if failure is None:
         klog.info(0, "Reloaded the serving certificate and client authorities")
     else:
         klog.error(failure, "Cannot load the changed certificate, going on with the old one")
 
 
-class Authorities:
+class ClientAuthorities:
     """The PEM of the client authorities, kept up to date in a thread of its own. Empty until it is known."""
 
     def __init__(self, api: ApiServer, file: Path | None = None) -> None:
@@ -138,7 +138,7 @@ class Authorities:
         return pem
 
 
-def _pair(files: CertificateFiles, host: str) -> Pair | None:
+def _find_pair(files: CertificateFiles, host: str) -> Pair | None:
     """Where the certificate and its key are; None for one in memory."""
     if files.cert_file and files.key_file:
         return files.cert_file, files.key_file
@@ -149,13 +149,13 @@ def _pair(files: CertificateFiles, host: str) -> Pair | None:
     cert, key = (files.cert_dir / f"{PAIR_NAME}.{end}" for end in ("crt", "key"))
     try:
         if not (cert.exists() and key.exists()):
-            _write_pair(cert, key, *_made_for(host))
+            _write_pair(cert, key, *_make_certificate(host))
     except OSError as e:
         raise CertificateError(f"--cert-dir {files.cert_dir}: {e.strerror or e}") from e
     return cert, key
 
 
-def _made_for(host: str) -> tuple[bytes, bytes]:
+def _make_certificate(host: str) -> tuple[bytes, bytes]:
     """A key and its certificate; who asks cannot verify it (the kubelet does not)."""
     own = [socket.gethostname()] if socket.gethostname().isascii() else []
     return create_self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)

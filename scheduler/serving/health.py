@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduler import klog
-from scheduler.serving.http import StatusResponse, text
+from scheduler.serving.http import StatusResponse, build_text_response
 
 
 @dataclass(frozen=True)
-class Check:
+class HealthCheck:
     """`fault`: what is wrong now, or None."""
 
     name: str
@@ -26,16 +26,20 @@ class Check:
     advisory: bool = False
 
 
-PING = Check("ping", lambda: None)
+PING = HealthCheck("ping", lambda: None)
 
 
-def single(check: Check) -> StatusResponse:
+def build_check_response(check: HealthCheck) -> StatusResponse:
     """/readyz/NAME."""
     fault = check.fault()
-    return text(200, "ok") if fault is None else text(500, f"internal server error: {fault}\n")
+    return (
+        build_text_response(200, "ok")
+        if fault is None
+        else build_text_response(500, f"internal server error: {fault}\n")
+    )
 
 
-def summary(name: str, checks: Sequence[Check], query: dict[str, list[str]]) -> StatusResponse:
+def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> StatusResponse:
     """/readyz. Always verbose where a check fails."""
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False
@@ -56,5 +60,5 @@ def summary(name: str, checks: Sequence[Check], query: dict[str, list[str]]) -> 
         quoted = ", ".join(f'"{each}"' for each in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
     if failed:
-        return text(500, "\n".join([*lines, f"{name} check failed", ""]))
-    return text(200, "\n".join([*lines, f"{name} check passed", ""]) if "verbose" in query else "ok")
+        return build_text_response(500, "\n".join([*lines, f"{name} check failed", ""]))
+    return build_text_response(200, "\n".join([*lines, f"{name} check passed", ""]) if "verbose" in query else "ok")

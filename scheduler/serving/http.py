@@ -56,6 +56,6 @@ class HttpStatusError(Exception):
         return StatusResponse(self.code, json.dumps(status).encode(), JSON)
 
 
-def text(code: int, said: str) -> StatusResponse:
+def build_text_response(code: int, value: str) -> StatusResponse:
     """Plain text."""
-    return StatusResponse(code, said.encode())
+    return StatusResponse(code, value.encode())

@@ -26,7 +26,7 @@ class ServingOptions:
     always_allowed: tuple[str, ...]
 
 
-def add_serving(parser: argparse._ActionsContainer) -> None:
+def add_serving_options(parser: argparse._ActionsContainer) -> None:
     """Options of the HTTPS port."""
     parser.add_argument("--bind-address", default="0.0.0.0", metavar="ADDRESS", help="to listen on (default 0.0.0.0)")
     parser.add_argument(
@@ -59,8 +59,8 @@ def add_serving(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def serving(arguments: argparse.Namespace) -> ServingOptions:
-    """What was said about the HTTPS port."""
+def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
+    """What was value about the HTTPS port."""
     return ServingOptions(
         arguments.bind_address,
         arguments.secure_port,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from scheduler import klog
 from scheduler.kube.http import ApiServer
 from scheduler.serving.access import RequestAuthorizer
-from scheduler.serving.certificates import Authorities, Certificates
+from scheduler.serving.certificates import Certificates, ClientAuthorities
 from scheduler.serving.options import ServingOptions
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import StatusServer
@@ -19,7 +19,7 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
     """Serve in threads until the returned function is called. Raises ListenError or CertificateError."""
     with ExitStack() as closing:
         if options.port:
-            authorities = Authorities(api, options.certificates.client_ca_file)
+            authorities = ClientAuthorities(api, options.certificates.client_ca_file)
             certificates = Certificates(options.certificates, options.host, authorities, time.monotonic)
             routes = StatusRoutes(RequestAuthorizer(api, options.always_allowed), content)
             server = StatusServer((options.host, options.port), certificates.context, routes)

@@ -18,8 +18,8 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from scheduler import klog
 from scheduler.serving.access import RequestAuthorizer
-from scheduler.serving.health import PING, Check, single, summary
-from scheduler.serving.http import JSON, StatusRequest, StatusResponse, text
+from scheduler.serving.health import PING, HealthCheck, build_check_response, build_summary
+from scheduler.serving.http import JSON, StatusRequest, StatusResponse, build_text_response
 
 MAX_VERBOSITY: Final = (1 << 31) - 1  # what klog's level holds
 
@@ -32,9 +32,9 @@ class Content:
 
     configuration: Mapping[str, Any]
     metrics: Callable[[], bytes]
-    healthz: Sequence[Check] = ()
-    readyz: Sequence[Check] = ()
-    livez: Sequence[Check] = ()
+    healthz: Sequence[HealthCheck] = ()
+    readyz: Sequence[HealthCheck] = ()
+    livez: Sequence[HealthCheck] = ()
     profiling: bool = True
     set_verbosity: Callable[[int], None] = field(default=klog.set_verbosity)
 
@@ -56,28 +56,28 @@ class StatusRoutes:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
     def __call__(self, request: StatusRequest) -> StatusResponse:
-        """The answer. RefusedError where there is none."""
+        """The answer. StartupError where there is none."""
         self._access.check(request)
         answer = self._answers.get(request.path)
-        return text(404, "404 page not found\n") if answer is None else answer(request)
+        return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
 
 
-def _health(name: str, checks: Sequence[Check]) -> dict[str, Answer]:
-    paths: dict[str, Answer] = {f"/{name}": lambda request: summary(name, checks, request.query)}
+def _health(name: str, checks: Sequence[HealthCheck]) -> dict[str, Answer]:
+    paths: dict[str, Answer] = {f"/{name}": lambda request: build_summary(name, checks, request.query)}
     for check in checks:
-        paths[f"/{name}/{check.name}"] = lambda _, check=check: single(check)  # type: ignore[misc]
+        paths[f"/{name}/{check.name}"] = lambda _, check=check: build_check_response(check)  # type: ignore[misc]
     return paths
 
 
 def _verbosity(request: StatusRequest, set_verbosity: Callable[[int], None]) -> StatusResponse:
     """PUT of a number, as `curl -X PUT --data 4`."""
     if request.method != "PUT":
-        return text(406, "unsupported http method\n")
-    said = request.body.decode("latin-1")
-    if not (said.isascii() and said.isdecimal()):
-        return text(400, f'strconv.ParseUint: parsing "{said}": invalid syntax\n')
-    if int(said) > MAX_VERBOSITY:
-        return text(400, f'strconv.ParseUint: parsing "{said}": value out of range\n')
-    set_verbosity(int(said))
-    klog.info(0, "Verbosity changed", v=int(said))
-    return text(200, f"successfully set klog.logging.verbosity to {said}\n")
+        return build_text_response(406, "unsupported http method\n")
+    value = request.body.decode("latin-1")
+    if not (value.isascii() and value.isdecimal()):
+        return build_text_response(400, f'strconv.ParseUint: parsing "{value}": invalid syntax\n')
+    if int(value) > MAX_VERBOSITY:
+        return build_text_response(400, f'strconv.ParseUint: parsing "{value}": value out of range\n')
+    set_verbosity(int(value))
+    klog.info(0, "Verbosity changed", v=int(value))
+    return build_text_response(200, f"successfully set klog.logging.verbosity to {value}\n")

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from herodotus_endpoint.metrics import EndpointMetrics as ServiceMetrics
-from scheduler.commands.health_checks import Vitals
+from scheduler.commands.health_checks import ProcessHealth
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.offline.observe.metrics import ObserverMetrics
 from tests.deploy.charts import combined, named, objects
@@ -33,7 +33,9 @@ def families(folder: Path) -> Iterator[tuple[Metric, set[str] | None]]:
     recorder: Any = SimpleNamespace(incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0, spool_repairs=0)
     supervisor: Any = SimpleNamespace(running=True, restarts=0)
     metrics = SchedulerMetrics()
-    metrics.registry.register(Vitals(threading.Event(), metrics, folder, 1, 15.0, None, None, recorder, supervisor))
+    metrics.registry.register(
+        ProcessHealth(threading.Event(), metrics, folder, 1, 15.0, None, None, recorder, supervisor)
+    )
     for registry in (metrics.registry, ObserverMetrics().registry, ServiceMetrics().registry):
         yield from of(registry)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.recorder.recorder import MARK
+from scheduler.recorder.recorder import HIGH_WATER_ANNOTATION
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import eventually
 
@@ -22,7 +22,7 @@ def test_the_next_leader_reports_the_missing_records(cluster: Cluster, namespace
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="10m") for i in range(PODS)])
     eventually(lambda: len(cluster.bound(namespace)) == PODS + 1, "every pod to be bound")
     eventually(
-        lambda: cluster.get(LEASE)["metadata"]["annotations"].get(MARK) == f"{name} {reached}",
+        lambda: cluster.get(LEASE)["metadata"]["annotations"].get(HIGH_WATER_ANNOTATION) == f"{name} {reached}",
         "the Lease to say how far the leader came",
     )
     herodotus.scheduler.kill_all()

@@ -216,10 +216,10 @@ def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: 
     url = f"https://127.0.0.1:{doors.port}"
     stranger = Shipper(tmp_path / "spool", ServiceEndpoint(url, token, Authority(tmp_path, "strangers").file))
     with closing(stranger), pytest.raises(NotDeliveredError, match="certificate verify failed"):
-        stranger.pass_over()
+        stranger.deliver_pending()
     shipper = Shipper(tmp_path / "spool", ServiceEndpoint(url, token, doors.servers.file))
     with closing(shipper):
-        assert (shipper.pass_over(), shipper.pass_over(), shipper.progress.refused) == (True, False, 0)
+        assert (shipper.deliver_pending(), shipper.deliver_pending(), shipper.progress.refused) == (True, False, 0)
     spool.close()
 
 

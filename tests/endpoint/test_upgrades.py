@@ -84,30 +84,30 @@ def test_a_newer_scheduler_speaks_to_an_older_service_in_its_version(
     spool = spooled(DECISION, bound(DECISION, TABLE, sequence=2), GAP, by=TOMORROW, shipper=TOMORROW)
     wire = Wire(service, TODAY)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), wire)
-    assert (shipper.pass_over(), wire.codes, shipper.progress.refused) == (True, [415, 200], 0)
+    assert (shipper.deliver_pending(), wire.codes, shipper.progress.refused) == (True, [415, 200], 0)
     (stored,) = service.get("/apis/herodotus.dev/v1alpha1/namespaces/shop/decisions")["items"]
     assert stored["status"]["state"] == "Bound"
     again = spooled(replace(DECISION, sequence=6, id=DECISION.id[:-1] + "6"), by=TOMORROW, shipper=TOMORROW)
-    assert (shipper.pass_over(), again, wire.codes) == (True, spool, [415, 200, 200])
+    assert (shipper.deliver_pending(), again, wire.codes) == (True, spool, [415, 200, 200])
 
 
 def test_once_the_service_is_upgraded_it_gets_the_newer_version(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TOMORROW, shipper=TOMORROW)
     wire = Wire(service, TODAY)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), wire)
-    shipper.pass_over()
+    shipper.deliver_pending()
     wire.version = TOMORROW
     spooled(GAP, by=TOMORROW, shipper=TOMORROW)
-    shipper.pass_over()  # still in today's words: the answer tells of the upgrade
+    shipper.deliver_pending()  # still in today's words: the answer tells of the upgrade
     spooled(MARK, by=TOMORROW, shipper=TOMORROW)
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (wire.codes, shipper.progress.refused) == ([415, 200, 200, 200], 0)
 
 
 def test_only_what_cannot_be_said_is_set_aside(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, MARK, GAP, by=TOMORROW, shipper=TOMORROW)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), Wire(service, TODAY))
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (spool / "refused.frames").read_bytes() == codec.encode(MARK)
     assert shipper.progress.refused == 1
     (known,) = service.store.reader.incarnations()
@@ -121,7 +121,7 @@ def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
     """Its predecessor's records: to a service that reads them; before one that does not they are set aside."""
     spool = spooled(DECISION, replace(MARK, sequence=2), by=TOMORROW, shipper=TODAY)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), Wire(service, version))
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert shipper.progress.refused == (0 if version == TOMORROW else 3)
     assert len(service.store.reader.incarnations()) == (2 if version == TOMORROW else 0)
 
@@ -129,7 +129,7 @@ def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
 def test_an_older_scheduler_speaks_to_a_newer_service(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TODAY, shipper=TODAY)
     wire = Wire(service, TOMORROW)
-    Shipper(spool, ServiceEndpoint("http://service"), wire).pass_over()
+    Shipper(spool, ServiceEndpoint("http://service"), wire).deliver_pending()
     assert wire.codes == [200]
 
 
@@ -138,7 +138,7 @@ def test_somebody_else_s_415_refuses_nothing_for_good(spooled: Callable[..., Pat
     elsewhere = httpx.MockTransport(lambda _: httpx.Response(415, text="a proxy"))
     shipper = Shipper(spool, ServiceEndpoint("http://service"), elsewhere)
     with pytest.raises(NotDeliveredError, match="not from the decisions service: a proxy"):
-        shipper.pass_over()
+        shipper.deliver_pending()
     assert shipper.progress.refused == 0
 
 
@@ -162,7 +162,7 @@ class TestDeltas:
     @staticmethod
     def ship(spool: Path, way: httpx.BaseTransport) -> Shipper:
         shipper = Shipper(spool, ServiceEndpoint("http://service"), way)
-        shipper.pass_over()
+        shipper.deliver_pending()
         return shipper
 
     @pytest.mark.parametrize(("version", "codes"), [(2, [409, 200]), (1, [415, 409, 200])], ids=["same", "older"])

@@ -16,7 +16,7 @@ import pytest
 from bench.slow_clients import KINDS, Target
 from herodotus_record import codec
 from scheduler.serving.certificates import CertificateFiles, Certificates
-from scheduler.serving.health import Check
+from scheduler.serving.health import HealthCheck
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import StatusServer
 from tests.builders import CLUSTER, INCARNATION, a_table
@@ -106,7 +106,7 @@ def test_the_decisions_service_answers_on_all_ports(
 @kinds
 def test_the_scheduler_answers_on_its_port(tmp_path: Path, kind: str) -> None:
     certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
-    content = Content(configuration={}, metrics=lambda: b"x" * 100_000, livez=(Check("ping", lambda: None),))
+    content = Content(configuration={}, metrics=lambda: b"x" * 100_000, livez=(HealthCheck("ping", lambda: None),))
     access = _allow_everything()
     server = StatusServer(("127.0.0.1", 0), certificates.context, StatusRoutes(access, content))
     server.start()

@@ -302,9 +302,9 @@ class Observer:
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
         )
-        decision = self._recorder.decision(made)
+        decision = self._recorder.record_decision(made)
         if decision.chosen is not None:
-            self._recorder.outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
+            self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 
     def _said(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
         """What a reader of the record should know beside the comparison."""

@@ -67,7 +67,7 @@ class Delivery:
     def put(self, read: Read) -> None:
         """One attempt's records."""
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
-        if self._spool.wants_rotation:
+        if self._spool.needs_rotation:
             key = read.decision.key
             self._spool.rotate(codec.encode(self._nodes.table(key.cluster, key.incarnation)))
         elif read.rows is not None:
@@ -82,7 +82,7 @@ class Delivery:
         waited_s = 0.0
         while self._ahead:
             try:
-                while self._shipper.pass_over():
+                while self._shipper.deliver_pending():
                     pass
                 self._ahead = 0
             except NotDeliveredError as e:

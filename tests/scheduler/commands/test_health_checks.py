@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.commands.health_checks import Vitals
+from scheduler.commands.health_checks import ProcessHealth
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool import Spool
-from scheduler.serving.health import summary
+from scheduler.serving.health import build_summary
 from tests.scheduler.live.test_metrics import Clock
 from tests.scheduler.recorder.test_spool import TABLE
 
@@ -24,7 +24,7 @@ class Election:
     leading: bool
     renewed_s: float | None = None
 
-    def unrenewed_s(self) -> float | None:
+    def seconds_since_renewal(self) -> float | None:
         return self.renewed_s
 
 
@@ -34,39 +34,39 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def vitals(tmp_path: Path, clock: Clock) -> Vitals:
+def health(tmp_path: Path, clock: Clock) -> ProcessHealth:
     """As of a process that has just begun."""
-    return Vitals(threading.Event(), SchedulerMetrics(clock), tmp_path, 1000, elects_s=15.0)
+    return ProcessHealth(threading.Event(), SchedulerMetrics(clock), tmp_path, 1000, elects_s=15.0)
 
 
-def leading(vitals: Vitals) -> Vitals:
+def leading(health: ProcessHealth) -> ProcessHealth:
     """The same, at work."""
-    vitals.election = Election(True, 1.0)  # type: ignore[assignment]
-    vitals.loop = SimpleNamespace(synced=True)  # type: ignore[assignment]
-    vitals.recorder = SimpleNamespace(  # type: ignore[assignment]
+    health.election = Election(True, 1.0)  # type: ignore[assignment]
+    health.loop = SimpleNamespace(synced=True)  # type: ignore[assignment]
+    health.recorder = SimpleNamespace(  # type: ignore[assignment]
         incarnation="i", spool_bytes=0, spool_fault="", spool_repairs=4, recorded=7, dropped=2, gaps=1
     )
-    vitals.supervisor = SimpleNamespace(running=True, restarts=3)  # type: ignore[assignment]
-    return vitals
+    health.supervisor = SimpleNamespace(running=True, restarts=3)  # type: ignore[assignment]
+    return health
 
 
-def faults(vitals: Vitals, path: str) -> dict[str, str]:
-    return {c.name: fault for c in getattr(vitals, path) if (fault := c.fault()) is not None}
+def faults(health: ProcessHealth, path: str) -> dict[str, str]:
+    return {c.name: fault for c in getattr(health, path) if (fault := c.fault()) is not None}
 
 
-def ready(vitals: Vitals) -> bool:
-    return summary("readyz", vitals.readyz, {}).code == 200
+def ready(health: ProcessHealth) -> bool:
+    return build_summary("readyz", health.readyz, {}).code == 200
 
 
-def test_at_work_nothing_is_wrong(vitals: Vitals) -> None:
-    leading(vitals)
-    assert [faults(vitals, path) for path in ("healthz", "livez", "readyz")] == [{}, {}, {}]
+def test_at_work_nothing_is_wrong(health: ProcessHealth) -> None:
+    leading(health)
+    assert [faults(health, path) for path in ("healthz", "livez", "readyz")] == [{}, {}, {}]
 
 
-def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(vitals: Vitals) -> None:
-    names = [c.name for c in vitals.readyz]
+def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: ProcessHealth) -> None:
+    names = [c.name for c in health.readyz]
     assert names == ["leaderElection", "scheduling-loop", "shutdown", "sched-handler-sync", "shipper", "spool"]
-    assert [c.name for c in vitals.readyz if c.advisory] == ["shipper", "spool"]
+    assert [c.name for c in health.readyz if c.advisory] == ["shipper", "spool"]
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,23 @@ def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(vitals: Vitals
     ],
     ids=["not synced", "shutting down", "not renewed", "hanging"],
 )
-def test_what_fails_which_path(vitals: Vitals, clock: Clock, change: Any, unready: str, unwell: str, dead: str) -> None:
-    change(leading(vitals), clock)
-    found = [list(faults(vitals, path)) for path in ("readyz", "healthz", "livez")]
+def test_what_fails_which_path(
+    health: ProcessHealth, clock: Clock, change: Any, unready: str, unwell: str, dead: str
+) -> None:
+    change(leading(health), clock)
+    found = [list(faults(health, path)) for path in ("readyz", "healthz", "livez")]
     assert found == [[name] if name else [] for name in (unready, unwell, dead)]
-    assert not ready(vitals)
+    assert not ready(health)
 
 
-def test_before_the_api_server_answers_it_is_alive_and_not_ready(vitals: Vitals) -> None:
-    assert (faults(vitals, "livez"), faults(vitals, "healthz")) == ({}, {})
-    assert faults(vitals, "readyz") == {"sched-handler-sync": "the API server was not reached yet"}
+def test_before_the_api_server_answers_it_is_alive_and_not_ready(health: ProcessHealth) -> None:
+    assert (faults(health, "livez"), faults(health, "healthz")) == ({}, {})
+    assert faults(health, "readyz") == {"sched-handler-sync": "the API server was not reached yet"}
 
 
-def test_a_standby_is_ready(vitals: Vitals) -> None:
-    vitals.election = Election(False)  # type: ignore[assignment]
-    assert ready(vitals)
+def test_a_standby_is_ready(health: ProcessHealth) -> None:
+    health.election = Election(False)  # type: ignore[assignment]
+    assert ready(health)
 
 
 @pytest.mark.parametrize(
@@ -106,18 +108,18 @@ def test_a_standby_is_ready(vitals: Vitals) -> None:
     ],
     ids=["the service is away", "no shipper", "the spool is full", "the spool was deleted"],
 )
-def test_what_concerns_history_alone_is_said_and_does_not_count(vitals: Vitals, change: Any, name: str) -> None:
-    change(leading(vitals))
-    assert list(faults(vitals, "readyz")) == [name]
-    assert ready(vitals)
+def test_what_concerns_history_alone_is_said_and_does_not_count(health: ProcessHealth, change: Any, name: str) -> None:
+    change(leading(health))
+    assert list(faults(health, "readyz")) == [name]
+    assert ready(health)
 
 
-def test_what_the_records_are_doing_is_a_metric(vitals: Vitals, tmp_path: Path) -> None:
+def test_what_the_records_are_doing_is_a_metric(health: ProcessHealth, tmp_path: Path) -> None:
     Spool(tmp_path, "incarnation").rotate(TABLE)
     Progress(delivered=5, refused=1, lost=6, caught_up_s=99.0).write(tmp_path)
-    registry = leading(vitals).metrics.registry
-    registry.register(vitals)
-    names = [s.name for family in vitals.collect() for s in family.samples]
+    registry = leading(health).metrics.registry
+    registry.register(health)
+    names = [s.name for family in health.collect() for s in family.samples]
     assert {name: registry.get_sample_value(name) for name in names} == {
         "herodotus_recording": 1,
         "herodotus_records_total": 7,
@@ -136,6 +138,6 @@ def test_what_the_records_are_doing_is_a_metric(vitals: Vitals, tmp_path: Path) 
     }
 
 
-def test_before_there_is_anything_to_say_the_metrics_are_there(vitals: Vitals) -> None:
-    names = {s.name for family in vitals.collect() for s in family.samples}
+def test_before_there_is_anything_to_say_the_metrics_are_there(health: ProcessHealth) -> None:
+    names = {s.name for family in health.collect() for s in family.samples}
     assert names == {"herodotus_spool_limit_bytes", "herodotus_spool_waiting_bytes"}

@@ -19,7 +19,7 @@ from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
-from scheduler.serving.options import ServingOptions, serving
+from scheduler.serving.options import ServingOptions, parse_serving_options
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
 
@@ -336,9 +336,9 @@ def test_options_of_the_port_are_kube_scheduler_s() -> None:
         ]
     )
     files = CertificateFiles(Path("c"), Path("k"), Path("d"), Path("a"))
-    assert serving(parsed) == ServingOptions("::", 443, files, ("/healthz", "/metrics"))
+    assert parse_serving_options(parsed) == ServingOptions("::", 443, files, ("/healthz", "/metrics"))
     assert parsed.logging_format == "json"
-    default = serving(app._parser().parse_args(["run"]))
+    default = parse_serving_options(app._parser().parse_args(["run"]))
     assert default == ServingOptions("0.0.0.0", 10259, CertificateFiles(), ("/healthz", "/readyz", "/livez"))
 
 

@@ -206,6 +206,6 @@ def test_events_wait_for_the_server_to_come_back(
     monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.05, 0.2))
     sim.faults.restart(0.5)
     sender = EventSender(api, "me")
-    sender.send(make_pod("web").info(), "s", writes.failed_event("no room"))
+    sender.send(make_pod("web").info(), "s", writes.build_failed_event("no room"))
     eventually(lambda: len(sim.list("Event")) == 1, "the event")
     sender.close()

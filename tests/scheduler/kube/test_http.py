@@ -100,22 +100,22 @@ def test_a_version_that_was_not_tried_is_warned_of(
     warnings: list[str] = []
     monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: warnings.append(message))
     answer = httpx.Response(200, json={"major": major, "minor": minor, "gitVersion": "v1"})
-    assert discovery.server_version(api_of(Script(answer))) == "v1"
+    assert discovery.fetch_server_version(api_of(Script(answer))) == "v1"
     assert warnings == ["API server version is not supported"] * warned
 
 
 def test_absent_apis_are_told_and_other_answers_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: None)
     ok, absent = httpx.Response(200, json={}), status(404)
-    assert discovery.absent_groups(api_of(Script(absent, ok))) == {"events.k8s.io/v1": "events about pods"}
-    assert discovery.absent_groups(api_of(Script(ok))) == {}
+    assert discovery.find_absent_groups(api_of(Script(absent, ok))) == {"events.k8s.io/v1": "events about pods"}
+    assert discovery.find_absent_groups(api_of(Script(ok))) == {}
     with pytest.raises(ApiError, match="forbidden"):
-        discovery.absent_groups(api_of(Script(status(403, message="forbidden"))))
+        discovery.find_absent_groups(api_of(Script(status(403, message="forbidden"))))
 
 
 def test_the_cluster_is_its_kube_systems_uid() -> None:
     server = Script(httpx.Response(200, json={"metadata": {"uid": "u"}}))
-    assert discovery.cluster_id(api_of(server)) == "u"
+    assert discovery.fetch_cluster_id(api_of(server)) == "u"
     assert server.requests[0].url.path == "/api/v1/namespaces/kube-system"
 
 

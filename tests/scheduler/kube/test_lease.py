@@ -89,7 +89,7 @@ def test_the_first_creates_it() -> None:
 
 def test_one_that_was_given_back_is_taken_at_once() -> None:
     server = Server(held_by(""))
-    assert election(server)._try()
+    assert election(server)._try_acquire_or_renew()
     assert server.lease is not None
     assert (server.holder, server.lease["spec"]["leaseTransitions"]) == ("me", 4)
 
@@ -97,35 +97,35 @@ def test_one_that_was_given_back_is_taken_at_once() -> None:
 def test_a_living_holder_keeps_it_a_dead_one_loses_it() -> None:
     server, clock = Server(held_by("other")), Clock()
     mine = election(server, clock=clock)
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     clock.now = 15.0
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     server.put({**(server.lease or {}), "spec": held_by("other", renewTime="t1")})  # it renewed: alive
     clock.now = 15.1
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     clock.now = 30.2
-    assert mine._try()
+    assert mine._try_acquire_or_renew()
     assert server.holder == "me"
 
 
 def test_the_holders_own_duration_counts() -> None:
     server, clock = Server(held_by("other", leaseDurationSeconds=60)), Clock()
     mine = election(server, clock=clock)
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     clock.now = 59.0
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     clock.now = 60.1
-    assert mine._try()
+    assert mine._try_acquire_or_renew()
 
 
 def test_a_race_has_one_winner() -> None:
     server = Server(held_by(""))
     other = election(server, "other")
     stale = json.loads(json.dumps(server.lease))
-    assert other._try()
+    assert other._try_acquire_or_renew()
     mine = election(server)
     mine._get = lambda: stale  # type: ignore[method-assign]
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     assert server.holder == "other"
 
 
@@ -184,7 +184,7 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
     hangs.set()
     clock.now = 10.1
     assert mine.lost.wait(60)
-    assert (mine.leading, mine.unrenewed_s()) == (False, None)
+    assert (mine.leading, mine.seconds_since_renewal()) == (False, None)
     go_on.set()
     mine.release()
 
@@ -206,8 +206,8 @@ def test_a_leader_leaves_word_for_the_next_one() -> None:
     server, count = Server(), iter(range(1, 1000))
     first = election(server, "first")
     first.acquire(threading.Event())
-    assert first.inherited == {}
-    first.say(lambda: {"reached": str(next(count))})
+    assert first.previous_annotations == {}
+    first.set_annotations(lambda: {"reached": str(next(count))})
     server.wrote.clear()
     assert server.wrote.wait(60)
     first.release()
@@ -215,8 +215,8 @@ def test_a_leader_leaves_word_for_the_next_one() -> None:
     said = server.lease["metadata"]["annotations"]["reached"]
     assert int(said) == next(count) - 1, "the last word is written when it is given back"
     second = election(server, "second")
-    assert second._try()
-    assert second.inherited == {"reached": said}
+    assert second._try_acquire_or_renew()
+    assert second.previous_annotations == {"reached": said}
 
 
 def test_word_is_not_lost_with_the_answer_to_the_request_that_took_it() -> None:
@@ -232,8 +232,8 @@ def test_word_is_not_lost_with_the_answer_to_the_request_that_took_it() -> None:
         return answer
 
     mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock())
-    assert [mine._try(), mine._try()] == [False, True]
-    assert mine.inherited == {"reached": "7"}
+    assert [mine._try_acquire_or_renew(), mine._try_acquire_or_renew()] == [False, True]
+    assert mine.previous_annotations == {"reached": "7"}
 
 
 def test_a_short_outage_does_not_lose_it() -> None:
@@ -297,7 +297,7 @@ def test_a_renewal_that_was_slow_does_not_take_back_what_was_given_back() -> Non
     server = Server(held_by(""))
     mine = election(server)
     mine._stop.set()
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     assert server.holder == ""
 
 
@@ -319,7 +319,7 @@ def test_a_server_that_says_no_leaves_it_to_the_next_try(answer: httpx.Response 
             raise answer
         return answer
 
-    assert not LeaderElector(api_of(handler), "me", SETTINGS)._try()
+    assert not LeaderElector(api_of(handler), "me", SETTINGS)._try_acquire_or_renew()
 
 
 def test_a_leader_that_was_stopped_for_a_while_does_not_lead_when_it_runs_on() -> None:
@@ -333,6 +333,6 @@ def test_a_leader_that_was_stopped_for_a_while_does_not_lead_when_it_runs_on() -
     assert not mine.leading
     assert not mine.lost.is_set()
     server.put(server.lease | {"spec": held_by("other")})  # type: ignore[operator]
-    assert not mine._try()
+    assert not mine._try_acquire_or_renew()
     assert mine.lost.is_set()
     assert server.holder == "other"

@@ -253,13 +253,13 @@ class TestCondition:
     ],
 )
 def test_a_note_is_cut_to_what_the_api_takes(note: str, written: str) -> None:
-    body = writes.new_event(POD, "s", "i", writes.failed_event(note))
+    body = writes.build_event(POD, "s", "i", writes.build_failed_event(note))
     assert body["note"] == written
     assert len(body["note"].encode()) <= 1024
 
 
 def test_an_event_to_the_letter() -> None:
-    body = writes.new_event(POD, "herodotus-scheduler", "i" * 200, writes.scheduled_event(POD, "n"))
+    body = writes.build_event(POD, "herodotus-scheduler", "i" * 200, writes.build_scheduled_event(POD, "n"))
     name = body["metadata"].pop("name")
     assert name.startswith("p.")
     int(name.removeprefix("p."), 16)
@@ -286,7 +286,7 @@ def test_an_event_to_the_letter() -> None:
 
 
 class TestSeries:
-    FAILED = writes.failed_event("first")
+    FAILED = writes.build_failed_event("first")
 
     def sent(self, *events: tuple[str, str, str, str], server: Script | None = None) -> list[tuple[str, str]]:
         """(method, what) of the requests that these events cause."""
@@ -301,18 +301,18 @@ class TestSeries:
         ]
 
     def test_repeats_are_counted_and_the_first_note_stays(self) -> None:
-        repeats = [self.FAILED, writes.failed_event("second"), *[self.FAILED] * 20]
+        repeats = [self.FAILED, writes.build_failed_event("second"), *[self.FAILED] * 20]
         assert self.sent(*repeats) == [("POST", "first"), ("PATCH", "2")]
 
     def test_another_reason_is_another_event(self) -> None:
-        assert self.sent(self.FAILED, writes.scheduled_event(POD, "n")) == [
+        assert self.sent(self.FAILED, writes.build_scheduled_event(POD, "n")) == [
             ("POST", "first"),
             ("POST", "Successfully assigned shop/p to n"),
         ]
 
     def test_an_event_that_has_expired_is_written_anew(self) -> None:
         server = Script(OK, status(404, message="gone"), OK)
-        assert self.sent(self.FAILED, writes.failed_event("again"), server=server) == [
+        assert self.sent(self.FAILED, writes.build_failed_event("again"), server=server) == [
             ("POST", "first"),
             ("PATCH", "2"),
             ("POST", "again"),
@@ -348,7 +348,7 @@ class TestSeries:
 
     @pytest.mark.parametrize("answer", [status(404), status(403), status(500)], ids=repr)
     def test_one_that_is_refused_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
-        assert len(self.sent(self.FAILED, writes.scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
+        assert len(self.sent(self.FAILED, writes.build_scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
     def test_too_many_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.kube.events.LANES", 1)
@@ -423,7 +423,7 @@ class TestEviction:
 
     def test_the_victims_event_names_the_preemptor(self) -> None:
         high = make_pod("high", "shop").info()
-        body = writes.new_event(POD, "s", "i", writes.preempted_event(high, "n", in_memory=False), high)
+        body = writes.build_event(POD, "s", "i", writes.build_preempted_event(high, "n", in_memory=False), high)
         assert (body["type"], body["reason"], body["action"], body["note"]) == (
             "Normal",
             "Preempted",
@@ -431,7 +431,9 @@ class TestEviction:
             "Preempted by pod uid-high on node n",
         )
         assert (body["regarding"]["name"], body["related"]["name"]) == ("p", "high")
-        assert writes.preempted_event(high, "n", in_memory=True)[3].endswith("on node n (in kube-scheduler memory).")
+        assert writes.build_preempted_event(high, "n", in_memory=True)[3].endswith(
+            "on node n (in kube-scheduler memory)."
+        )
 
 
 @pytest.mark.parametrize(

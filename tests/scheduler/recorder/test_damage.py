@@ -25,7 +25,7 @@ from scheduler.recorder import spool_reader
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.shipper import Shipper
-from scheduler.recorder.spool import LEAST_LIMIT_BYTES, Spool
+from scheduler.recorder.spool import MIN_LIMIT_BYTES, Spool
 from tests.endpoint.service import API, Service, a_service
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Scores, framework
@@ -69,9 +69,9 @@ class System:
 
     def deliver(self, shipper: Shipper | None = None) -> None:
         """Until nothing is left that the writer's answer could bring."""
-        self.recorder.settle()
+        self.recorder.check_spool()
         for _ in range(8):
-            while (shipper or self.shipper).pass_over():
+            while (shipper or self.shipper).deliver_pending():
                 pass
             self.recorder._spool.check()
 
@@ -137,7 +137,7 @@ def test_a_spool_of_100_kib_loses_nothing_that_is_delivered_in_time(tmp_path: Pa
 
 
 def test_the_smallest_spool_that_is_accepted_works(tmp_path: Path, service: Service) -> None:
-    system = System(tmp_path / "spool", service, limit=LEAST_LIMIT_BYTES)
+    system = System(tmp_path / "spool", service, limit=MIN_LIMIT_BYTES)
     for i in range(PODS):
         system.decide()
         if i % 5 == 4:
@@ -418,7 +418,7 @@ def test_a_spool_that_cannot_be_created_again_is_a_fault_and_a_gap_in_the_end(tm
 def test_a_writer_that_does_not_answer_is_not_waited_for_for_ever(
     tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool_reader, "ANSWER_S", 0.0)
+    monkeypatch.setattr(spool_reader, "REWRITE_TIMEOUT_S", 0.0)
     system = System(tmp_path / "spool", service)
     for _ in range(10):
         system.decide()
@@ -427,6 +427,6 @@ def test_a_writer_that_does_not_answer_is_not_waited_for_for_ever(
     with system.segment().open("r+b") as file:
         os.pwrite(file.fileno(), b"????", ends[3] - 5)
     for _ in range(3):
-        while system.shipper.pass_over():
+        while system.shipper.deliver_pending():
             pass
     assert (system.seen()["explainedByGaps"], system.stored()) == (1, 19)

@@ -38,8 +38,8 @@ from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.omitted_labels import omitted_labels
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder import spool as spool_module
-from scheduler.recorder.off import NoRecorder
-from scheduler.recorder.recorder import MARK, Recorder
+from scheduler.recorder.no_recorder import NoRecorder
+from scheduler.recorder.recorder import HIGH_WATER_ANNOTATION, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import columns_of, make_node, make_pod
@@ -55,7 +55,7 @@ def a_recorder(directory: Path, limit: int = 1 << 30) -> Recorder:
 def limit(recorder: Recorder, size: int) -> None:
     """Change the spool's limit, and have it seen at once."""
     recorder._spool.limit_bytes = size
-    recorder._spool._look()
+    recorder._spool._measure_space()
 
 
 def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decision:
@@ -65,11 +65,11 @@ def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decisio
 
 
 def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> Decision:
-    return recorder.decision(AttemptData(pod, 1, "test", snapshot, result, TIMES, 0, (Reason("mark"),)))
+    return recorder.record_decision(AttemptData(pod, 1, "test", snapshot, result, TIMES, 0, (Reason("mark"),)))
 
 
 def outcome(recorder: Recorder, of: Decision) -> None:
-    recorder.outcome(of, "Bind", Code.SUCCESS, "a", "", 0.0, final=True)
+    recorder.record_outcome(of, "Bind", Code.SUCCESS, "a", "", 0.0, final=True)
 
 
 def cluster() -> NodeColumns:
@@ -89,7 +89,12 @@ def test_switched_off_nothing_is_kept_and_whose_decision_it_was_is_still_told() 
     outcome(recorder, made)
     recorder.close()
     assert (made.pod.name, made.key.pod_uid, made.scheduler.profile) == ("p", "uid-p", "test")
-    assert (recorder.recorded, recorder.dropped, recorder.mark(), recorder.spool_bytes) == (0, 0, {}, 0)
+    assert (recorder.recorded, recorder.dropped, recorder.build_high_water_annotation(), recorder.spool_bytes) == (
+        0,
+        0,
+        {},
+        0,
+    )
 
 
 def test_the_first_decision_brings_the_whole_table_and_later_ones_what_changed(tmp_path: Path) -> None:
@@ -156,17 +161,17 @@ def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
     assert (recorder.recorded, recorder.dropped) == (3, 2)
 
 
-@pytest.mark.parametrize("say", [Recorder.settle, Recorder.close], ids=["while idle", "at the end"])
+@pytest.mark.parametrize("say", [Recorder.check_spool, Recorder.close], ids=["while idle", "at the end"])
 def test_a_gap_is_told_without_another_record(tmp_path: Path, say: Callable[[Recorder], None]) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     limit(recorder, 0)
     decide(recorder, columns)
-    recorder.settle()
+    recorder.check_spool()
     assert spools.of(Gap, tmp_path) == []
     limit(recorder, 1 << 30)
     say(recorder)
-    recorder.settle()
+    recorder.check_spool()
     assert [(gap.sequence, gap.first, gap.last) for gap in spools.of(Gap, tmp_path)] == [(3, 2, 2)]
 
 
@@ -185,7 +190,7 @@ def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> N
 def test_what_cannot_be_written_down_stops_nothing(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
-    recorder.outcome(first, "Bind", Code.ERROR, "a", "no text: \udcff", 0.0, final=True)
+    recorder.record_outcome(first, "Bind", Code.ERROR, "a", "no text: \udcff", 0.0, final=True)
     outcome(recorder, first)
     assert [type(f).__name__ for f in spools.frames(tmp_path)] == ["NodeRows", "Decision", "Gap", "Outcome"]
     assert spools.sequences(tmp_path) == [1, 2, 3, 4]
@@ -305,7 +310,7 @@ def test_ids_only_go_up() -> None:
 def test_outcomes_of_other_phases_are_not_final(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     made = decide(recorder, cluster())
-    recorder.outcome(made, "PreBind", Code.SUCCESS, "a", "", 0.5, final=False)
+    recorder.record_outcome(made, "PreBind", Code.SUCCESS, "a", "", 0.5, final=False)
     (said,) = spools.of(Outcome, tmp_path)
     assert said == Outcome(recorder.incarnation, 2, made.id, 1, "PreBind", Code.SUCCESS, "a", "", 42, 0.5, False)
 
@@ -316,18 +321,18 @@ EARLIER = "0f9b2a34-5c1d-4e8f-9a70-1b2c3d4e5f60"
 class TestHighWater:
     def test_a_leader_says_how_far_it_came_also_where_a_record_was_lost(self, tmp_path: Path) -> None:
         recorder, columns = a_recorder(tmp_path), cluster()
-        assert recorder.mark() == {MARK: f"{recorder.incarnation} 0"}
+        assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 0"}
         outcome(recorder, decide(recorder, columns))
-        assert recorder.mark() == {MARK: f"{recorder.incarnation} 2"}
+        assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 2"}
         limit(recorder, 1)
         decide(recorder, columns)
-        assert recorder.mark() == {MARK: f"{recorder.incarnation} 3"}
+        assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 3"}
 
     def test_its_successor_records_it_before_any_decision(self, tmp_path: Path) -> None:
         first = a_recorder(tmp_path / "lost")
         decide(first, cluster())
         second = a_recorder(tmp_path / "kept")
-        second.inherit({"note": "somebody's", **first.mark()})
+        second.record_predecessor({"note": "somebody's", **first.build_high_water_annotation()})
         decide(second, cluster())
         said, table, decision = spools.frames(tmp_path / "kept")
         assert said == HighWater(second.incarnation, 1, first.incarnation, 1, 42)
@@ -335,7 +340,7 @@ class TestHighWater:
 
     def test_a_leader_that_decides_nothing_has_said_it_all_the_same(self, tmp_path: Path) -> None:
         recorder = a_recorder(tmp_path)
-        recorder.inherit({MARK: f"{EARLIER} 7"})
+        recorder.record_predecessor({HIGH_WATER_ANNOTATION: f"{EARLIER} 7"})
         recorder.close()
         assert [f.reached for f in spools.frames(tmp_path) if isinstance(f, HighWater)] == [7]
 
@@ -351,18 +356,20 @@ class TestHighWater:
         self, tmp_path: Path, value: str, capfd: pytest.CaptureFixture[str]
     ) -> None:
         recorder = a_recorder(tmp_path)
-        recorder.inherit({MARK: value})
+        recorder.record_predecessor({HIGH_WATER_ANNOTATION: value})
         assert decide(recorder, cluster()).sequence == 1
         logged = capfd.readouterr().err
         assert "Ignoring the Lease annotation" in logged
         assert len(logged) < 500
 
-    @pytest.mark.parametrize("annotations", [{}, {MARK: f"{EARLIER} 0"}], ids=["none", "nothing recorded"])
+    @pytest.mark.parametrize(
+        "annotations", [{}, {HIGH_WATER_ANNOTATION: f"{EARLIER} 0"}], ids=["none", "nothing recorded"]
+    )
     def test_without_earlier_records_nothing_is_recorded_or_warned(
         self, tmp_path: Path, annotations: dict[str, str], capfd: pytest.CaptureFixture[str]
     ) -> None:
         recorder = a_recorder(tmp_path)
-        recorder.inherit(annotations)
+        recorder.record_predecessor(annotations)
         assert decide(recorder, cluster()).sequence == 1
         assert "Ignoring" not in capfd.readouterr().err
 
@@ -380,7 +387,7 @@ def test_a_write_that_is_cut_short_ends_the_segment_and_what_is_lost_is_exactly_
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert recorder.dropped > 0
-    recorder.settle()
+    recorder.check_spool()
     last = decide(recorder, columns).sequence
     gaps = spools.of(Gap, tmp_path)
     assert (sum(gap.last - gap.first + 1 for gap in gaps), recorder.gaps) == (recorder.dropped, len(gaps))

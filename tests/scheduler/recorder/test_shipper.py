@@ -25,7 +25,7 @@ from scheduler.commands import main as app
 from scheduler.recorder import shipper as module
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint, endpoint_from_arguments
-from scheduler.recorder.progress import Progress, waiting_bytes
+from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 from tests.builders import a_decision
@@ -85,20 +85,20 @@ def write(directory: Path, *sequences: int, incarnation: str = "incarnation") ->
 
 def test_everything_once_in_order(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1, 2, 3)
-    assert shipper.pass_over() is True
-    assert shipper.pass_over() is False
+    assert shipper.deliver_pending() is True
+    assert shipper.deliver_pending() is False
     spool.append(gap(4))
-    assert shipper.pass_over() is True
+    assert shipper.deliver_pending() is True
     assert (service.stored, service.tables, shipper.progress.delivered) == ([1, 2, 3, 4], 1, 5)
 
 
 def test_finished_incarnations_are_deleted_and_living_ones_stay(tmp_path: Path, shipper: Shipper) -> None:
     write(tmp_path, 1, incarnation="dead").close()
     alive = write(tmp_path, 2, incarnation="alive")
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert sorted(d.name for d in tmp_path.iterdir() if d.is_dir()) == ["alive"]
     alive.close()
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert not [d for d in tmp_path.iterdir() if d.is_dir()]
 
 
@@ -106,7 +106,7 @@ def test_a_dead_incarnations_cut_off_tail_is_dropped(tmp_path: Path, service: Se
     spool = write(tmp_path, 1)
     spool.append(gap(2)[:-3])
     spool.close()
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert service.stored == [1]
     assert not (tmp_path / "incarnation").exists()
 
@@ -130,9 +130,9 @@ def test_an_outage_loses_and_repeats_nothing(
     service.answers = [answer, answer]
     for _ in range(2):
         with pytest.raises(NotDeliveredError):
-            shipper.pass_over()
+            shipper.deliver_pending()
     spool.append(gap(3))
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert service.stored == [1, 2, 3]
 
 
@@ -145,7 +145,7 @@ def test_retry_after(
     headers = {} if header is None else {"Retry-After": header}
     service.answers = [httpx.Response(status, headers=headers, json={"message": "busy"})]
     with pytest.raises(NotDeliveredError, match="busy") as raised:
-        shipper.pass_over()
+        shipper.deliver_pending()
     assert raised.value.after_s == after_s
 
 
@@ -168,10 +168,10 @@ def test_retry_after_is_waited_for(tmp_path: Path, service: Service, shipper: Sh
 
 def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
-    shipper.pass_over()
+    shipper.deliver_pending()
     spool.append(gap(2))
     service.refuses = lambda sequences: 409
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (service.stored, service.tables) == ([1, 2], 2)
 
 
@@ -182,7 +182,7 @@ def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(
     bad = {3, 7}
     write(tmp_path, *range(1, 11))
     service.refuses = lambda sequences: status if bad & set(sequences) else 0
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert service.stored == [1, 2, 4, 5, 6, 8, 9, 10]
     assert (tmp_path / "refused.frames").read_bytes() == gap(3) + gap(7)
     assert (shipper.progress.delivered, shipper.progress.refused) == (9, 2)
@@ -194,28 +194,28 @@ def test_what_is_set_aside_has_a_limit_and_is_counted_beyond_it(
     monkeypatch.setattr("scheduler.recorder.shipper.REFUSED_LIMIT_BYTES", 2 * len(gap(1)))
     write(tmp_path, *range(1, 5))
     service.refuses = lambda sequences: 400 if sequences else 0
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (tmp_path / "refused.frames").read_bytes() == gap(1) + gap(2)
     assert shipper.progress.refused == 4
-    assert waiting_bytes(tmp_path) == 0
+    assert count_waiting_bytes(tmp_path) == 0
 
 
 def test_how_far_it_is_can_be_read_by_another_process(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     assert Progress.read(tmp_path) == Progress()
     stop = threading.Event()
     write(tmp_path, 1, 2)
-    size = waiting_bytes(tmp_path)
+    size = count_waiting_bytes(tmp_path)
     assert size == len(TABLE) + 2 * len(gap(1))
     service.refuses = lambda sequences: 500
     thread = threading.Thread(target=shipper.run, args=(stop, 0.0))
     thread.start()
     eventually(lambda: Progress.read(tmp_path).error.startswith("500"), "the error to be told")
-    assert (Progress.read(tmp_path).caught_up_s, waiting_bytes(tmp_path)) == (0.0, size)
+    assert (Progress.read(tmp_path).caught_up_s, count_waiting_bytes(tmp_path)) == (0.0, size)
     service.refuses = lambda sequences: 0
     eventually(lambda: Progress.read(tmp_path).caught_up_s > 0, "it to have caught up")
     stop.set()
     thread.join()
-    assert (Progress.read(tmp_path).error, waiting_bytes(tmp_path)) == ("", 0)
+    assert (Progress.read(tmp_path).error, count_waiting_bytes(tmp_path)) == ("", 0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"else": 1}'])
@@ -237,8 +237,8 @@ def test_on_a_full_disk_what_is_delivered_makes_room(
 
     monkeypatch.setattr(Path, "write_text", full)
     monkeypatch.setattr(Path, "write_bytes", full)
-    shipper.pass_over()
-    shipper.pass_over()
+    shipper.deliver_pending()
+    shipper.deliver_pending()
     assert service.stored == [1, 2]
     assert [p.name for p in (tmp_path / ME).glob("*.seg")] == ["00000002.seg"]
 
@@ -258,8 +258,8 @@ def test_an_outage_in_the_middle_of_halving_goes_on_behind_what_was_taken(
 
     service.refuses = refuses
     with pytest.raises(NotDeliveredError):
-        shipper.pass_over()
-    shipper.pass_over()
+        shipper.deliver_pending()
+    shipper.deliver_pending()
     assert service.stored == [1, 2, 3, 4, 6, 7, 8]
 
 
@@ -269,7 +269,7 @@ def test_damaged_bytes_cost_no_frame_behind_them(tmp_path: Path, service: Servic
     spool.append(gap(2))
     spool.rotate(TABLE)
     spool.append(gap(3))
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert service.stored == [1, 2, 3]
 
 
@@ -283,7 +283,7 @@ def test_a_frame_that_an_older_service_cannot_be_sent_is_set_aside(
     spool.append(gap(3))
     older = {"Accept": f"{codec.CONTENT_TYPE};version=1"}
     service.answers = [httpx.Response(415, headers=older, json={"message": "frame version 2 is not known"})]
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (service.stored, shipper.progress.refused) == ([1, 3], 1)
 
 
@@ -390,10 +390,10 @@ def test_a_token_is_shown_and_read_anew_for_each_batch(tmp_path: Path, service: 
     shipper = Shipper(
         tmp_path / "spool", ServiceEndpoint("http://service/", token_file=token), httpx.MockTransport(answer)
     )
-    shipper.pass_over()
+    shipper.deliver_pending()
     token.write_text("second\n")
     spool.append(gap(2))
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert (shown, service.stored) == (["Bearer first", "Bearer second"], [1, 2])
 
 
@@ -404,9 +404,9 @@ def test_a_token_that_is_not_there_yet_is_waited_for(tmp_path: Path, service: Se
     endpoint = ServiceEndpoint("http://service/", token_file=token)
     shipper = Shipper(tmp_path / "spool", endpoint, httpx.MockTransport(service))
     with pytest.raises(NotDeliveredError, match="cannot show who we are"):
-        shipper.pass_over()
+        shipper.deliver_pending()
     token.write_text("now")
-    shipper.pass_over()
+    shipper.deliver_pending()
     assert service.stored == [1]
 
 
@@ -450,4 +450,4 @@ def test_flags_that_do_not_go_together_are_refused(endpoint: ServiceEndpoint, me
 def test_the_shipper_s_process_is_given_every_flag() -> None:
     files = {"token_file": Path("/t"), "ca_file": Path("/ca"), "cert_file": Path("/c"), "key_file": Path("/k")}
     endpoint = ServiceEndpoint("https://service", **files)
-    assert endpoint_from_arguments(app._parser().parse_args(["ship", *endpoint.flags()])) == endpoint
+    assert endpoint_from_arguments(app._parser().parse_args(["ship", *endpoint.to_flags()])) == endpoint

@@ -15,7 +15,7 @@ from herodotus_record import codec
 from herodotus_record.model import Gap, NodeRows
 from scheduler.recorder import spool as spool_module
 from scheduler.recorder.spool import Spool, SpoolFullError
-from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, incarnations
+from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, list_incarnations
 from tests.builders import CLUSTER, a_table
 from tests.processes import eventually
 
@@ -37,7 +37,7 @@ def a_spool(directory: Path, limit: int = 1 << 20) -> Spool:
 
 
 def reader(directory: Path) -> IncarnationSpool:
-    (found,) = incarnations(directory)
+    (found,) = list_incarnations(directory)
     return found
 
 
@@ -72,11 +72,11 @@ def test_segments_follow_each_other_and_are_deleted_when_delivered(tmp_path: Pat
 def test_a_segment_is_full_after_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "SEGMENT_BYTES", (2 * len(TABLE), 2 * len(TABLE)))
     spool = Spool(tmp_path, ME)
-    assert spool.wants_rotation
+    assert spool.needs_rotation
     spool.rotate(TABLE)
-    assert not spool.wants_rotation
+    assert not spool.needs_rotation
     spool.append(TABLE)
-    assert spool.wants_rotation
+    assert spool.needs_rotation
 
 
 def test_the_position_survives_the_reader(tmp_path: Path) -> None:
@@ -212,10 +212,10 @@ def test_a_full_disk_leaves_one_empty_segment(tmp_path: Path, monkeypatch: pytes
 
 def test_who_writes_is_known_by_its_lock(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
-    assert reader(tmp_path).alive()
+    assert reader(tmp_path).has_writer()
     spool.close()
     spool.close()
-    assert not reader(tmp_path).alive()
+    assert not reader(tmp_path).has_writer()
     with pytest.raises(SpoolFullError):
         spool.append(gap(1))
 
@@ -227,17 +227,17 @@ def test_the_node_table_at_the_position(tmp_path: Path) -> None:
     rows = changed.rows(CLUSTER, ME)
     spool.append(codec.encode(NodeRows(**{**vars(rows), "base": 7})))
     out = reader(tmp_path)
-    assert out.node_table() is None  # nothing was passed: the segment itself starts with one
+    assert out.rebuild_node_table() is None  # nothing was passed: the segment itself starts with one
     batch = out.next_batch()
     assert batch is not None
 
     out.acknowledge(batch, 1)
-    frame = out.node_table()
+    frame = out.rebuild_node_table()
     assert frame is not None
     assert codec.decode(frame) == codec.decode(TABLE)
 
     out.acknowledge(batch, 2)
-    frame = out.node_table()
+    frame = out.rebuild_node_table()
     assert frame is not None
     decoded = codec.decode(frame)
     assert isinstance(decoded, NodeRows)
@@ -256,8 +256,8 @@ def test_incarnations_come_oldest_first_and_unnamed_ones_not_at_all(tmp_path: Pa
     Spool(tmp_path, "a").close()
     (tmp_path / ".half-made").mkdir()
     (tmp_path / "shipper.lock").touch()
-    assert [s.name for s in incarnations(tmp_path)] == ["z", "a"]
-    assert list(incarnations(tmp_path / "absent")) == []
+    assert [s.name for s in list_incarnations(tmp_path)] == ["z", "a"]
+    assert list(list_incarnations(tmp_path / "absent")) == []
 
 
 WRITER = """
@@ -284,7 +284,7 @@ def test_killed_while_writing_it_leaves_everything_that_append_returned_from(tmp
         writer.send_signal(signal.SIGKILL)
         seen += [int(line) for line in writer.stdout if line.endswith("\n")]
     out = reader(tmp_path)
-    assert not out.alive()
+    assert not out.has_writer()
     written = [s for s in read_all(out) if s != "table"]
     assert written == list(range(1, len(written) + 1))
     assert len(written) >= seen[-1]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from herodotus_serving.ttl_cache import TTL_S
-from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, certificate_user
+from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, parse_certificate_user
 from scheduler.serving.http import HttpStatusError, StatusRequest
 from tests.scheduler.kube.servers import Json, api_of, status
 
@@ -230,4 +230,4 @@ def test_a_certificate_without_a_name_is_nobody_s(access: RequestAuthorizer) -> 
 def test_an_administrator_needs_no_review(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     reviewer.answer = httpx.ConnectError("refused")
     peer = subject(("organizationName", "system:masters"), ("commonName", "root"))
-    assert access.check(get(peer=peer)) == certificate_user(peer)
+    assert access.check(get(peer=peer)) == parse_certificate_user(peer)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.serving.health import Check, single, summary
+from scheduler.serving.health import HealthCheck, build_check_response, build_summary
 
-GOOD, OTHER = Check("good", lambda: None), Check("other", lambda: None)
-BAD = Check("bad", lambda: "a secret reason")
-HINT = Check("history", lambda: "away", advisory=True)
+GOOD, OTHER = HealthCheck("good", lambda: None), HealthCheck("other", lambda: None)
+BAD = HealthCheck("bad", lambda: "a secret reason")
+HINT = HealthCheck("history", lambda: "away", advisory=True)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ HINT = Check("history", lambda: "away", advisory=True)
     ],
     ids=["good", "verbose", "bad", "excluded", "excluded, verbose", "unknown", "advisory", "advisory, verbose"],
 )
-def test_the_sum(checks: list[Check], query: dict[str, list[str]], code: int, body: str) -> None:
-    answer = summary("readyz", checks, query)
+def test_the_sum(checks: list[HealthCheck], query: dict[str, list[str]], code: int, body: str) -> None:
+    answer = build_summary("readyz", checks, query)
     assert (answer.code, answer.body.decode()) == (code, body)
     assert b"secret" not in answer.body
 
@@ -54,6 +54,6 @@ def test_the_sum(checks: list[Check], query: dict[str, list[str]], code: int, bo
         (HINT, 500, "internal server error: away\n"),
     ],
 )
-def test_a_check_alone_says_why(check: Check, code: int, body: str) -> None:
-    answer = single(check)
+def test_a_check_alone_says_why(check: HealthCheck, code: int, body: str) -> None:
+    answer = build_check_response(check)
     assert (answer.code, answer.body.decode()) == (code, body)

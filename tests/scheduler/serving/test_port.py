@@ -22,12 +22,12 @@ from scheduler.live.metrics import SchedulerMetrics
 from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.certificates import (
     AUTHORITIES_PATH,
-    Authorities,
     CertificateError,
     CertificateFiles,
     Certificates,
+    ClientAuthorities,
 )
-from scheduler.serving.health import Check
+from scheduler.serving.health import HealthCheck
 from scheduler.serving.http import StatusRequest, StatusResponse
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import LIMITS, StatusServer
@@ -285,7 +285,7 @@ class TestClientCertificates:
                 raise said
             return said  # type: ignore[no-any-return]
 
-        authorities = Authorities(api_of(handler))
+        authorities = ClientAuthorities(api_of(handler))
         authorities.start()
         assert asked.wait(60)
         if believed:
@@ -295,7 +295,7 @@ class TestClientCertificates:
 
     def test_a_file_is_read_instead(self, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
-        authorities = Authorities(api_of(lambda request: status(500)), authority.file)
+        authorities = ClientAuthorities(api_of(lambda request: status(500)), authority.file)
         authorities.start()
         eventually(lambda: authorities() == authority.pem, "the file")
         authorities.close()
@@ -316,7 +316,7 @@ def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> StatusServ
     content = Content(
         configuration={"kind": "KubeSchedulerConfiguration", "parallelism": 16},
         metrics=SchedulerMetrics().exposition,
-        readyz=(Check("good", lambda: None), Check("bad", lambda: "broken")),
+        readyz=(HealthCheck("good", lambda: None), HealthCheck("bad", lambda: "broken")),
         set_verbosity=verbosity.append,
     )
     return start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))

@@ -10,8 +10,8 @@ import pytest
 
 from herodotus_record import notes
 from herodotus_record.model import SUCCESS, DecisionPath
+from herodotus_record.model import InputColumn as RecordedNumber
 from herodotus_record.model import Inputs as Recorded
-from herodotus_record.model import NodeInputColumn as RecordedNumber
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs

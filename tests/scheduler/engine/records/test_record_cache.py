@@ -87,7 +87,7 @@ def test_after_random_events_the_spool_says_what_records_made_from_nothing_say(t
         attempt = AttemptData(
             pod, 1, "test", snapshot, result, Times(1, 2, number, dict(result.trace.phases_s)), number
         )
-        made = recorder.decision(attempt)
+        made = recorder.record_decision(attempt)
         again = build.decision(
             attempt,
             id=made.id,

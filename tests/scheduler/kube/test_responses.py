@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.kube.answers import MAX_HEAD_BYTES, HttpResponse, NoResponseError, ResponseParser
+from scheduler.kube.responses import MAX_HEAD_BYTES, ApiResponse, NoResponseError, ResponseParser
 
 LENGTH = b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\nRetry-After:  1 \r\n\r\nbody"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
@@ -14,18 +14,18 @@ AFTER_ANOTHER = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + LENGTH
 
 WHOLE = [
     pytest.param(
-        LENGTH, HttpResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False), id="length"
+        LENGTH, ApiResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False), id="length"
     ),
-    pytest.param(CHUNKS, HttpResponse(200, "OK", {"transfer-encoding": "chunked"}, b"abcde", False), id="chunks"),
-    pytest.param(EMPTY, HttpResponse(204, "No Content", {}, b"", False), id="nothing"),
+    pytest.param(CHUNKS, ApiResponse(200, "OK", {"transfer-encoding": "chunked"}, b"abcde", False), id="chunks"),
+    pytest.param(EMPTY, ApiResponse(204, "No Content", {}, b"", False), id="nothing"),
     pytest.param(
         CLOSING,
-        HttpResponse(429, "Too Many Requests", {"connection": "close", "content-length": "0"}, b"", True),
+        ApiResponse(429, "Too Many Requests", {"connection": "close", "content-length": "0"}, b"", True),
         id="the last one",
     ),
     pytest.param(
         AFTER_ANOTHER,
-        HttpResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False),
+        ApiResponse(201, "Created", {"content-length": "4", "retry-after": "1"}, b"body", False),
         id="after a first word",
     ),
 ]
@@ -33,7 +33,7 @@ WHOLE = [
 
 @pytest.mark.parametrize(("data", "expected"), WHOLE)
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_an_answer_is_whole_with_its_last_byte_and_not_before(data: bytes, expected: HttpResponse, size: int) -> None:
+def test_an_answer_is_whole_with_its_last_byte_and_not_before(data: bytes, expected: ApiResponse, size: int) -> None:
     reader = ResponseParser()
     for _ in range(2):  # a connection carries one after the other
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -44,7 +44,7 @@ def test_without_a_length_the_connections_end_ends_it() -> None:
     reader = ResponseParser()
     assert reader.feed(b"HTTP/1.1 200 OK\r\n\r\nab") is None
     assert reader.feed(b"c") is None
-    assert reader.ended() == HttpResponse(200, "OK", {}, b"abc", True)
+    assert reader.finish() == ApiResponse(200, "OK", {}, b"abc", True)
 
 
 @pytest.mark.parametrize("data", [b"", LENGTH[:30], LENGTH[:-1], CHUNKS[:-1]], ids=repr)
@@ -52,7 +52,7 @@ def test_what_is_cut_off_is_no_answer(data: bytes) -> None:
     reader = ResponseParser()
     assert reader.feed(data) is None
     with pytest.raises(NoResponseError, match="closed the connection"):
-        reader.ended()
+        reader.finish()
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube import wire
-from scheduler.kube.answers import ResponseParser
+from scheduler.kube import connection_pool
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.responses import ResponseParser
 from tests.processes import eventually
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -128,7 +128,7 @@ def test_connections_are_kept_and_never_too_many(serving: Any) -> None:
         send(api, number, told)
     assert [told.get(timeout=5) for _ in range(500)] == [None] * 500
     assert len({json.loads(r.partition(b"\r\n\r\n")[2])["number"] for r in server.requests}) == 500
-    assert len(server.connections) <= wire.CONNECTIONS
+    assert len(server.connections) <= connection_pool.MAX_CONNECTIONS
 
 
 def test_a_large_request_leaves_in_pieces(serving: Any) -> None:
@@ -171,7 +171,7 @@ def test_a_server_that_went_while_nothing_was_asked_is_connected_to_anew(serving
     send(api, 0, told)
     assert told.get(timeout=5) is None
     server.connections[0].shutdown(socket.SHUT_RDWR)
-    eventually(lambda: not api._wire._all, "the end to be seen")  # type: ignore[union-attr]
+    eventually(lambda: not api._pool._all, "the end to be seen")  # type: ignore[union-attr]
     send(api, 1, told)
     assert told.get(timeout=5) is None
 
@@ -181,9 +181,9 @@ def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> Non
     _, api = serving(held_until(silent))
     told: Told = queue.SimpleQueue()
     began = time.monotonic()
-    for number in range(wire.CONNECTIONS):
+    for number in range(connection_pool.MAX_CONNECTIONS):
         send(api, number, told, timeout_s=0.5)
-    errors = [told.get(timeout=5) for _ in range(wire.CONNECTIONS)]
+    errors = [told.get(timeout=5) for _ in range(connection_pool.MAX_CONNECTIONS)]
     assert {(e.code, e.reason, str(e)) for e in errors if e is not None} == {(0, "NoAnswer", "timed out")}
     assert time.monotonic() - began < 4
     silent.set()
@@ -191,8 +191,8 @@ def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> Non
 
 def test_what_never_left_says_so(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sent it need not ask what became of it. The time-out begins when a request leaves."""
-    monkeypatch.setattr(wire, "CONNECTIONS", 1)
-    monkeypatch.setattr(wire, "WAITING_S", 0.3)
+    monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(connection_pool, "QUEUE_TIMEOUT_S", 0.3)
     silent = threading.Event()
     server, api = serving(held_until(silent))
     told: Told = queue.SimpleQueue()
@@ -251,9 +251,9 @@ def test_where_a_proxy_is_set_the_way_is_the_clients(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
     through = ApiServer(Credentials("http://api.example:1", None, dict))
-    assert through._wire is None
+    assert through._pool is None
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     direct = ApiServer(Credentials("http://127.0.0.1:1", None, dict))
-    assert isinstance(direct._wire, wire.Wire)
+    assert isinstance(direct._pool, connection_pool.ConnectionPool)
     for api in (through, direct):
         api.close()

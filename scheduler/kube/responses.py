@@ -16,7 +16,7 @@ _END: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True)
-class HttpResponse:
+class ApiResponse:
     """One answer. `headers`: names in lower case. `last`: the connection cannot be used again."""
 
     status: int
@@ -42,7 +42,7 @@ class ResponseParser:
         """Whether nothing of an answer has come yet."""
         return not self._buffer
 
-    def feed(self, piece: bytes) -> HttpResponse | None:
+    def feed(self, piece: bytes) -> ApiResponse | None:
         """The answer, when it is whole with this piece. NoResponseError where it is none."""
         self._buffer += piece
         while self._head is None:
@@ -51,7 +51,7 @@ class ResponseParser:
                 if len(self._buffer) > MAX_HEAD_BYTES:
                     raise NoResponseError("the answer's head has no end")
                 return None
-            status, reason, headers = _head(bytes(self._buffer[:end]))
+            status, reason, headers = _parse_head(bytes(self._buffer[:end]))
             if status < 200:  # on the way to the answer
                 del self._buffer[: end + len(_END)]
                 continue
@@ -59,32 +59,32 @@ class ResponseParser:
         if len(self._buffer) > MAX_BODY_BYTES:
             raise NoResponseError("the answer is too long")
         body = self._body(self._head[2], self._head[3])
-        return None if body is None else self._whole(body)
+        return None if body is None else self._finish(body)
 
-    def ended(self) -> HttpResponse:
+    def finish(self) -> ApiResponse:
         """The answer that the connection's end makes whole. NoResponseError where it does not."""
-        if self._head is None or "content-length" in self._head[2] or _chunked(self._head[2]):
+        if self._head is None or "content-length" in self._head[2] or _is_chunked(self._head[2]):
             raise NoResponseError("the server closed the connection without an answer")
-        return self._whole(bytes(self._buffer[self._head[3] :]), last=True)
+        return self._finish(bytes(self._buffer[self._head[3] :]), last=True)
 
     def _body(self, headers: dict[str, str], start: int) -> bytes | None:
-        if _chunked(headers):
-            return _unchunked(self._buffer, start)
+        if _is_chunked(headers):
+            return _join_chunks(self._buffer, start)
         length = headers.get("content-length")
         if length is None:
             return b"" if self._head is not None and self._head[0] in (204, 304) else None
-        end = start + _number(length, 10)
+        end = start + _parse_length(length, 10)
         return bytes(self._buffer[start:end]) if len(self._buffer) >= end else None
 
-    def _whole(self, body: bytes, *, last: bool = False) -> HttpResponse:
+    def _finish(self, body: bytes, *, last: bool = False) -> ApiResponse:
         assert self._head is not None
         status, reason, headers, _ = self._head
         self._buffer.clear()  # nothing was asked beyond it
         self._head = None
-        return HttpResponse(status, reason, headers, body, last or headers.get("connection", "").lower() == "close")
+        return ApiResponse(status, reason, headers, body, last or headers.get("connection", "").lower() == "close")
 
 
-def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
+def _parse_head(head: bytes) -> tuple[int, str, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     status, _, reason = rest.partition(" ")
@@ -94,18 +94,18 @@ def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
     return int(status), reason, {name.lower(): value.strip() for name, _, value in pairs}
 
 
-def _chunked(headers: dict[str, str]) -> bool:
+def _is_chunked(headers: dict[str, str]) -> bool:
     return headers.get("transfer-encoding", "").lower() == "chunked"
 
 
-def _unchunked(buffer: bytearray, at: int) -> bytes | None:
+def _join_chunks(buffer: bytearray, at: int) -> bytes | None:
     """The chunks from `at` on, joined; None when the last one is not there yet. Trailers are not used by anyone."""
     parts: list[bytes] = []
     while True:
         line = buffer.find(_CRLF, at)
         if line < 0:
             return None
-        length = _number(bytes(buffer[at:line]).partition(b";")[0].decode("latin-1"), 16)
+        length = _parse_length(bytes(buffer[at:line]).partition(b";")[0].decode("latin-1"), 16)
         at = line + len(_CRLF)
         if length == 0:
             return b"".join(parts) if buffer.find(_CRLF, at) >= 0 else None
@@ -115,7 +115,7 @@ def _unchunked(buffer: bytearray, at: int) -> bytes | None:
         at += length + len(_CRLF)
 
 
-def _number(text: str, base: int) -> int:
+def _parse_length(text: str, base: int) -> int:
     try:
         number = int(text, base)
     except ValueError:

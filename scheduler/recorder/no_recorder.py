@@ -43,7 +43,7 @@ class NoRecorder(Recorder):
         """None."""
         return 0
 
-    def decision(self, attempt: AttemptData) -> Decision:
+    def record_decision(self, attempt: AttemptData) -> Decision:
         """What later phases ask of a decision: whose it is."""
         return Decision(
             id=uuid7(),
@@ -71,7 +71,7 @@ class NoRecorder(Recorder):
             message=attempt.result.message,
         )
 
-    def outcome(
+    def record_outcome(
         self,
         decision: Decision,
         phase: str,
@@ -84,14 +84,14 @@ class NoRecorder(Recorder):
     ) -> None:
         """Nothing."""
 
-    def inherit(self, annotations: Mapping[str, str]) -> None:
+    def record_predecessor(self, annotations: Mapping[str, str]) -> None:
         """What an earlier leader recorded is found missing only by a later one that records."""
 
-    def mark(self) -> Mapping[str, str]:
+    def build_high_water_annotation(self) -> Mapping[str, str]:
         """No sequence, so no words about it."""
         return {}
 
-    def settle(self) -> None:
+    def check_spool(self) -> None:
         """Nothing was lost that was to be kept."""
 
     def close(self) -> None:

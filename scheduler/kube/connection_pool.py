@@ -25,15 +25,15 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from scheduler import klog
-from scheduler.kube.answers import HttpResponse, ResponseParser
+from scheduler.kube.responses import ApiResponse, ResponseParser
 
-CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
-OPENING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond
-WAITING_S: Final = 10.0  # for a connection: a server to which none can be made in that time is not there
-LOOK_EVERY_S: Final = 0.1  # at time-outs
+MAX_CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
+MAX_CONNECTING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond
+QUEUE_TIMEOUT_S: Final = 10.0  # for a connection: a server to which none can be made in that time is not there
+EXPIRE_INTERVAL_S: Final = 0.1  # at time-outs
 READ_BYTES: Final = 64 << 10
 
-Done = Callable[[HttpResponse | OSError], None]
+Done = Callable[[ApiResponse | OSError], None]
 
 
 class NotSentError(OSError):
@@ -41,18 +41,18 @@ class NotSentError(OSError):
 
 
 @dataclass(slots=True)
-class PipelinedRequest:
+class PooledRequest:
     """`data`: head and body. `done`: told in the wire's thread, must not wait. Times are monotonic."""
 
     data: bytes
     done: Done
     precondition: Callable[[], bool]
     timeout_s: float
-    leaves_by: float
-    ends_by: float = 0.0
+    queue_deadline_s: float
+    deadline_s: float = 0.0
 
 
-class Wire:
+class ConnectionPool:
     """Connections to one server. Thread-safe."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
@@ -62,27 +62,27 @@ class Wire:
         self._tls = tls
         self._host = parts.hostname
         self._port = parts.port or (80 if tls is None else 443)
-        self._waiting: deque[PipelinedRequest] = deque()
+        self._waiting: deque[PooledRequest] = deque()
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._selector = selectors.DefaultSelector()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = False
         self._closed = False
-        self._looked = 0.0
+        self._expired_at = 0.0
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def send(self, data: bytes, timeout_s: float, done: Done, precondition: Callable[[], bool]) -> None:
         """Send it when a connection is free, without waiting for that. `precondition`: asked at that moment."""
-        self._waiting.append(PipelinedRequest(data, done, precondition, timeout_s, time.monotonic() + WAITING_S))
+        self._waiting.append(PooledRequest(data, done, precondition, timeout_s, time.monotonic() + QUEUE_TIMEOUT_S))
         if self._closed:
             self._refuse_waiting()
         elif self._thread is None:
             self._start()
         elif self._asleep:
             self._asleep = False
-            self._ring()
+            self._wake()
 
     def close(self) -> None:
         """Close every connection; requests under way fail."""
@@ -90,13 +90,13 @@ class Wire:
         with self._starting:
             thread = self._thread
         if thread is not None:
-            self._ring()
+            self._wake()
             thread.join()
 
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._selector.register(self._bell, selectors.EVENT_READ)
+                self._selector.register(self._wakeup, selectors.EVENT_READ)
                 self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
                 self._thread.start()
 
@@ -106,28 +106,28 @@ class Wire:
                 request = self._waiting.popleft()
             except IndexError:
                 return
-            _tell(request, NotSentError("the connection is closed"))
+            _complete(request, NotSentError("the connection is closed"))
 
-    def _ring(self) -> None:
-        os.eventfd_write(self._bell, 1)
+    def _wake(self) -> None:
+        os.eventfd_write(self._wakeup, 1)
 
     # --- in the wire's thread ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._closed:
             self._asleep = True
-            wait_s = 0.0 if self._waiting and self._idle else LOOK_EVERY_S if self._waiting or self._busy else None
+            wait_s = 0.0 if self._waiting and self._idle else EXPIRE_INTERVAL_S if self._waiting or self._busy else None
             ready = self._selector.select(wait_s)
             self._asleep = False
             for key, _ in ready:
                 if key.data is None:
-                    os.eventfd_read(self._bell)
+                    os.eventfd_read(self._wakeup)
                 else:
                     self._serve(key.data)
             now = time.monotonic()
-            self._give_out(now)
-            if now - self._looked >= LOOK_EVERY_S:
-                self._look(now)
+            self._dispatch(now)
+            if now - self._expired_at >= EXPIRE_INTERVAL_S:
+                self._expire(now)
         for connection in [*self._all]:
             self._drop(connection, OSError("the connection is closed"))
         self._refuse_waiting()
@@ -139,13 +139,13 @@ class Wire:
     def _serve(self, connection: _Connection) -> None:
         """Something can be read from, or written to, a connection."""
         try:
-            answer = connection.go_on()
+            answer = connection.proceed()
         except OSError as e:
             self._drop(connection, e)
             return
         self._watch(connection)
         if answer is None:
-            if connection.free and connection not in self._idle:
+            if connection.is_idle and connection not in self._idle:
                 self._idle.append(connection)  # it was being made until now
             return
         request, connection.request = connection.request, None
@@ -154,47 +154,51 @@ class Wire:
         else:
             self._idle.append(connection)
         if request is not None:
-            _tell(request, answer)
+            _complete(request, answer)
 
-    def _give_out(self, now: float) -> None:
+    def _dispatch(self, now: float) -> None:
         """Waiting requests to free connections; new connections where there are not enough."""
         while self._waiting and self._idle:
             request = self._waiting.popleft()
             if not request.precondition():
-                _tell(request, NotSentError("it may not be sent any more"))
+                _complete(request, NotSentError("it may not be sent any more"))
                 continue
             connection = self._idle.pop()
-            connection.request, request.ends_by = request, now + request.timeout_s
+            connection.request, request.deadline_s = request, now + request.timeout_s
             try:
                 connection.send(request.data)
             except OSError as e:
                 self._drop(connection, e)
                 continue
             self._watch(connection)
-        making = sum(connection.making for connection in self._all) if self._waiting else 0
-        while self._waiting and making < min(OPENING, len(self._waiting)) and len(self._all) < CONNECTIONS:
-            making += 1
+        is_connecting = sum(connection.is_connecting for connection in self._all) if self._waiting else 0
+        while (
+            self._waiting
+            and is_connecting < min(MAX_CONNECTING, len(self._waiting))
+            and len(self._all) < MAX_CONNECTIONS
+        ):
+            is_connecting += 1
             try:
-                connection = _Connection(self._host, self._port, self._tls, now + WAITING_S)
+                connection = _Connection(self._host, self._port, self._tls, now + QUEUE_TIMEOUT_S)
             except OSError as e:
-                _tell(self._waiting.popleft(), NotSentError(str(e)))
+                _complete(self._waiting.popleft(), NotSentError(str(e)))
                 continue
             self._all.add(connection)
-            self._selector.register(connection.socket, connection.wants, connection)
+            self._selector.register(connection.socket, connection.events, connection)
 
-    def _look(self, now: float) -> None:
+    def _expire(self, now: float) -> None:
         """End what took too long."""
-        self._looked = now
+        self._expired_at = now
         for connection in [*self._all]:
-            ends_by = connection.made_by if connection.request is None else connection.request.ends_by
-            if (connection.making or connection.request is not None) and ends_by < now:
+            deadline_s = connection.connect_deadline_s if connection.request is None else connection.request.deadline_s
+            if (connection.is_connecting or connection.request is not None) and deadline_s < now:
                 self._drop(connection, TimeoutError("timed out"))
-        while self._waiting and self._waiting[0].leaves_by < now:
-            _tell(self._waiting.popleft(), NotSentError("no connection was free in time"))
+        while self._waiting and self._waiting[0].queue_deadline_s < now:
+            _complete(self._waiting.popleft(), NotSentError("no connection was free in time"))
 
     def _watch(self, connection: _Connection) -> None:
-        if self._selector.get_key(connection.socket).events != connection.wants:
-            self._selector.modify(connection.socket, connection.wants, connection)
+        if self._selector.get_key(connection.socket).events != connection.events:
+            self._selector.modify(connection.socket, connection.events, connection)
 
     def _drop(self, connection: _Connection, error: OSError) -> None:
         """Close a connection. What it was asked fails; where it could not even be made, so does who waits first."""
@@ -204,21 +208,21 @@ class Wire:
         self._selector.unregister(connection.socket)
         connection.socket.close()
         request = connection.request
-        if request is None and connection.making and self._waiting:
+        if request is None and connection.is_connecting and self._waiting:
             request, error = self._waiting.popleft(), NotSentError(str(error))
         if request is not None:
-            _tell(request, error)
+            _complete(request, error)
 
 
 class _Connection:
     """connecting -> shaking hands (TLS) -> free <-> busy. Never blocks; OSError ends it."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, made_by: float) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, connect_deadline_s: float) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        self.request: PipelinedRequest | None = None
-        self.making = True
-        self.made_by = made_by
-        self.wants = selectors.EVENT_WRITE
+        self.request: PooledRequest | None = None
+        self.is_connecting = True
+        self.connect_deadline_s = connect_deadline_s
+        self.events = selectors.EVENT_WRITE
         self._unsent = memoryview(b"")
         self._reader = ResponseParser()
         self.socket: socket.socket = socket.socket(family, kind, protocol)
@@ -229,18 +233,18 @@ class _Connection:
             self.socket = tls.wrap_socket(self.socket, server_hostname=host, do_handshake_on_connect=False)
 
     @property
-    def free(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it can be given a request."""
-        return not self.making and self.request is None
+        return not self.is_connecting and self.request is None
 
     def send(self, data: bytes) -> None:
         """Begin a request."""
         self._unsent = memoryview(data)
         self._write()
 
-    def go_on(self) -> HttpResponse | None:
+    def proceed(self) -> ApiResponse | None:
         """What can be done now; the answer when it is whole."""
-        if self.making:
+        if self.is_connecting:
             self._make()
             return None
         if self._unsent:
@@ -251,17 +255,17 @@ class _Connection:
         error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
-        if isinstance(self.socket, ssl.SSLSocket) and not self._shaken(self.socket):
+        if isinstance(self.socket, ssl.SSLSocket) and not self._try_handshake(self.socket):
             return
-        self.making, self.wants = False, selectors.EVENT_READ
+        self.is_connecting, self.events = False, selectors.EVENT_READ
 
-    def _shaken(self, secure: ssl.SSLSocket) -> bool:
+    def _try_handshake(self, secure: ssl.SSLSocket) -> bool:
         try:
             secure.do_handshake()
         except ssl.SSLWantReadError:
-            self.wants = selectors.EVENT_READ
+            self.events = selectors.EVENT_READ
         except ssl.SSLWantWriteError:
-            self.wants = selectors.EVENT_WRITE
+            self.events = selectors.EVENT_WRITE
         else:
             return True
         return False
@@ -272,9 +276,9 @@ class _Connection:
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             pass
-        self.wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        self.events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
 
-    def _read(self) -> HttpResponse | None:
+    def _read(self) -> ApiResponse | None:
         while True:
             try:
                 piece = self.socket.recv(READ_BYTES)
@@ -282,12 +286,12 @@ class _Connection:
                 return None
             if self.request is None:
                 raise OSError("the server closed an idle connection")
-            answer = self._reader.feed(piece) if piece else self._reader.ended()
+            answer = self._reader.feed(piece) if piece else self._reader.finish()
             if answer is not None:
                 return answer
 
 
-def _tell(request: PipelinedRequest, answer: HttpResponse | OSError) -> None:
+def _complete(request: PooledRequest, answer: ApiResponse | OSError) -> None:
     try:
         request.done(answer)
     except Exception as e:  # the thread serves everybody else too
