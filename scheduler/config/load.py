@@ -71,8 +71,10 @@ def check_version(document: Document, *, accept_legacy: bool) -> Document:
 
 
 def _fill_defaults(document: Document, default_name: str) -> Document:
-    """Return the document with a name for a single unnamed profile and without zero and empty values, which Go takes as
-    unset."""
+    """Return the document with a default profile name, and without the values that Go takes as unset.
+
+    The name is for a single unnamed profile. Zero and empty values are removed.
+    """
     document = dict(document)
     for group in ("leaderElection", "clientConnection"):
         if isinstance(written := document.get(group), dict):

@@ -70,8 +70,7 @@ class HttpExtender:
         self._transport.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether a container requests a resource that the extender manages; True for every pod if it manages
-        none."""
+        """Return whether a container requests a managed resource, or the extender manages none."""
         if not self._managed:
             return True
         amounts = (c.resources for c in pod.containers if c.resources is not None)
@@ -113,8 +112,10 @@ class HttpExtender:
             raise ExtenderError(answer.error)
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Send the candidates to the preempt verb and return the victims by node. Answers name victims by UID in either
-        mode."""
+        """Send the candidates to the preempt verb and return the victims by node.
+
+        Answers name victims by UID in either mode.
+        """
         by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
         if self._config.node_cache_capable:
             args = wire.ExtenderPreemptionArgs(

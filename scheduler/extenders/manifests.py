@@ -29,7 +29,7 @@ class KeptManifests:
 
     @classmethod
     def of(cls, extenders: Sequence[ExtenderConfig]) -> KeptManifests:
-        """What these extenders are sent."""
+        """Return the manifests that these extenders are sent."""
         whole = [e for e in extenders if not e.node_cache_capable]
         return cls(
             pending_pods=any(e.filter_verb or e.prioritize_verb or e.preempt_verb for e in extenders),
@@ -38,8 +38,7 @@ class KeptManifests:
         )
 
     def of_pod(self, pod: Pod, raw: msgspec.Raw) -> bytes:
-        """Return the pod's manifest without metadata.managedFields, which kube-scheduler drops; b"" if it is not
-        needed."""
+        """Return the pod's manifest without metadata.managedFields, as kube-scheduler does; b"" if it is not needed."""
         if not (self.bound_pods if pod.spec.node_name else self.pending_pods):
             return b""
         members = _typeless(raw)

@@ -189,8 +189,10 @@ def _system_roots() -> ssl.SSLContext:
 
 @contextmanager
 def _as_file(path: str, data: str) -> Iterator[str]:
-    """Provide a certificate or key as a file, since ssl reads only files. Data takes precedence over a path, as
-    upstream."""
+    """Provide a certificate or key as a file, since ssl reads only files.
+
+    Data takes precedence over a path, as upstream.
+    """
     if not data:
         yield path
         return

@@ -152,8 +152,10 @@ def encode(message: object) -> bytes:
 
 
 def decode(kind: type[T], body: bytes) -> T:
-    """Return a message of this type. Keys may be in any case and unknown keys are ignored. Raise WireError for other
-    JSON."""
+    """Return a message of this type; raise WireError for other JSON.
+
+    Keys may be in any case, and unknown keys are ignored.
+    """
     try:
         decoded: T = _read(kind, msgspec.Raw(body))
         return decoded

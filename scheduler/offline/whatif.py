@@ -1,4 +1,4 @@
-"""A review without a cluster: the pods of one file, placed on the cluster that other files describe.
+"""A review without a cluster: places the pods of one file on the cluster that other files describe.
 
 Owns: which object of a file is placed, the PriorityClasses among the cluster's objects. Does not own: reading files
 (`evaluate.files`), building the cluster from them, the placement (`engine.whatif`).
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class WhatIfOptions:
-    """Options of a review. `replicas`: None for the object's own. `namespace`: used where the object has none."""
+    """The options of a review: `replicas` (None for the object's own) and a default `namespace`."""
 
     namespace: str = ""
     scheduler: str = ""

@@ -1,7 +1,7 @@
-"""`evaluate`: decide what is given as files or cases, with the engine of the live scheduler; nothing is bound.
+"""`evaluate`: decides pods from files or cases with the engine of the live scheduler, and binds nothing.
 
-Owns: reading a cluster from manifests (`cluster`, `files`), what the API server would fill into a pod (`defaults`),
-the forms of an outcome (`outcome`). Does not own: any decision; that is `scheduler.engine.cycle`.
+Owns: reading a cluster from manifests (`cluster`, `files`), the API server's defaults for a pod (`defaults`), the forms
+of an outcome (`outcome`). Does not own: any decision; that is `scheduler.engine.cycle`.
 """
 
 from scheduler.engine.manifests.cluster import LoadedCluster, ManifestError, SourceManifest, load_cluster

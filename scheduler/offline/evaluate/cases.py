@@ -1,6 +1,6 @@
-"""Cases as JSON lines: one object a line in, one answer or error a line out.
+"""Cases as JSON lines: one object per line in, one answer or error per line out.
 
-Owns: the form of a case (tests/golden/README.md), and that a malformed one keeps no other from its answer.
+Owns: the form of a case (tests/golden/README.md). Invariant: a malformed case affects no other.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class CaseError(ValueError):
 def evaluate_lines(
     lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
 ) -> Iterator[Json | CaseError]:
-    """The answer to each case, or what is wrong with it. `config`: for cases that bring none of their own.
+    """Yield the answer to each case, or its error; `config` is for cases without a configuration.
 
-    `form`: `case`, {"id", "expect"}, with "marks" where there are any, or `decision`, the record of an attempt.
+    `form`: `case` for {"id", "expect"} with "marks" if there are any, or `decision` for the record of an attempt.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -46,7 +46,7 @@ def evaluate_lines(
 
 
 def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
-    """What is printed of a decided pod."""
+    """Return the document that is printed for a decided pod."""
     if form == DECISION:
         return evaluation.decision()
     marks = notes.format_notes(evaluation.result.trace.marks)
@@ -56,7 +56,7 @@ def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
 def evaluate(
     case: Mapping[str, Any], config: Configuration | None = None, registry: Registry = IN_TREE
 ) -> EvaluatedPod:
-    """Decide one case. CaseError when it is malformed."""
+    """Decide one case; raise CaseError if it is malformed."""
     try:
         if case.get("config"):
             config = parse_config(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)

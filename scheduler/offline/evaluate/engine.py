@@ -1,4 +1,4 @@
-"""One pod against one cluster: a cycle of the live scheduler's engine, with nothing to bind to.
+"""Evaluates one pod against one cluster with a cycle of the live scheduler's engine, and binds nothing.
 
 Does not own: the cycle, the forms of its outcome (`outcome`), the record (`scheduler.engine.records.build`).
 """
@@ -41,7 +41,7 @@ MARKS: Final = (Reason("evaluated"),)
 
 
 class NoCluster:
-    """The plugins' handle where there is nothing to bind to."""
+    """The plugins' handle without an API server."""
 
     preempts = True
     evicts = True  # what kube-scheduler would do
@@ -51,19 +51,17 @@ class NoCluster:
         self.waiting_pods = WaitingPods()
 
     def is_preempting(self, uid: str) -> bool:
-        """Nothing is going on."""
+        """Return False: no victims are being evicted."""
         return False
 
     def node(self, name: str) -> Node | None:
-        """Never asked by a cycle, as everything below."""
+        """Raise an error: no cycle calls this method or those below."""
         raise RuntimeError("evaluate binds nothing")
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """See `node`."""
         raise RuntimeError("evaluate binds nothing")
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """See `node`."""
         raise RuntimeError("evaluate binds nothing")
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
@@ -71,13 +69,12 @@ class NoCluster:
         return BackgroundQuery(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
-        """See `node`."""
         raise RuntimeError("evaluate binds nothing")
 
 
 @dataclass(frozen=True)
 class EvaluatedPod:
-    """A decided pod, and what decided it."""
+    """A decided pod, with the profile and nodes that it was decided with."""
 
     framework: Framework
     nodes: NodeColumns
@@ -85,7 +82,10 @@ class EvaluatedPod:
     result: CycleResult
 
     def outcome(self) -> Json:
-        """In the form of tests/golden/README.md. Scored even where kube-scheduler, with one node left, would not."""
+        """Return the outcome in the form of tests/golden/README.md.
+
+        A single feasible node is scored too, unlike in kube-scheduler.
+        """
         trace, score_error = self.result.trace, ""
         if self.result.path is DecisionPath.ONLY_FEASIBLE:
             try:
@@ -95,7 +95,7 @@ class EvaluatedPod:
         return outcome_of(self.framework.profile, self.nodes, self.result, score_error)
 
     def decision(self) -> Json:
-        """As the record of an attempt, of kind Decision."""
+        """Return the record of the attempt, a document of kind Decision."""
         incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
         table = NodeTable()
         table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
@@ -118,15 +118,13 @@ class EvaluatedPod:
 
 
 class Engine:
-    """A cluster and a profile, ready to decide: what plugins keep about the cluster is built at once.
+    """A cluster and a profile, ready to decide, with the data that plugins keep about the cluster.
 
-    `not_asked`: marks about who would have a say in a live scheduler.
-
-    ConfigError when the profile cannot be built.
+    `not_asked`: marks of extenders that a live scheduler would call. Raises ConfigError if the profile cannot be built.
     """
 
     def __init__(self, cluster: LoadedCluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
-        """`profile`: which of the configuration's decides. `registry`: the plugins that there are."""
+        """Take the index of the deciding `profile`, and the `registry` of available plugins."""
         self.nodes = cluster.nodes
         self.not_asked = [Reason("extender-not-evaluated", {"extender": e.url_prefix}) for e in config.extenders]
         built = build_profile(config, profile, registry, NoCluster(cluster.objects))
@@ -134,7 +132,7 @@ class Engine:
         self.framework.prepare(self.nodes)
 
     def evaluate(self, pod: PodInfo) -> EvaluatedPod:
-        """Decide the pod."""
+        """Decide the pod, and return it with its result."""
         with _uncollected():
             result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
         result.trace.marks += self.not_asked
@@ -143,7 +141,7 @@ class Engine:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """The cluster is no garbage: a collection within the cycle need not look at it."""
+    """Exclude the cluster from garbage collection while the block runs."""
     gc.freeze()
     try:
         yield

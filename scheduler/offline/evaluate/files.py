@@ -1,7 +1,6 @@
-"""Files as `kubectl get -o yaml` prints them, or as people write them: lists, single objects, several documents.
+"""Reads manifests from files as kubectl prints them or people write them, and decides a pod against them.
 
-Owns: reading YAML and JSON into manifests that know where they stand, and deciding a pod's file against the cluster's.
-Does not own: what the manifests mean (`cluster`).
+Owns: reading YAML and JSON to manifests with their location. Does not own: the meaning of manifests (`cluster`).
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ def evaluate_files(
     note: Callable[[str], None],
     registry: Registry = IN_TREE,
 ) -> EvaluatedPod:
-    """Decide the pod of a file against the cluster of files. `note`: takes what the user should know, a line each.
+    """Decide the pod of a file against the cluster of other files; `note` is called with each line for the user.
 
-    ManifestError when a file cannot be read or an object in it is wrong, ConfigError when the profile cannot be built.
+    Raises ManifestError for an unreadable file or an invalid object, ConfigError if the profile cannot be built.
     """
     check_stdin([*cluster, pod])
     where, wanted = _pod_in(pod)
@@ -55,7 +54,7 @@ def evaluate_files(
 
 
 def check_stdin(paths: Sequence[str]) -> None:
-    """ManifestError where standard input is to be read twice."""
+    """Raise ManifestError if standard input would be read twice."""
     if paths.count(STDIN) > 1:
         raise ManifestError(f"standard input ({STDIN}) can be read once only")
 
@@ -66,11 +65,9 @@ def cluster_of(
     note: Callable[[str], None],
     incoming: PodInfo | None = None,
 ) -> LoadedCluster:
-    """The cluster that the objects of these files make up. ManifestError where it has no node.
+    """Return the cluster that the objects of these files make up; raise ManifestError if it has no node.
 
-    `incoming`: see `load_cluster`.
-
-    `note`: told what was passed over.
+    `incoming` is passed to `load_cluster`. `note` is called with the skipped kinds.
     """
     found = load_cluster(objects, incoming)
     if found.skipped:
@@ -81,7 +78,7 @@ def cluster_of(
 
 
 def manifests(path: str) -> Iterator[SourceManifest]:
-    """Every object in a file, in a directory's files, or on standard input (`-`), lists taken apart."""
+    """Yield every object of a file, of a directory's files, or of standard input (`-`), with lists expanded."""
     for name, text in _texts(path):
         found = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(found, 1):
@@ -90,7 +87,7 @@ def manifests(path: str) -> Iterator[SourceManifest]:
 
 
 def document_in(path: str) -> object:
-    """The one document of a file. ManifestError where there is none, or several."""
+    """Return the only document of a file; raise ManifestError if there is none or more than one."""
     found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
     if len(found) != 1:
         raise ManifestError(f"{path}: expected one document, found {len(found) or 'none'}")
@@ -109,7 +106,7 @@ def _pod_in(path: str) -> tuple[str, Pod]:
 
 
 def profile_of(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
-    """The place of the profile of that name, else of the first; `note` is told which."""
+    """Return the index of the profile with that name, or 0 with a note that the first one decides."""
     names = [profile.scheduler_name for profile in config.profiles]
     if scheduler in names:
         return names.index(scheduler)
@@ -152,7 +149,7 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
 
 
 def items_in(where: str, document: object) -> Iterator[SourceManifest]:
-    """The objects of a list or snapshot; of a typed list (PodList) the items need not say their kind."""
+    """Yield the objects of a list or snapshot; items of a typed list (PodList) may lack their kind."""
     kind = document.get("kind") if isinstance(document, Mapping) else None
     if isinstance(document, Mapping) and kind == KIND:
         try:

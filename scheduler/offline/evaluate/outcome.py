@@ -1,6 +1,6 @@
-"""An outcome as JSON, in the form of tests/golden/README.md.
+"""The outcome of a cycle as JSON, in the form of tests/golden/README.md. Pure.
 
-Owns: that form. Does not own: any decision. Pure.
+Owns: that form. Does not own: any decision.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Json = dict[str, Any]
 
 
 def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_error: str = "") -> Json:
-    """What the plugins said, aspect by aspect.
+    """Return every plugin's results, one aspect per key.
 
-    `score_error`: of scoring the only feasible node, which kube-scheduler would bind without scoring.
+    `score_error` is the error of scoring the only feasible node, which kube-scheduler binds without scoring.
     """
     trace = result.trace
     name = nodes.names

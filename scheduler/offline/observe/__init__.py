@@ -1,8 +1,8 @@
-"""Decisions of schedulers that are not ours, reconstructed from watching the cluster.
+"""Decisions of other schedulers, reconstructed from watching the cluster.
 
-`configuration` (another scheduler's file, as far as it is known here), `window` (what was in flight), `agreement` (ours
-against theirs), `observer` (the thread), `metrics`, `command` (`observe`).
+`configuration` (the other scheduler's file, without unknown plugins), `window` (events in flight), `agreement` (our
+evaluation against the outcome), `observer` (the thread), `metrics`, `command` (`observe`).
 
-Invariant: nothing is written to the cluster. A record says what our engine makes of the cluster as it was seen, which
-node the pod really got, and whether the two agree; it never claims to be what the other scheduler saw.
+Invariant: nothing is written to the cluster. A record has our engine's evaluation of the cluster as it was seen, the
+pod's actual node, and whether the two agree. It never claims to show what the other scheduler saw.
 """

@@ -1,7 +1,7 @@
-"""Ours against theirs: does the node that a pod got follow from the cluster as it was seen, and if not, why? Pure.
+"""Compares our evaluation with another scheduler's outcome: does it follow, and if not, why? Pure.
 
-Owns: what counts as agreement, and what is told of a disagreement. Does not own: which snapshots are looked at
-(`window`), the evaluation (`scheduler.engine.cycle`).
+Owns: the meaning of agreement, and the causes of disagreements. Does not own: which snapshots are compared (`window`),
+the evaluation (`scheduler.engine.cycle`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from scheduler.engine.plugins.image_locality import ImageLocality
 
 @dataclass(frozen=True)
 class Theirs:
-    """What another scheduler is known to do and we cannot: `unknown_plugins` of its profile, its `extenders`.
+    """What the other scheduler uses and we do not: `unknown_plugins` of its profile, and its `extenders`.
 
-    `sampling`: its percentageOfNodesToScore, 0 for the share that shrinks with the cluster.
+    `sampling` is its percentageOfNodesToScore; 0 stands for the share that shrinks with the cluster.
     """
 
     sampling: int = 0
@@ -31,7 +31,7 @@ class Theirs:
 
 
 def follows(result: CycleResult, slot: int | None) -> bool:
-    """Whether the outcome is one that the evaluation allows: a node among the best, or none where none fits."""
+    """Return whether the evaluation allows the outcome: one of the best nodes, or none if none is feasible."""
     if slot is None:
         return result.path is DecisionPath.NONE
     if result.path in (DecisionPath.ONLY_FEASIBLE, DecisionPath.NOMINATED):
@@ -40,12 +40,12 @@ def follows(result: CycleResult, slot: int | None) -> bool:
 
 
 def cause(result: CycleResult, slot: int | None, theirs: Theirs, image_points: tuple[Scores, Scores]) -> Cause:
-    """Why the outcome does not follow from the evaluation: the first that can be the whole explanation.
+    """Return why the outcome does not follow from the evaluation: the first cause that can explain it alone.
 
-    What the other scheduler asks and we do not may decide anything. A node that does not fit, or none where one fits,
-    is an older or newer view of the cluster. Stale image counts explain a node that is among the best with some points
-    of ImageLocality between `image_points`, the fewest and the most of each slot. Sampling explains a node that is not
-    the best of all only where those that are better can all have been left out.
+    Unknown plugins and extenders may decide anything. An infeasible node, or none although one is feasible, is an older
+    or newer view of the cluster. Stale image counts explain a node that is among the best with some points of
+    ImageLocality between `image_points`, the lowest and the highest of each slot. Sampling explains a node that is not
+    the best only if all better ones may have been left out.
     """
     if theirs.unknown_plugins:
         return Cause.UNKNOWN_PLUGIN
@@ -64,7 +64,7 @@ def cause(result: CycleResult, slot: int | None, theirs: Theirs, image_points: t
 
 
 def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Scores, Scores]) -> bool:
-    """Whether a feasible slot is among the best once each slot's ImageLocality points are some in their range."""
+    """Return whether a feasible slot is among the best for some ImageLocality points within each slot's range."""
     trace = result.trace
     run = next((run for run in trace.scores if run.plugin == ImageLocality.name), None)
     if run is None or run.normalized is None or trace.totals is None:
@@ -77,7 +77,7 @@ def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Sc
 
 
 def with_outcome(result: CycleResult, slot: int | None, message: str) -> CycleResult:
-    """The evaluation with the outcome that there was: chosen is the node that the pod got, the words are theirs."""
+    """Return the evaluation with the other scheduler's outcome: its node as the chosen one, and its message."""
     fits = slot is not None and bool(result.trace.feasible[slot])
     follows_path = fits or (slot is None and result.path in (DecisionPath.NONE, DecisionPath.ERROR))
     path = result.path if follows_path else DecisionPath.UNKNOWN

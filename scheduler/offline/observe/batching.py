@@ -29,7 +29,7 @@ class _Ranking:
 
 
 class Batching:
-    """The ranking that one scheduler may be using."""
+    """The ranking that one scheduler may be reusing."""
 
     def __init__(self, profile: Profile) -> None:
         plugins = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.score)}
@@ -62,7 +62,7 @@ class Batching:
             self._ranking = _Ranking(signature, ranked, node, now_s)
 
     def _signature(self, pod: PodInfo) -> Hashable | None:
-        """What equal pods have in common; None for a pod that is never batched."""
+        """Return a key that is equal for equal pods, or None for a pod that is never batched."""
         spec = pod.pod.spec
         beside = spec.affinity and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
         if not self._allowed or spec.topology_spread_constraints or beside or spec.resource_claims or pod.has_storage:

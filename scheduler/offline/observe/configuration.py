@@ -1,6 +1,6 @@
-"""Another scheduler's KubeSchedulerConfiguration, as far as this registry knows its plugins. Pure.
+"""Another scheduler's KubeSchedulerConfiguration, limited to the plugins of this registry. Pure.
 
-Owns: what is left out of it, and saying so. Does not own: reading the file (`scheduler.config`).
+Owns: what is left out of it, and the notes about that. Does not own: reading the file (`scheduler.config`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.offline.observe.agreement import Theirs
 
 
 def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
-    """One profile for each scheduler name: its own where the configuration has it, else the first one."""
+    """Return a profile for each scheduler name: its own if the configuration has it, else the first one."""
     own = {profile.scheduler_name: profile for profile in config.profiles}
     first = config.profiles[0]
     profiles = [own.get(name) or msgspec.structs.replace(first, scheduler_name=name) for name in names]
@@ -24,7 +24,7 @@ def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
 
 
 def known(config: Configuration, registry: Registry) -> tuple[Configuration, dict[str, Theirs]]:
-    """The configuration without the plugins that are not known here, and by scheduler name what was left out."""
+    """Return the configuration without unknown plugins, and by scheduler name what was left out."""
     extenders = tuple(extender.url_prefix for extender in config.extenders)
     profiles, theirs = [], {}
     for profile in config.profiles:

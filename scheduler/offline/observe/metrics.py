@@ -1,6 +1,6 @@
-"""What an observer counts.
+"""The metrics of an observer.
 
-Owns: names and labels. Does not own: how they are served. No label's values grow with the cluster.
+Owns: names and labels. Does not own: serving them. No label has values that grow with the cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from herodotus_record.model import Reconstruction
 
 
 class ObserverMetrics:
-    """One process' metrics, in a registry of their own."""
+    """The metrics of one process, in a registry of their own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # as the scheduler's
@@ -33,20 +33,20 @@ class ObserverMetrics:
         self._held = Gauge("herodotus_observer_held_messages", "Changes held back for a moment.", registry=r)
 
     def beat(self, waiting: int, held: int) -> None:
-        """The thread goes round."""
+        """Record that the thread is running, and the numbers of pending pods and held messages."""
         self._beat = self._clock()
         self._waiting.set(waiting)
         self._held.set(held)
 
     def heartbeat_age_s(self) -> float:
-        """Since the thread last went round."""
+        """Return the seconds since the thread's last heartbeat."""
         return self._clock() - self._beat
 
     def reconstructed(self, scheduler: str, found: Reconstruction) -> None:
-        """An outcome was compared."""
+        """Count a compared outcome."""
         self._decisions.labels(scheduler, found.agreement.value, found.cause.value if found.cause else "").inc()
 
     def exposition(self) -> bytes:
-        """The text form."""
+        """Return the metrics in the exposition format."""
         text: bytes = generate_latest(self.registry)
         return text

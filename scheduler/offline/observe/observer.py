@@ -1,15 +1,14 @@
-"""The thread that follows the cluster and reconstructs what other schedulers decide.
+r"""The thread that follows the cluster and reconstructs the decisions of other schedulers.
 
-    watches -> window (held back a moment) -> a binding, or a rejection, of a pod that waited
-                                                  \\-> evaluate -> compare -> record
+    watches -> window (held back a moment) -> a binding, or a rejection, of a pending pod
+                                                  \-> evaluate -> compare -> record
                                            -> cache, queue (as the scheduler's own loop keeps them)
 
 Owns: which changes of a pod are outcomes of an attempt, and the order of these steps. Does not own: evaluation
-(`scheduler.engine.cycle`), what agreement is (`agreement`), what was in flight (`window`), what a binding writes
-before its
-end (`own_writes`), the record's form (`recorder`).
+(`scheduler.engine.cycle`), the meaning of agreement (`agreement`), events in flight (`window`), a scheduler's writes
+before the binding (`own_writes`), the record's form (`recorder`).
 
-Invariant: cache and columns are changed by this thread alone; nothing is written to the cluster.
+Invariant: only this thread changes cache and columns; nothing is written to the cluster.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ SEEN: Final = (Reason(SEEN_AT), Reason("seen-attempts"))
 
 @dataclass(frozen=True)
 class ObservedOutcome:
-    """What another scheduler did with a pod: the node, or the message that there is none."""
+    """An outcome of another scheduler: the pod's node, or the message that there is none."""
 
     node: str
     message: str = ""
@@ -71,7 +70,7 @@ class _Compared:
 
 
 class Observer:
-    """One process' state and thread."""
+    """The thread and the state of one observing process."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Observer:
         window_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`frameworks`, `theirs`: by the name of the scheduler whose pods are observed. `kinds`: as `Loop`."""
+        """Take `frameworks` and `theirs` by the name of the observed scheduler; `kinds` are those of `Loop`."""
         self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._frameworks = frameworks
         self._theirs = theirs
@@ -112,11 +111,11 @@ class Observer:
 
     @property
     def synced(self) -> bool:
-        """Whether everything was listed once."""
+        """Whether every kind was listed once."""
         return self._handlers.synced
 
     def run(self, stop: threading.Event) -> None:
-        """Observe until `stop`."""
+        """Observe the cluster until `stop` is set."""
         threading.Thread(target=self._wake_on, args=(stop,), name="stop", daemon=True).start()
         while not stop.is_set():
             self.step(IDLE_S)
@@ -166,17 +165,17 @@ class Observer:
                 self._count(*consumer)
 
     def _count(self, uid: str, pod: PodInfo | None) -> None:
-        """A pod counts on a node, or on none, before its own binding says so."""
+        """Count a pod on a node, or on none, before its binding is seen."""
         with self._window.noted(uid, self._cache, self._clock()):
             self._cache.remove_pod(uid)
             if pod is not None:
                 self._cache.set_pod(pod)
 
     def _counting(self, message: Message) -> list[Counted]:
-        """What a change says of pods on nodes.
+        """Return how pods count on nodes after a change.
 
-        The pod that waits for a claim counts on the node that is selected there: for its scheduler it does so already,
-        which may be seconds before its binding. Of several that share a claim it is not known whose choice it was.
+        A pod that waits for a claim counts on the claim's selected node: its scheduler has counted it there already,
+        possibly seconds before the binding. If several pods share the claim, the choice may be any of theirs.
         """
         if not isinstance(message, WatchEvent):
             return []
@@ -195,7 +194,7 @@ class Observer:
     # --- what other schedulers did --------------------------------------------------------------------------------
 
     def _outcomes(self, message: Message) -> Iterator[tuple[QueuedPod, ObservedOutcome]]:
-        """The attempts that a change of pods shows, before it is brought to the cache."""
+        """Yield the outcomes that a change of pods shows, before the cache has the change."""
         watched = isinstance(message, WatchEvent)
         if isinstance(message, WatchEvent) and message.type == "DELETED":
             self._forget(message.object.metadata.uid)
@@ -230,9 +229,10 @@ class Observer:
 
     @contextmanager
     def _compared(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, seen: float) -> Iterator[_Compared]:
-        """The first snapshot from which the outcome follows, or the plain one. The cache stands there meanwhile.
+        """Yield the comparison with the first snapshot from which the outcome follows, else with the plain one.
 
-        `shift`: what is already taken back, since it happened after the pod was decided.
+        The cache has that snapshot's state while the generator is suspended. `shift` is what was already undone,
+        because it happened after the pod was decided.
         """
         plain = self._evaluate(pod, outcome, shift)
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
@@ -256,14 +256,14 @@ class Observer:
         yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
 
     def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
-        """Whether a disagreement follows from the ranking of an equal pod: then no order of bindings is guessed."""
+        """Return whether a disagreement follows from the ranking of an equal pod, so that no order is guessed."""
         name = pod.pod.spec.scheduler_name
         known = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
         nodes = plain.snapshot.nodes
         return known and self._batching[name].explains(pod, outcome.node, plain.result, nodes, seen)
 
     def _evaluate(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, *, exact: bool = True) -> _Compared:
-        """`exact`: on the cluster just as it was seen."""
+        """Evaluate the pod and compare; `exact` means that the cluster is exactly as it was seen."""
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
         result = schedule(self._frameworks[name], pod, snapshot, SEED)
@@ -307,7 +307,7 @@ class Observer:
             self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 
     def _said(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
-        """What a reader of the record should know beside the comparison."""
+        """Yield the notes for a reader of the record besides the comparison."""
         theirs = self._theirs[pod.pod.spec.scheduler_name]
         if theirs.unknown_plugins:
             yield Reason("unknown-plugins", {"plugins": ", ".join(theirs.unknown_plugins)})
@@ -324,7 +324,7 @@ class Observer:
 
 
 def _unseen(outcome: ObservedOutcome, compared: _Compared) -> str:
-    """In the place of a message: the record can name no node that is not in its table."""
+    """Return an error message if the pod's node is not among the observed nodes, else ""."""
     if not outcome.node or compared.slot is not None:
         return ""
     return f"bound to {outcome.node}, which is not among the nodes that were seen"
@@ -336,7 +336,7 @@ def _on_node(pod: PodInfo, node: str) -> PodInfo:
 
 
 def _rejection(pod: Pod) -> str:
-    """What the condition PodScheduled says of a pod that was not placed; "" where it says nothing."""
+    """Return the message of a false PodScheduled condition, or "" if there is none."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             return condition.message

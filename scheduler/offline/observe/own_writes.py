@@ -1,11 +1,11 @@
-"""What another scheduler wrote for a pod before it bound it: its claims' node and volumes.
+"""What another scheduler wrote for a pod before it bound the pod: the node and volumes of its claims.
 
-A scheduler chooses a node, then selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when
-they are bound. Seen at the binding, the claims allow that node alone; when the choice was made they did not. A claim
-that does not wait for its first consumer is bound by its controller, whoever comes: its scheduler saw it as it is.
+A scheduler chooses a node, selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when they
+are bound. When the binding is seen, the claims allow only that node; at the decision they did not. A controller binds
+claims that do not wait for their first consumer, so the scheduler saw these as they are.
 
-Owns: claims and volumes as they were before that, until the pod is bound. Does not own: their latest state
-(`ClusterObjects`). For one thread.
+Owns: earlier versions of claims and volumes until the pod is bound. Does not own: their latest state
+(`ClusterObjects`). Used by one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.offline.observe.window import Message
 
 
 class OwnWrites:
-    """The earlier versions, by claim (NAMESPACE/NAME)."""
+    """The earlier versions of claims and volumes, by claim (NAMESPACE/NAME)."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -36,7 +36,7 @@ class OwnWrites:
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
     def note(self, message: Message, now: float) -> None:
-        """A change, before it is brought to the objects."""
+        """Record a change before it is applied to the objects."""
         if message.kind == PODS:
             for pod in [message.object] if isinstance(message, WatchEvent) else message.objects:
                 self._pod(PodInfo(pod))
@@ -48,18 +48,18 @@ class OwnWrites:
             self._volume(message.object, now)
 
     def since(self, pod: PodInfo, node: str) -> float | None:
-        """When the first of them was seen, which is just after the decision; None where there are none."""
+        """Return when the first of the pod's writes was seen, just after its decision; None if there are none."""
         return min((self._since[claim] for claim in self._for(pod, node)), default=None)
 
     def node_of(self, claim: PersistentVolumeClaim) -> str:
-        """The node that a claim which is seen now, or next, selects for a pod that is not bound yet; "" for none."""
+        """Return the node that a changed claim selects for a pod that is not bound yet, or ""."""
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
         new = claim.full_name in self._claims or (old is not None and _free(old))
         return (claim.annotations.selected_node or "") if new else ""
 
     @contextmanager
     def taken_back(self, pod: PodInfo, node: str) -> Iterator[None]:
-        """The pod's claims and their volumes as they were; in the end, as they are."""
+        """Restore the pod's claims and volumes to their earlier versions while the block runs."""
         hidden = [found for claim in self._for(pod, node) for found in self._take_back(claim)]
         try:
             yield
@@ -69,7 +69,7 @@ class OwnWrites:
                 self._objects.set(now)
 
     def _for(self, pod: PodInfo, node: str) -> Iterator[str]:
-        """The claims that may have been written for this pod: one with another node was for a pod that shares it."""
+        """Yield the claims that may have been written for this pod; one with another node belongs to another pod."""
         for claim in pod.claims:
             if claim in self._claims:
                 now = self._objects.get(PersistentVolumeClaim, *reversed(claim.split("/")))
@@ -92,7 +92,7 @@ class OwnWrites:
                 yield volume
 
     def _pod(self, pod: PodInfo) -> None:
-        """Whoever comes once it is bound finds its claims as they are, whether we saw it wait or not."""
+        """Forget the writes for a bound pod: later pods find its claims in their present state."""
         if pod.pod.spec.node_name:
             for claim in pod.claims:
                 self._forget(claim)
@@ -107,7 +107,7 @@ class OwnWrites:
             self._since.setdefault(claim.full_name, now)
 
     def _waited(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether it was a scheduler's to bind it."""
+        """Return whether binding the claim was up to a scheduler."""
         storage_class = self._objects.get(StorageClass, claim.storage_class)
         return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 

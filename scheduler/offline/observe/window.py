@@ -1,11 +1,11 @@
-"""What was in flight when another scheduler decided: changes that are seen in another order than they counted in.
+"""Events in flight at another scheduler's decision, which may be seen in another order than they took effect.
 
-A scheduler counts a pod on its node as soon as it has decided, and binds it in a thread aside. So the bindings that a
-watch shows just before that of a pod may have been decided after it, and those just after it before. A pod that goes
-is the other way round: the scheduler hears of it as we do, and may have decided before it did.
+A scheduler counts a pod on its node as soon as it has decided, and binds it in another thread. So bindings that a watch
+shows just before that of a pod may have been decided after it, and those just after it before. For a deletion it is the
+reverse: the scheduler learns of it as we do, and may have decided before that.
 
-Owns: the messages that are held back for a while, the pods that came to a node or went from one just now, and the
-snapshots in between. Does not own: what a snapshot is evaluated for. For one thread.
+Owns: messages that are held back for a while, pods that recently appeared on a node or disappeared from it, and the
+snapshots in between. Does not own: the evaluation of a snapshot. Used by one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Counting = Callable[[Message], Iterable[Counted]]
 
 @dataclass(frozen=True)
 class Shift:
-    """How far a snapshot is from the cluster as it was seen: that many changes fewer (negative), or more."""
+    """How far a snapshot is from the observed cluster: so many changes fewer (negative) or more."""
 
     bindings: int = 0
     deletions: int = 0
@@ -43,7 +43,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class _Change:
-    """A pod came to a node (`before` is None) or went from it (`after` is None): how it counted, and counts."""
+    """A pod that appeared on a node (`before` is None) or disappeared from it (`after` is None)."""
 
     uid: str
     before: PodInfo | None
@@ -51,7 +51,7 @@ class _Change:
 
 
 class ReorderWindow:
-    """Messages of the last moments, in the order in which they came. `length_s`: how long each is held back."""
+    """The messages of the last moments in order of arrival, each held back for `length_s` seconds."""
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
@@ -62,22 +62,22 @@ class ReorderWindow:
         return len(self._held)
 
     def hold(self, message: Message, now: float) -> None:
-        """A message came."""
+        """Hold back a message that has just arrived."""
         self._held.append((now, message))
 
     def due(self, now: float) -> tuple[float, Message] | None:
-        """The next message that was held back long enough, and when it came."""
+        """Return the next message that was held back long enough, with its time of arrival, or None."""
         if not self._held or self._held[0][0] + self._length_s > now:
             return None
         return self._held.popleft()
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until there is one; None where none is held."""
+        """Return the seconds until the next message is due, or None if none is held."""
         return max(0.0, self._held[0][0] + self._length_s - now) if self._held else None
 
     @contextmanager
     def noted(self, uid: str, cache: Cache, now: float) -> Iterator[None]:
-        """The cache changes meanwhile: whether the pod came to a node, or went from one, is remembered."""
+        """Remember whether the pod appeared on a node or disappeared from it while the block runs."""
         before = cache.pod(uid)
         yield
         after = cache.pod(uid)
@@ -86,7 +86,10 @@ class ReorderWindow:
 
     @contextmanager
     def before(self, cache: Cache, at: float | None, pod: str) -> Iterator[Shift]:
-        """The cache as it was at a moment, and how far that is from now. None: as it is. Either way without the pod."""
+        """Restore the cache to its state at a time while the block runs, without the pod; yield how far that is.
+
+        None keeps the present state.
+        """
         since = self._since(at) if at is not None else ()
         others = [(change.uid, change.before) for change in since if change.uid != pod]
         with _changed(cache, [(pod, None)]), _changed(cache, others) as were:
@@ -94,11 +97,11 @@ class ReorderWindow:
             yield Shift(-came, came - len(were))
 
     def snapshots(self, cache: Cache, counting: Counting, but: str, now: float) -> Generator[Shift]:
-        """Change the cache to what the scheduler may have seen instead, the nearest first.
+        """Change the cache to states that the scheduler may have seen instead, the nearest first.
 
-        Without the last binding, with the next, without the last two, ...; likewise for deletions; then with some of
-        both. Yields how far the cache is from what it was; it is that again when the iterator is closed or has
-        ended. `counting`: what a message says of pods on nodes. `but`: the pod in question.
+        They lack the last binding, include the next one, lack the last two, and so on; likewise for deletions; then for
+        both. Yields how far the state is from the observed one. The cache is restored when the iterator ends or is
+        closed. `counting` returns how a message makes pods count. `but` is the observed pod.
         """
         last = list(self._since(now - self._length_s))
         coming = list(self._coming(cache, counting, but))
@@ -110,14 +113,14 @@ class ReorderWindow:
                 yield shift
 
     def _since(self, at: float) -> Iterator[_Change]:
-        """The changes that were seen since a moment, the last first."""
+        """Yield the changes that were seen since a time, the last one first."""
         for seen_at, change in reversed(self._seen):
             if seen_at < at:
                 return
             yield change
 
     def _coming(self, cache: Cache, counting: Counting, but: str) -> Iterator[_Change]:
-        """The changes that are held back, the next first; of a pod the first of each kind."""
+        """Yield the held-back changes, the next one first, and for each pod the first of each kind."""
         told = {(but, True)}
         for _, message in self._held:
             for uid, after in counting(message):
@@ -129,18 +132,18 @@ class ReorderWindow:
 
 @dataclass(frozen=True)
 class _Line:
-    """Changes of one kind on both sides of the pod: `last` were seen before it, the last first; `coming` after it."""
+    """The changes of one kind: `last` were seen before the pod, the last one first; `coming` after it."""
 
     last: Sequence[_Change]
     coming: Sequence[_Change]
 
     @property
     def shifts(self) -> range:
-        """How many may be taken back (negative), or be there already."""
+        """Return the possible shifts: negative ones undo changes, positive ones anticipate them."""
         return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
 
     def pods(self, shift: int) -> Iterator[Counted]:
-        """How the pods of the shifted changes count then, by UID."""
+        """Return how the pods of the shifted changes count, by UID."""
         for change in self.last[: max(0, -shift)]:
             yield change.uid, change.before
         for change in self.coming[: max(0, shift)]:
@@ -148,14 +151,14 @@ class _Line:
 
 
 def _far(shift: Shift) -> tuple[bool, int, int]:
-    """Snapshots are tried in this order."""
+    """Return the distance of a snapshot; nearer ones are tried first."""
     b, d = abs(shift.bindings), abs(shift.deletions)
     return bool(b and d), b + d, d
 
 
 @contextmanager
 def _changed(cache: Cache, pods: Iterable[Counted]) -> Iterator[list[Counted]]:
-    """The cache with these pods counting so, or not at all; how those that did otherwise did, and do in the end."""
+    """Change how these pods count in the cache while the block runs; yield how they counted before."""
     were: list[Counted] = []
     try:
         for uid, pod in pods:

@@ -1,15 +1,15 @@
-"""Entries to attempts: which lines belong together, and when nothing more will come.
+"""Groups log entries into attempts: which lines belong together, and when an attempt is complete.
 
-Owns: what each message means, what is open. Does not own: lines (`lines`), how an attempt becomes a record (`records`).
+Owns: the meaning of each message, open attempts. Does not own: lines (`lines`), the record of an attempt (`records`).
 
-An attempt is told from others by its pod's name, which its lines carry; so lines of other pods may stand between them.
-It is over with the line that says how the binding ended; after `no fit` its preemption and its queue are still told, so
-it is kept for GRACE_US of the log's own time, or until the pod's next attempt. That one may start before the last
-victim is logged, because the pod wakes when the victim goes: an attempt whose victims are not all named is then kept
-aside until they are, or for GRACE_US.
+Lines carry their pod's name, so lines of other pods may come in between. An attempt ends with the line that has the
+result of its binding. After `no fit` come lines about preemption and the queue, so the attempt is kept for GRACE_US of
+the log's own time, or until the pod's next attempt. That one may start before the last victim is logged, because the
+deletion of a victim requeues the pod: an attempt with unnamed victims is then kept until they are named, or for
+GRACE_US.
 
-Invariant: memory is bounded by MOST_OPEN attempts; an attempt whose end is not in the log is counted, not recorded.
-Sequences and the order in which nodes are told follow from the lines alone, not from when they are read.
+Invariant: memory is bounded by MOST_OPEN attempts; an attempt without an end in the log is counted, not recorded.
+Sequence numbers and the order of nodes follow from the lines alone, not from when they are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIT_ERROR: Final = re.compile(r"0/(\d+) nodes are available")
 
 @dataclass
 class LoggedAttempt:
-    """What the log said of one attempt so far. Times in microseconds since the epoch; None: not said."""
+    """What the log has of one attempt so far. Times are microseconds since the epoch; None means not logged."""
 
     pod: str  # NAMESPACE/NAME
     number: int = 1  # of the pod's attempts in this log
@@ -64,18 +64,18 @@ class LoggedAttempt:
 
     @property
     def misses_victims(self) -> bool:
-        """Whether the log may still name pods that are evicted for this attempt's pod."""
+        """Return whether the log may still name victims of this attempt's pod."""
         return bool(self.nominated) and (self.victims_announced is None or self.victims_announced > len(self.victims))
 
 
 @dataclass
 class LoggedWeights:
-    """Each score plugin's weight, as the scheduler listed its plugins at start; None where profiles differ."""
+    """The weight of each score plugin, as the scheduler logs them at start; None if profiles differ."""
 
     by_plugin: dict[str, int | None] = field(default_factory=dict)
 
     def learn(self, plugins: Any) -> None:
-        """One profile's plugins: `{"Score": {"Enabled": [{"Name", "Weight"}]}}`."""
+        """Record the plugins of one profile: `{"Score": {"Enabled": [{"Name", "Weight"}]}}`."""
         try:
             listed = [(str(p["Name"]), p["Weight"]) for p in plugins["Score"]["Enabled"] or ()]
         except (TypeError, KeyError):
@@ -86,10 +86,10 @@ class LoggedWeights:
 
 
 class Attempts:
-    """Feed it every entry; it yields attempts that are over."""
+    """Groups log entries into attempts: pass it every entry, and it yields the completed attempts."""
 
     def __init__(self, node_named: Callable[[str], object], node_removed: Callable[[str], object]) -> None:
-        """`node_named`, `node_removed`: told of the cluster's nodes, as the log tells them."""
+        """Take the callbacks `node_named` and `node_removed`, which are called for each node that the log names."""
         self.unfinished = 0
         self.weights = LoggedWeights()
         self.version = ""
@@ -133,11 +133,11 @@ class Attempts:
                 yield from self._close(pod)
 
     def settled(self) -> Iterator[LoggedAttempt]:
-        """The log has been quiet: what is over will not be added to."""
+        """Yield the completed attempts after the log was quiet, as nothing will be added to them."""
         yield from self._settled(self._clock_us)
 
     def end(self) -> Iterator[LoggedAttempt]:
-        """The log has ended."""
+        """Yield the remaining attempts at the end of the log."""
         yield from self._given_up(list(self._evicting))
         for pod in list(self._open):
             yield from self._close(pod)
@@ -153,7 +153,7 @@ class Attempts:
             _AFTERWARDS[entry.message](self._open[pod], entry)
 
     def _followed(self, pod: str) -> Iterator[LoggedAttempt]:
-        """Close an attempt because the pod's next one starts; keep it aside where victims are missing."""
+        """Close an attempt because the pod's next one starts; keep it if victims are missing."""
         attempt = self._over.get(pod)
         if attempt is None or not attempt.misses_victims:
             yield from self._close(pod)
@@ -228,7 +228,7 @@ def _spread(attempt: LoggedAttempt, entry: Entry) -> None:
 
 
 def _reject(attempt: LoggedAttempt, entry: Entry, plugin: str, code: Code, reason: Reason) -> None:
-    """Preemption runs filters too, on nodes as they would be: what they say then is not said of the node."""
+    """Record a rejection, unless it is from preemption, which runs filters on changed nodes."""
     if entry.text("node") and not attempt.in_post_filter and not entry.text("logger").startswith("PostFilter"):
         attempt.rejected.setdefault(entry.text("node"), (plugin, Verdict(code, (reason,))))
 

@@ -1,10 +1,10 @@
-"""Records of a log to the decisions service: through a spool of its own, with the scheduler's shipper.
+"""Delivers the records of a log to the decisions service, through a spool and the scheduler's shipper.
 
 Owns: how far reading may run ahead of delivery. Does not own: HTTP and retries within a batch (`recorder.shipper`),
 frames on disk (`recorder.spool`).
 
-Invariant: nothing is dropped: a log can wait, so reading waits where scheduling would not. What was not delivered when
-the process ends is read from the log again, under the same keys.
+Invariant: nothing is dropped: a log can wait, so reading waits where scheduling would not. Records that were not
+delivered when the process ends are read from the log again, with the same keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAUSE_S: Final = 2.0
 
 
 class Delivery:
-    """Give it records in order. NotDeliveredError when the service stays away for `patience_s`."""
+    """Delivers records in order; raises NotDeliveredError if the service is away for `patience_s` seconds."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Delivery:
         patience_s: float = PATIENCE_S,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`shipper`: of a spool's directory. `nodes`: the reader's, whose whole table starts each segment.
+        """Take a factory of shippers by spool directory, and the reader's `nodes`, whose table starts each segment.
 
-        `sleep` says true where waiting is to end.
+        `sleep` returns true when waiting should end.
         """
         self._nodes = nodes
         self._shipper_of = shipper
@@ -65,7 +65,7 @@ class Delivery:
             self._stack.close()
 
     def put(self, read: Read) -> None:
-        """One attempt's records."""
+        """Add the records of one attempt to the spool."""
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
         if self._spool.needs_rotation:
             key = read.decision.key
@@ -78,7 +78,7 @@ class Delivery:
             self.deliver()
 
     def deliver(self) -> None:
-        """Everything that was put. Waits for a service that is away."""
+        """Deliver everything in the spool, waiting while the service is away."""
         waited_s = 0.0
         while self._ahead:
             try:
@@ -96,5 +96,5 @@ class Delivery:
 
     @property
     def refused(self) -> int:
-        """Frames that the service will never take."""
+        """Return the number of frames that the service rejected for good."""
         return self._shipper.progress.refused

@@ -1,8 +1,8 @@
-"""The lines of a file or of standard input, once or for ever.
+"""The lines of a file or of standard input, until the end or while the file grows.
 
-Owns: reading, following, files that are rotated or cut under it. Does not own: what lines mean.
+Owns: reading, following, files that are rotated or truncated. Does not own: the meaning of lines.
 
-Invariant: holds one line of at most LINE_BYTES; of a longer one the rest is passed over.
+Invariant: holds one line of at most LINE_BYTES; the rest of a longer one is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POLL_S: Final = 0.5
 
 
 def lines_of(file: BinaryIO) -> Iterator[str]:
-    """Until the file ends."""
+    """Yield the lines of a file or of standard input until it ends."""
     long = False
     while line := file.readline(LINE_BYTES):
         if not long:
@@ -27,10 +27,10 @@ def lines_of(file: BinaryIO) -> Iterator[str]:
 
 
 def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[str | None, None, None]:
-    """The lines of a file that is still written, until `sleep` says true; None whenever there is no new one.
+    """Yield the lines of a growing file until `sleep` returns true; None stands for no new line at present.
 
-    Goes on at the start of the new file where the name is another file's (rotated), or the file is shorter than what
-    was read (cut). OSError when there is no such file at first.
+    Reading continues at the start of the new file after a rotation, and of the same file if it was truncated. Raises
+    OSError if there is no file at first.
     """
     file, part = path.open("rb"), b""
     try:
@@ -56,7 +56,7 @@ def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Gener
 
 
 def _replaced(path: Path, file: BinaryIO) -> bool:
-    """Whether the name leads to something else than what is open, of which everything was read."""
+    """Return whether the path leads to another file than the open one, of which everything was read."""
     try:
         now = path.stat()
     except OSError:

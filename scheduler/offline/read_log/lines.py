@@ -1,7 +1,7 @@
-"""Lines of a log to entries: klog's text form and its JSON form, told apart line by line.
+"""Parses lines of a log to entries: klog's text form or its JSON form, recognized line by line.
 
-Owns: both formats, what is counted as foreign or damaged. Does not own: what an entry means (`attempts`), files.
-Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
+Owns: both formats, and which lines count as foreign or damaged. Does not own: the meaning of an entry (`attempts`),
+files. Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
 
 Invariant: no input raises; memory is bounded by one line, and a line by its reader.
 """
@@ -34,26 +34,26 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Entry:
-    """One line that says something about a decision. `values`: its pairs; references to objects as NAMESPACE/NAME."""
+    """One log line about a decision. `values` are its pairs; references to objects are NAMESPACE/NAME."""
 
     at_us: int
     message: str
     values: dict[str, Any]
 
     def text(self, key: str) -> str:
-        """A pair's value as text; "" where it is absent or something else."""
+        """Return a value as text, or "" if it is absent or of another type."""
         value = self.values.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> int | None:
-        """A pair's value as an integer; None where it is absent or something else."""
+        """Return a value as an integer, or None if it is absent or of another type."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass
 class Counts:
-    """What became of the lines that were read."""
+    """Counts of the lines that were read, by what they were."""
 
     lines: int = 0
     used: int = 0  # entries about decisions
@@ -63,14 +63,14 @@ class Counts:
 
 
 class DamagedLineError(ValueError):
-    """A line that begins like an entry and does not go on like one."""
+    """A line that begins like an entry but cannot be parsed."""
 
 
 class LogLineParser:
-    """Takes a log's lines in order. `wanted`: the messages that are parsed, the others are only recognised.
+    """Parses the lines of a log in order. Only messages in `wanted` are parsed, others are recognized.
 
-    `zone`: of the text form's times. `now`: the text form says no year; it is the last one that does not put the line
-    into the future, unless something before the line says it (`kubectl logs --timestamps`).
+    `zone` is the time zone of the text form. That form has no year: it is the last one that does not put the line into
+    the future (`now`), unless a prefix states it (`kubectl logs --timestamps`).
     """
 
     def __init__(self, wanted: Set[str], zone: timezone, now: Callable[[], datetime]) -> None:
@@ -83,7 +83,7 @@ class LogLineParser:
         self._continues = False  # inside a value of several lines
 
     def feed(self, line: str) -> Entry | None:
-        """The entry of one line (without its end), None where it is none that is wanted."""
+        """Return the entry of one line (without line end), or None if it is not a wanted one."""
         self.counts.lines += 1
         prefix = _PREFIX.match(line)
         body = line[prefix.end() :] if prefix else line
@@ -155,7 +155,7 @@ class LogLineParser:
 
 
 def _pairs(text: str) -> dict[str, Any]:
-    """The pairs of a text line. DamagedError where one is cut off. A value of several lines is left out."""
+    """Return the pairs of a text line without values of several lines; raise DamagedLineError if one is cut off."""
     values: dict[str, Any] = {}
     position = 0
     while position < len(text):
@@ -184,7 +184,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
 
 
 def _unquoted(text: str) -> str:
-    """A Go string literal's text."""
+    """Return the text of a Go string literal."""
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
@@ -199,7 +199,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _reference(value: Any) -> Any:
-    """`{"name", "namespace"}` as the text form writes it."""
+    """Return `{"name", "namespace"}` as the text form writes it."""
     if isinstance(value, dict) and set(value) <= {"name", "namespace"} and isinstance(value.get("name"), str):
         return f"{value['namespace']}/{value['name']}" if value.get("namespace") else value["name"]
     return value

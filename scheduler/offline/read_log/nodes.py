@@ -1,8 +1,8 @@
-"""Nodes by name: a slot for each node that the log named.
+"""Nodes by name: a slot for each node that the log names.
 
-A log names nodes and says nothing of what they have, so the rows of this table have no amounts and no UIDs.
+A log has no facts about nodes but their names, so the rows of this table have no amounts and no UIDs.
 
-Invariant: a slot is one node's as long as the log does not say that the node was removed; then it may be another's.
+Invariant: a slot belongs to one node until the log reports the removal of the node; then it may be reused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from herodotus_record.model import NodeRows
 
 
 class Nodes:
-    """Name -> slot, with the rows that changed since they were last taken."""
+    """The slots of nodes by name, with the rows that changed since they were last taken."""
 
     def __init__(self) -> None:
         self.names: list[str] = []  # by slot; "" where it is free
@@ -25,7 +25,7 @@ class Nodes:
         self._base = -1
 
     def slot(self, name: str) -> int:
-        """The node's slot; a node that was not named before gets one."""
+        """Return the node's slot; a new node gets one."""
         known = self._slots.get(name)
         if known is not None:
             return known
@@ -40,14 +40,14 @@ class Nodes:
         return slot
 
     def remove(self, name: str) -> None:
-        """The log says that the node is gone."""
+        """Free the slot of a removed node."""
         slot = self._slots.pop(name, None)
         if slot is not None:
             self._free.append(slot)
             self._set(slot, "")
 
     def changes(self, cluster: str, incarnation: str) -> NodeRows | None:
-        """The rows that changed since the last call; None where none did. The first is a whole table."""
+        """Return the rows that changed since the last call, or None; the first call returns the whole table."""
         if not self._touched and self._base >= 0:
             return None
         rows = self._rows(sorted(self._touched), self._base, cluster, incarnation)
@@ -56,7 +56,7 @@ class Nodes:
         return rows
 
     def table(self, cluster: str, incarnation: str) -> NodeRows:
-        """The whole table, from which a reader can start."""
+        """Return the whole table, from which a reader can start."""
         return self._rows(range(len(self.names)), -1, cluster, incarnation)
 
     def _set(self, slot: int, name: str) -> None:

@@ -1,9 +1,9 @@
-"""A log's lines in, records out: decisions, outcomes and the rows of the node table that they need.
+"""Turns the lines of a log into records: decisions, outcomes and the node table rows that they need.
 
 Owns: the incarnation. Does not own: lines, attempts, records, files, delivery.
 
-Invariant: reading the same log again gives the same records with the same keys, so that delivering them again stores
-nothing twice: the incarnation is made of the cluster and the log's first line, and nothing is drawn.
+Invariant: reading the same log again gives the same records with the same keys, so that nothing is stored twice. The
+incarnation is derived from the cluster and the log's first line; nothing is random.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace 
 
 @dataclass(frozen=True)
 class Read:
-    """One attempt's records. `rows`: what changed in the node table since the one before; None where nothing did."""
+    """The records of one attempt. `rows` are the changes of the node table since the last attempt, or None."""
 
     rows: NodeRows | None
     decision: Decision
@@ -33,7 +33,7 @@ class Read:
 
 
 class LogReader:
-    """Reads one log. `cluster`: the UID of its kube-system, "" where nobody knows."""
+    """Reads one log. `cluster` is the UID of its kube-system namespace, or "" if it is unknown."""
 
     def __init__(
         self, cluster: str = "", zone: timezone = timezone.utc, now: Callable[[], datetime] | None = None
@@ -46,7 +46,7 @@ class LogReader:
 
     @property
     def incarnation(self) -> str:
-        """Of the log: what its first line and the cluster make of it."""
+        """The incarnation of the log, derived from its first line and the cluster."""
         return str(uuid.uuid5(_LOGS, f"{self._cluster} {self.lines.first}"))
 
     def feed(self, line: str) -> Iterator[Read]:
@@ -56,21 +56,21 @@ class LogReader:
             yield from map(self._read, self._attempts.feed(entry))
 
     def settled(self) -> Iterator[Read]:
-        """The log has been quiet for a while: attempts that are over are not waited for any longer."""
+        """Yield the records of completed attempts after the log was quiet for a while."""
         yield from map(self._read, self._attempts.settled())
 
     def end(self) -> Iterator[Read]:
-        """There are no more lines."""
+        """Yield the remaining records at the end of the log."""
         yield from map(self._read, self._attempts.end())
 
     def all(self, lines: Iterable[str]) -> Iterator[Read]:
-        """Everything in a log that has ended."""
+        """Yield all records of a complete log."""
         for line in lines:
             yield from self.feed(line)
         yield from self.end()
 
     def told(self) -> str:
-        """One line: what was read and what was passed over."""
+        """Return one line with the counts of lines and attempts that were read and left out."""
         counts = self.lines.counts
         return (
             f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"

@@ -1,10 +1,10 @@
-"""An attempt as a log tells it -> Decision and Outcome. Pure.
+"""Converts a logged attempt to a Decision and an Outcome. Pure.
 
-Owns: which fields a log fills, and the words for what it does not say. Does not own: what lines mean (`attempts`).
+Owns: which fields a log fills, and the marks for missing ones. Does not own: the meaning of lines (`attempts`).
 
-Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark says what is missing; the
-counts of nodes are then the least that the log proves. Points divided by a weight are derived: kube-scheduler logs
-normalised times weight.
+Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark names what is missing; the
+counts of nodes are then the least that the log proves. Raw points are derived by dividing by the weight:
+kube-scheduler logs normalized score times weight.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def decision(
     version: str,
     marks: tuple[Reason, ...] = (),
 ) -> Decision:
-    """The record of an attempt that is over."""
+    """Return the record of a completed attempt."""
     scored, unsure = _scored(attempt)
     placed = bool(attempt.node)
     rank = _ranks(attempt, scored)
@@ -147,7 +147,7 @@ def decision(
 
 
 def outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
-    """How the binding ended; None where no node was chosen. Its duration is 0 where the log has only its end."""
+    """Return the binding's outcome, or None if no node was chosen; the duration is 0 if only its end was logged."""
     if not attempt.node or attempt.ended_us is None:
         return None
     took_us = attempt.ended_us - attempt.binding_us if attempt.binding_us is not None else 0
@@ -168,7 +168,7 @@ def outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | No
 
 
 def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
-    """Whether the log has every feasible node's total and points, and what to say where it has not."""
+    """Return whether the log has total and points of every feasible node, and a mark if it has not."""
     n = len(attempt.totals)
     if not n:
         several = attempt.node and (attempt.feasible or 0) != 1
@@ -187,7 +187,7 @@ def _points(attempt: LoggedAttempt) -> Mapping[str, Mapping[str, int]]:
 
 
 def _ranks(attempt: LoggedAttempt, scored: bool) -> dict[str, int]:
-    """Feasible nodes' ranks, equal totals sharing one; the chosen node's alone where the log has no totals."""
+    """Return ranks of feasible nodes, equal for equal totals; without totals only the chosen node's."""
     if not scored:
         return {attempt.node: 1} if attempt.node else {}
     totals = sorted(attempt.totals.values(), reverse=True)
@@ -206,7 +206,7 @@ def _path(attempt: LoggedAttempt, scored: bool) -> DecisionPath:
 
 
 def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str, ...], tuple[int, int, int]]:
-    """Nodes in total, evaluated, feasible: as logged, or the least that the log proves, and then named unknown."""
+    """Return the numbers of all, evaluated and feasible nodes as logged, else the least that the log proves."""
     feasible = max(attempt.feasible if attempt.feasible is not None else 0, ranked)
     evaluated = max(attempt.evaluated if attempt.evaluated is not None else 0, named, feasible)
     total = max(attempt.total if attempt.total is not None else 0, evaluated)
@@ -217,7 +217,7 @@ def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str,
 
 
 def _filters(attempt: LoggedAttempt, at: Mapping[str, int], slots: int) -> tuple[FilterColumn, ...]:
-    """A column for each filter that the log heard reject; those that it did not hear of are absent, not passed."""
+    """Return a column for each filter with a logged rejection; the others are absent, which is not passed."""
     columns = []
     for position, plugin in enumerate(_FILTERS):
         earlier = _FILTERS[:position]
@@ -235,7 +235,7 @@ def _filters(attempt: LoggedAttempt, at: Mapping[str, int], slots: int) -> tuple
 def _scores(
     attempt: LoggedAttempt, weights: LoggedWeights, at: Mapping[str, int], slots: int
 ) -> tuple[tuple[ScoreColumn, ...], tuple[str, ...]]:
-    """Plugins' columns, and the plugins whose weight is not known: their points stand as they were logged."""
+    """Return the plugins' score columns, and the plugins of unknown weight, whose points are kept as logged."""
     columns, unweighed = [], []
     for plugin, points in sorted(attempt.scores.items()):
         weight = weights.by_plugin.get(plugin)
@@ -256,7 +256,7 @@ def _scores(
 
 
 def _preemption(attempt: LoggedAttempt) -> Preemption | None:
-    """The candidate that was taken; the log names no other, and of this one no disruption budget."""
+    """Return the candidate that preemption chose; the log has no other, and no disruption budgets."""
     if not attempt.nominated:
         return None
     return Preemption(attempt.nominated, (Candidate(attempt.nominated, tuple(attempt.victims), 0),), evicted=True)
@@ -282,7 +282,7 @@ def _by_slot(values: Mapping[str, int], at: Mapping[str, int], slots: int) -> Co
 
 
 def _id(at_us: int, incarnation: str, sequence: int) -> str:
-    """A UUIDv7 that is the same whenever the same log is read: what is random in others is a digest in it."""
+    """Return a UUIDv7 that is the same for every reading of the log: a digest stands for its random part."""
     digest = int.from_bytes(hashlib.sha256(f"{incarnation} {sequence}".encode()).digest()[:10])
     ms = max(0, at_us // 1000) & ((1 << 48) - 1)
     high, low = digest >> 68 & 0xFFF, digest & ((1 << 62) - 1)

@@ -1,5 +1,5 @@
-"""What scheduling reads of a cluster, in one file, and what would happen on it.
+"""Snapshots of a cluster in one file, with everything that scheduling reads, and replays on them.
 
 `document` (the file's form), `taking` (from the API server to the file), `replaying` (pods placed again on it),
-`command` (`snapshot`, `replay`). `evaluate` and `whatif` read the file as any other with a cluster's objects.
+`command` (`snapshot`, `replay`). `evaluate` and `whatif` read the file like any other file of cluster objects.
 """

@@ -1,6 +1,6 @@
-"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest that tells damage. Pure.
+"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest against damage. Pure.
 
-Owns: the document's shape, its check. Does not own: objects (`scheduler.engine.manifests.cluster`), files.
+Owns: the document's form, its validation. Does not own: objects (`scheduler.engine.manifests.cluster`), files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class SnapshotError(ValueError):
-    """A document that is no whole snapshot. The message says what is wrong with it."""
+    """A document that is not a complete snapshot, with the reason."""
 
 
 def snapshot(items: Sequence[Json], *, cluster: str, server: str, taken_at: str, full: bool) -> Json:
-    """The document. `full`: the items are whole, and not only what scheduling reads."""
+    """Return the snapshot document; `full` means that items have all fields, not only those of scheduling."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -41,7 +41,7 @@ def snapshot(items: Sequence[Json], *, cluster: str, server: str, taken_at: str,
 
 
 def items_of(document: Mapping[str, Any]) -> list[Any]:
-    """The objects of a snapshot, checked. SnapshotError where it is of another version, cut or changed."""
+    """Return the validated objects of a snapshot; raise SnapshotError for another version or damage."""
     if document.get("apiVersion") != API_VERSION:
         raise SnapshotError(f"apiVersion: {document.get('apiVersion')!r} is not read here; {API_VERSION} is")
     metadata, items = document.get("metadata"), document.get("items")

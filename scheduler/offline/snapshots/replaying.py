@@ -1,12 +1,12 @@
-"""Pods of a snapshot placed again, with another configuration: which would be elsewhere?
+"""Replays a snapshot: places its pods again with another configuration, and compares the nodes.
 
-Owns: the order, what is compared, the sums. Does not own: the snapshot (`document`), the cycle. Pure but for the
-engine's nodes, which are changed.
+Owns: the order, the comparison, the sums. Does not own: the snapshot (`document`), the cycle. Pure except that it
+changes the engine's nodes.
 
-The pods in question are taken off their nodes, all at once, and placed one after the other as if they had just come;
-all others stay. Where a pod's own node is among the best it stays there: a draw among equals is no change.
+The selected pods are removed from their nodes all at once, and placed one after the other as if they were new; all
+others stay. A pod whose own node is among the best stays there, because a random choice is not a change.
 
-Invariant: every pod in question is told once, as the same, moved or unplaced.
+Invariant: every selected pod is reported once, as the same, moved or unplaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Placed:
-    """A pod of the snapshot, and the node that it is on."""
+    """A pod of the snapshot with its node."""
 
     pod: PodInfo
     node: str
@@ -38,7 +38,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Where it would be, "" for nowhere. `points`: how far that node is ahead of the old one; None: it does not fit."""
+    """The result of one pod: its new node, or "" for none.
+
+    `points` is how far the new node is ahead of the old one; None if the old one is infeasible.
+    """
 
     pod: PodInfo
     was: str
@@ -75,7 +78,7 @@ def replay(
 
 
 def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: str) -> Json:
-    """The answer of kind Replay. `by`: what decided. `against`: what it is compared with."""
+    """Return the document of kind Replay; `by` names the deciding configuration, `against` the compared one."""
     before = Counter(r.was for r in replayed if r.was)
     after = Counter(r.now for r in replayed if r.now)
     names = sorted(before.keys() | after.keys(), key=natural_sort_key)
@@ -100,7 +103,7 @@ def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: s
 
 
 def _waiting(pod: PodInfo) -> PodInfo:
-    """The pod as it was when it waited."""
+    """Return the pod as it was before it was bound."""
     spec = replace(pod.pod.spec, node_name="")
     return PodInfo(replace(pod.pod, spec=spec, status=replace(pod.pod.status, nominated_node_name="")))
 

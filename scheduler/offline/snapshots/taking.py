@@ -1,10 +1,9 @@
-"""From the API server to a snapshot: what is listed, and what of it is left out.
+"""Lists a cluster's objects for a snapshot, and redacts them.
 
-Owns: which kinds are asked for, redaction. Does not own: the document's form (`document`), requests (`scheduler.kube`).
+Owns: which kinds are listed, redaction. Does not own: the document's form (`document`), requests (`scheduler.kube`).
 
-Invariant: a redacted object decides every pod as the whole one does: it is what decoding keeps
-(`scheduler.engine.objects`),
-written down again, but for annotations of nodes that no plugin of the configuration reads.
+Invariant: a redacted object leads to the same decisions as the complete one. It has the fields that decoding keeps
+(`scheduler.engine.objects`), without node annotations that no plugin of the configuration reads.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _listed(api: ApiServer, path: str) -> Iterator[Json]:
 
 
 def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> Json:
-    """What decoding keeps, without what is empty."""
+    """Return the fields that decoding keeps, without empty ones."""
     obj = msgspec.convert(item, kind)
     if isinstance(obj, Node):
         has = obj.metadata.annotations or {}
@@ -76,7 +75,7 @@ def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> J
 
 
 def _plain(value: Any) -> Any:
-    """Structs as what they decode from, without fields that have their default. What is empty and means it stays."""
+    """Return structs as JSON values without fields that have their default; empty values with a meaning stay."""
     if isinstance(value, msgspec.Struct):
         given = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
         return {encoded: _plain(each) for encoded, each, default in given if each != default}
