@@ -1,10 +1,10 @@
-"""The command line, and the one place where failures become an exit code.
+"""The command line: the group of commands, and the place where every failure becomes a message and an exit code.
 
-Owns: the group of commands, exit codes, what is printed when something goes wrong. Does not own: any command.
+Owns: the group of commands, exit codes, messages of unexpected failures. Does not own: any command.
 
 Exit codes: 0 answered; 1 an error (not found, forbidden, unreachable); 2 wrong usage; 130 interrupted.
 
-Invariant: the user never sees a traceback, unless HERODOTUS_DEBUG=1 asks for it.
+Invariant: the user never sees a traceback, except with HERODOTUS_DEBUG=1.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ from io import StringIO
 import click
 
 from herodotus_cli import options
-from herodotus_cli.commands import COMMANDS, command
-from herodotus_cli.context import Environment, Given, surroundings
+from herodotus_cli.commands import COMMANDS, load_command
+from herodotus_cli.environment import Environment, process_environment
 from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
-from herodotus_cli.transport.begun import Begun
+from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
 PROG = "kubectl herodotus"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-class InOrder(click.Group):
-    """Lists its commands in the order of `COMMANDS`, not of the alphabet."""
+class OrderedGroup(click.Group):
+    """The group of all commands, which are imported when they are called and listed in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands' names."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command by its name; None for another word."""
-        return command(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant; for a word that is none, the ones like it are named."""
+        """Return the named command. The usage error for an unknown one suggests similar names."""
         word = args[0]
         if word in COMMANDS or word.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -52,10 +50,10 @@ class InOrder(click.Group):
         raise click.UsageError(f'unknown command "{word}" for "{PROG}".{hint}', ctx)
 
 
-@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @options.namespace_option
 @options.connection_options
-def cli(**_before: object) -> None:
+def cli(**_options: object) -> None:
     """Explains scheduling: why a pod is on its node, why it is Pending, how a node fares.
 
     Asks the decisions service that records every decision of the Herodotus scheduler: through the API server with your
@@ -63,21 +61,21 @@ def cli(**_before: object) -> None:
     """
 
 
-def run_process(arguments: Sequence[str], begun: Begun) -> int:
-    """The exit code of this process' command line."""
+def run_process(arguments: Sequence[str], prefetched: PrefetchedProcesses) -> int:
+    """Run the command line of this process and return its exit code."""
     if sys.stdout is None:  # `>&-`
         return _fail("error: cannot write: standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ shows ?
-    return run(arguments, surroundings(begun))
+    return run(arguments, process_environment(prefetched))
 
 
-def run(arguments: Sequence[str], around: Environment) -> int:
-    """The exit code of a command line, after everything was printed."""
-    debug = around.environ.get("HERODOTUS_DEBUG") == "1"
+def run(arguments: Sequence[str], environment: Environment) -> int:
+    """Run a command line in an environment and return its exit code; answers and errors are printed."""
+    debug = environment.environ.get("HERODOTUS_DEBUG") == "1"
     try:
-        cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=Given(around))
-        around.out.flush()
+        cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=environment)
+        environment.out.flush()
     except click.ClickException as e:
         shown = StringIO()
         e.show(shown)
@@ -86,8 +84,8 @@ def run(arguments: Sequence[str], around: Environment) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):  # click makes the one of the other, inside a command
-        # whoever read the answer has seen enough; what Python flushes at exit must not complain either
-        _write_no_more()
+        # The reader closed the pipe. Python's flush at exit must not fail on it either.
+        _discard_stdout()
         return 0
     except CliError as e:
         if debug and e.__cause__:
@@ -97,14 +95,14 @@ def run(arguments: Sequence[str], around: Environment) -> int:
         if debug:
             raise
         if isinstance(e, OSError) and e.errno in _UNWRITABLE and not e.filename:
-            _write_no_more()
+            _discard_stdout()
             return _fail(f"error: cannot write: {e.strerror}")
-        return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}", "  the whole story: HERODOTUS_DEBUG=1")
+        return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}", "  for the traceback: HERODOTUS_DEBUG=1")
     return 0
 
 
-def _write_no_more() -> None:
-    """Leaves what is not written yet to nobody: Python writes it at exit, and would complain again."""
+def _discard_stdout() -> None:
+    """Send what is still buffered to /dev/null, because Python flushes it at exit and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

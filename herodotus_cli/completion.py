@@ -1,9 +1,9 @@
-"""`kubectl_complete-herodotus`: kubectl asks it for the words that may follow `kubectl herodotus …`.
+"""`kubectl_complete-herodotus`: the program that kubectl runs to complete `kubectl herodotus …`.
 
-Owns: kubectl's way to ask (the words so far as arguments, the last one unfinished) and to be told (a word a line, then
-cobra's directive). Does not own: which words there are (click, `live`).
+Owns: kubectl's protocol: the words so far are arguments, the last one unfinished; the output has one candidate per line
+and then cobra's directive. Does not own: the candidates (click, `completion_values`).
 
-Invariant: prints words or nothing, never an error: the user is in the middle of a line.
+Invariant: prints candidates or none, and never an error, because the user is in the middle of a line.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from collections.abc import Sequence
 from click.shell_completion import CompletionItem, ShellComplete
 
 from herodotus_cli.command_line import PROG, cli
-from herodotus_cli.context import Environment, Given, surroundings
+from herodotus_cli.environment import Environment, process_environment
 
 NO_FILES = ":4"  # cobra's ShellCompDirectiveNoFileComp
 FILES = ":0"  # let the shell complete file names
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the words and exits."""
-    print(completed(sys.argv[1:] if arguments is None else arguments, surroundings()), end="")
+    """Print the candidates for the words in `arguments`, by default those of the process."""
+    print(complete(sys.argv[1:] if arguments is None else arguments, process_environment()), end="")
 
 
-def completed(words: Sequence[str], around: Environment) -> str:
-    """The answer for the words so far; the last one is unfinished, and may be empty."""
+def complete(words: Sequence[str], environment: Environment) -> str:
+    """Return candidates and directive for the words so far, of which the last is unfinished or empty."""
     *before, unfinished = words or [""]
     try:
-        found = ShellComplete(cli, {"obj": Given(around)}, PROG, "").get_completions(list(before), unfinished)
+        found = ShellComplete(cli, {"obj": environment}, PROG, "").get_completions(list(before), unfinished)
     except Exception:  # a word that cannot be parsed yet, for one
         return f"{NO_FILES}\n"
     files = any(item.type in ("file", "dir") for item in found)

@@ -1,42 +1,42 @@
-"""Whom to ask: values that every layer of the plugin knows, and that cost nothing to import.
+"""The settings of a connection to the decisions service, which every layer of the plugin uses.
 
-Owns: these values and their defaults. Does not own: the options that they come from (`options`).
+Owns: these values and their defaults. Does not own: the options that they come from (`option_values`).
 
-They are plain classes: what makes tuples or dataclasses of them takes as long to import as Python to start.
+They are plain classes, because importing `typing` or `dataclasses` takes as long as starting Python.
 """
 
 from __future__ import annotations
 
-# An API server or service that says nothing for this long is not going to; kubectl itself would wait for ever.
+# An API server or service that is silent for this long will not answer; kubectl itself would wait for ever.
 REQUEST_TIMEOUT_S = 30.0
 
 
-class Service:
-    """The Service of the decisions service, behind the API server's proxy."""
+class ServiceAddress:
+    """The address of a Kubernetes Service that the API server proxies to."""
 
     def __init__(self, namespace: str, scheme: str, name: str, port: str) -> None:
         self.namespace, self.scheme, self.name, self.port = namespace, scheme, name, port
 
     @property
     def proxy_path(self) -> str:
-        """Where the API server forwards to it."""
+        """The API server's path that forwards to this Service."""
         return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
 
 
-SERVICE = Service("herodotus", "https", "herodotus-endpoint", "8000")
-# Without TLS: the API server knows a port of that name only where whoever installed the service asked for none.
-PLAIN_SERVICE = Service("herodotus", "http", "herodotus-endpoint", "plain-http")
+DEFAULT_SERVICE = ServiceAddress("herodotus", "https", "herodotus-endpoint", "8000")
+# Without TLS. The Service has a port of that name only if it was installed with plain HTTP.
+PLAIN_HTTP_SERVICE = ServiceAddress("herodotus", "http", "herodotus-endpoint", "plain-http")
 
 
-class Connection:
-    """Whom to ask. `endpoint` empty: through the API server, with the user's kubeconfig."""
+class ConnectionSettings:
+    """How to reach the decisions service: at `endpoint`, or if that is empty through the API server with kubectl."""
 
     def __init__(
         self,
         context: str = "",
         kubeconfig: str = "",
         endpoint: str = "",
-        service: Service = SERVICE,
+        service: ServiceAddress = DEFAULT_SERVICE,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         as_user: str = "",
         as_groups: tuple[str, ...] = (),

@@ -1,9 +1,8 @@
-"""What the plugin says when it cannot answer: one clear line on stderr, hints below it, exit 1.
+"""Errors of the plugin: one line on stderr, hints below it, exit code 1.
 
-Owns: the shape of a failure and how a Status of the decisions service becomes one. Does not own: usage errors (click,
-exit 2).
+Owns: the form of an error, and turning a Status document into one. Does not own: usage errors (click, exit code 2).
 
-Invariant: every failure that a user can cause ends here, never in a traceback.
+Invariant: every failure that a user can cause becomes one of these errors, never a traceback.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
 
 
 class CliError(Exception):
-    """One line that says what went wrong, and lines that say what to try."""
+    """An error with a one-line message and hints on what to try."""
 
     def __init__(self, message: str, hints: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -28,12 +27,12 @@ class CliError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """What stands on stderr."""
+        """The lines for stderr: the message, then the hints, indented."""
         return [self.message, *(f"  {hint}" for hint in self.hints)]
 
 
 class ServerError(CliError):
-    """A server's answer that is an error, worded as kubectl words it."""
+    """A Status that a server returned, worded as kubectl words it."""
 
     def __init__(self, reason: str, message: str, details: Json | None = None, hints: Sequence[str] = ()) -> None:
         self.reason, self.words, self.details = reason, message, details or {}
@@ -41,7 +40,7 @@ class ServerError(CliError):
         super().__init__(f"Error from server ({reason}): {first}", [*(line.strip() for line in more), *hints])
 
     def with_hints(self, hints: Sequence[str]) -> ServerError:
-        """The same error with more to try."""
+        """Return the same error with more hints."""
         return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
 
 
@@ -59,12 +58,12 @@ def print_to_stderr(*lines: str) -> None:
 
 
 def is_status(document: Json) -> bool:
-    """Whether a document is Kubernetes' envelope for an error."""
+    """Return whether a document is a Kubernetes Status, which stands for an error."""
     return document.get("kind") == "Status"
 
 
 def from_status(document: Json) -> ServerError:
-    """The error that a Status envelope stands for."""
+    """Return the error that a Status document stands for."""
     details = document.get("details")
     return ServerError(
         str(document.get("reason") or f"code {document.get('code', 'unknown')}"),
@@ -74,5 +73,5 @@ def from_status(document: Json) -> ServerError:
 
 
 def unreachable(why: str, hints: Sequence[str]) -> ConnectionFailedError:
-    """Return the error of a decisions service that does not answer."""
+    """Return the error for a decisions service that did not answer because of `why`."""
     return ConnectionFailedError(f"error: the decisions service did not answer ({why})", hints)

@@ -1,16 +1,16 @@
-"""The namespace that the user's kubeconfig names.
+"""The namespace of the current context in the user's kubeconfig.
 
 Owns: finding and merging kubeconfig files as kubectl does, the current context, its namespace. Does not own:
 credentials; kubectl itself uses those.
 
-Invariant: reads, never writes; the first file that says something wins.
+Invariant: reads, never writes; of several files the first that sets a value wins.
 """
 
 from __future__ import annotations
 
 import os
 
-from herodotus_cli import plain_kubeconfig
+from herodotus_cli import kubeconfig_fast_parser
 from herodotus_cli.errors import CliError
 
 TYPE_CHECKING = False
@@ -22,7 +22,10 @@ DEFAULT_NAMESPACE = "default"
 
 
 def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "") -> str:
-    """The namespace of `context`, or of the current context; `default` where no file or context names one."""
+    """Return the namespace of `context` or of the current context, or `default` if none is set.
+
+    Raises CliError if a file cannot be read or the context does not exist.
+    """
     contexts: dict[str, str] = {}
     current = ""
     for path in files(environ, kubeconfig):
@@ -37,7 +40,7 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
 
 
 def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:
-    """The files to be merged, those that may be missing too."""
+    """Return the paths of the kubeconfig files to merge; some may not exist."""
     if kubeconfig:
         return [kubeconfig]
     listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -46,7 +49,7 @@ def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:
 
 
 def _load(path: str, *, required: bool) -> Mapping[str, Any]:
-    """One file's content. A file that is only looked for may be missing, as with kubectl."""
+    """Return the content of a file; {} if it does not exist and is not `required`, as with kubectl."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -56,7 +59,7 @@ def _load(path: str, *, required: bool) -> Mapping[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError) as e:
         raise CliError(f"error: kubeconfig {path}: {getattr(e, 'strerror', None) or 'not a text file'}") from None
-    config = plain_kubeconfig.read(text) or _parse(text, path)
+    config = kubeconfig_fast_parser.parse(text) or _parse(text, path)
     if config is None:
         return {}
     if not isinstance(config, dict):
@@ -65,7 +68,7 @@ def _load(path: str, *, required: bool) -> Mapping[str, Any]:
 
 
 def _parse(text: str, path: str) -> Any:
-    import yaml  # here, because it costs 20 ms that many runs do not need
+    import yaml  # here, because it takes 20 ms that most runs do not need
 
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -76,7 +79,7 @@ def _parse(text: str, path: str) -> Any:
 
 
 def _contexts(config: Mapping[str, Any], path: str) -> list[tuple[str, str]]:
-    """Names of contexts with their namespaces."""
+    """Return the name and the namespace of each context."""
     entries = config.get("contexts") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CliError(f"error: kubeconfig {path}: contexts is not a list of contexts")

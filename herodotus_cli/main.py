@@ -1,7 +1,7 @@
-"""`kubectl herodotus`: the entry.
+"""The entry point of `kubectl herodotus`.
 
-Owns: the order in which things begin and end, which is what makes an answer quick. Does not own: commands and exit
-codes (`command_line`), the question that is sent ahead (`ahead`).
+Owns: the order of start-up and exit, which decides how fast an answer is. Does not own: commands and exit codes
+(`command_line`), the request that is started before click is imported (`kubectl_prefetch`).
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ import gc
 import os
 import sys
 
-from herodotus_cli import ahead
+from herodotus_cli import kubectl_prefetch
 from herodotus_cli.errors import INTERRUPTED
-from herodotus_cli.transport.begun import Begun
+from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-_SELDOM = 50_000  # new objects until garbage is looked for, instead of 700: what is imported is none
+_GC_THRESHOLD = 50_000  # instead of 700: collecting while modules are imported finds nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits."""
+    """Run the command line and exit the process with its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    gc.set_threshold(_SELDOM)
-    begun = Begun()
+    gc.set_threshold(_GC_THRESHOLD)
+    prefetched = PrefetchedProcesses()
     try:
-        ahead.begin(words, os.environ, begun)
+        kubectl_prefetch.prefetch(words, os.environ, prefetched)
         from herodotus_cli.command_line import run_process  # here, while kubectl works
 
-        code = run_process(words, begun)
+        code = run_process(words, prefetched)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except ModuleNotFoundError as missing:  # a clone that was not installed
-        code = _say_what_is_missing(str(missing.name))
+        code = _report_missing_package(str(missing.name))
     finally:
-        begun.close()
-    _leave(code)
+        prefetched.close()
+    _exit(code)
 
 
-def _say_what_is_missing(package: str) -> int:
+def _report_missing_package(package: str) -> int:
     """Print which package is missing and how to install it; return the exit code."""
     print(
         f"error: {sys.executable} has no package {package}, which kubectl herodotus needs;"
@@ -51,11 +51,11 @@ def _say_what_is_missing(package: str) -> int:
     return 1
 
 
-def _leave(code: int) -> NoReturn:
-    """Ends without taking every module apart, which would be a tenth of the time of an answer."""
+def _exit(code: int) -> NoReturn:
+    """Exit without unloading modules, which would take a tenth of the time of an answer."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # closed, or nobody reads it: that was told before
+        except (AttributeError, OSError, ValueError):  # closed, or its reader is gone; that was reported
             continue
     os._exit(code)

@@ -1,7 +1,7 @@
-"""The object that `-f` names, as it was written.
+"""Reads the manifest that `whatif -f` names.
 
-Owns: reading YAML and JSON, and which object of several is meant: the one that asks for pods. Does not own: what it
-asks for (the decisions service).
+Owns: parsing YAML and JSON, and choosing the Pod or workload among several objects. Does not own: the pods that the
+object would create (the decisions service).
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from herodotus_record.templates import is_pod_or_workload
 
 Json = dict[str, Any]
 STDIN = "-"
-_LARGEST = 4 << 20  # characters; a file of manifests has kilobytes
+_MAX_LENGTH = 4 << 20  # characters; a file of manifests has kilobytes
 _TIME = "tag:yaml.org,2002:timestamp"
 
 
 def read(path: str) -> Json:
-    """The one object of a file, or of standard input (`-`), that asks for pods; others beside it are passed over."""
+    """Return the only Pod or workload in a file, or in standard input for `-`; other kinds are ignored.
+
+    Raises CliError if there is none or more than one.
+    """
     where = "standard input" if path == STDIN else path
     every = list(_objects(_documents(_text(path), where)))
     found = [o for o in every if is_pod_or_workload(o)]
@@ -32,16 +35,16 @@ def read(path: str) -> Json:
         kinds = ", ".join(sorted({str(o.get("kind")) for o in every if isinstance(o, dict)})) or "nothing"
         raise CliError(f"error: {where}: no Pod, and no workload with a template of pods", [f"it holds: {kinds}"])
     names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in found[:5])
-    raise CliError(f"error: {where}: several objects ask for pods", [f"ask about one at a time: {names}"])
+    raise CliError(f"error: {where}: several objects define pods", [f"put one of them into a file: {names}"])
 
 
 def _text(path: str) -> str:
     try:
-        text = sys.stdin.read(_LARGEST + 1) if path == STDIN else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read(_MAX_LENGTH + 1) if path == STDIN else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         why = getattr(e, "strerror", None) or "not a text file"
         raise CliError(f"error: {path}: {why}") from None
-    if len(text) > _LARGEST:
+    if len(text) > _MAX_LENGTH:
         raise CliError(f"error: {path}: too large for a file of manifests")
     return text
 
@@ -51,11 +54,11 @@ def _documents(text: str, where: str) -> list[Any]:
         try:
             return [json.loads(text)]
         except ValueError:
-            pass  # a mapping of YAML may begin so too
-    import yaml  # here, because JSON needs none
+            pass  # a YAML mapping can start with a brace too
+    import yaml  # here, because JSON does not need it
 
     class Loader(yaml.SafeLoader):
-        """A time is a text, as in Kubernetes' YAML."""
+        """A YAML loader that reads timestamps as strings, as Kubernetes does."""
 
     resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
     Loader.yaml_implicit_resolvers = {
@@ -70,7 +73,7 @@ def _documents(text: str, where: str) -> list[Any]:
 
 
 def _objects(documents: list[Any]) -> Iterator[Any]:
-    """Lists taken apart."""
+    """Yield the objects of the documents, with the items of each List."""
     for document in documents:
         if isinstance(document, dict) and str(document.get("kind", "")).endswith("List"):
             yield from document.get("items") or []

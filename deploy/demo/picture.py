@@ -25,7 +25,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Environment
+from herodotus_cli.environment import Environment
 from herodotus_serving.threads import serve_in_thread
 
 Json = dict[str, Any]

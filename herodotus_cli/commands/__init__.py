@@ -1,6 +1,6 @@
-"""The commands, in the order in which the help lists them.
+"""The commands, in the order of the help text.
 
-Each is a module of its name, with the command as a function of that name; only the one that is called is imported.
+Each is a function in a module of the same name. Only the module of the called command is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMANDS = (
 )
 
 
-def command(name: str) -> click.Command:
-    """A command of COMMANDS."""
+def load_command(name: str) -> click.Command:
+    """Import and return a command of COMMANDS."""
     found: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
     return found

@@ -1,6 +1,6 @@
-"""`kubectl herodotus balance`: why the distribution over nodes is what it is, and what other weights would make of it.
+"""`kubectl herodotus balance`: why pods are distributed over nodes as they are, and the effect of other weights.
 
-Owns: its options and the question they make up. Does not own: the screen.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from typing import Any, NamedTuple
 
 import click
 
-from herodotus_cli import options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli import option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 
 
 class Weights(click.ParamType[str]):
-    """`PLUGIN=NUMBER`, several with commas; 0 leaves a plugin without a say."""
+    """Weights as `PLUGIN=NUMBER`, separated by commas; 0 removes a plugin's influence."""
 
     name = "weights"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same text without spaces; a usage error for anything else."""
+        """Return the text without spaces, or fail with a usage error."""
         text = str(value).replace(" ", "")
         if not re.fullmatch(r"[^=,]+=\d{1,6}(,[^=,]+=\d{1,6})*", text):
             self.fail(f"{value!r} is not PLUGIN=NUMBER,…: write NodeResourcesFit=5,ImageLocality=0", param, ctx)
         return text
 
 
-class BalanceQuestion(NamedTuple):
-    """What is asked."""
+class BalanceArguments(NamedTuple):
+    """The arguments of `balance`."""
 
     since_s: float
     weights: str
@@ -45,9 +45,13 @@ class BalanceQuestion(NamedTuple):
     "--weights", type=Weights(), default=None, metavar="PLUGIN=N,…", help="Weigh the decisions again with these."
 )
 @options.selector_option
-@options.SINCE
+@options.since_option
 @click.option(
-    "--decisions", type=options.WholeNumber(1, 1000), default=None, metavar="N", help="The newest N placements [200]."
+    "--decisions",
+    type=parameter_types.WholeNumber(1, 1000),
+    default=None,
+    metavar="N",
+    help="The newest N placements [200].",
 )
 @click.option("--profile", default="", metavar="NAME", help="Only of this profile (a pod's spec.schedulerName).")
 @options.ignored_namespace_option
@@ -66,28 +70,37 @@ def balance(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus balance --since 7d
     kubectl herodotus balance --weights NodeResourcesFit=5,ImageLocality=0
     """
-    around, given_ = given(ctx).around, ctx.params
-    question = BalanceQuestion(
+    environment, given_ = environment_of(ctx), ctx.params
+    arguments = BalanceArguments(
         given_["since"], given_["weights"] or "", given_["profile"], given_["decisions"], given_["selector"]
     )
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
-
-
-def run(question: BalanceQuestion, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    path = questions.balance(
-        since_s=question.since_s,
-        weights=question.weights,
-        profile=question.profile,
-        decisions=question.decisions,
-        labels=question.labels,
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
     )
-    selected = questions.Selected(labels=question.labels)
-    around.answer(lambda: _once(path, connection, output, around), connection, output, selected=selected)
 
 
-def _once(path: str, connection: Connection, output: Output, around: Environment) -> None:
-    answer = around.ask(connection, path, output, "balance")
+def run(
+    arguments: BalanceArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    path = api_paths.balance(
+        since_s=arguments.since_s,
+        weights=arguments.weights,
+        profile=arguments.profile,
+        decisions=arguments.decisions,
+        labels=arguments.labels,
+    )
+    selector = api_paths.DecisionSelector(labels=arguments.labels)
+    environment.run_or_watch(
+        lambda: _once(path, connection, output, environment), connection, output, selector=selector
+    )
+
+
+def _once(path: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
+    answer = environment.fetch(connection, path, output, "balance")
     from herodotus_cli.render import balance as balance_screen
 
-    around.show(answer, output, lambda view: balance_screen.screen(answer, view))
+    environment.print_answer(answer, output, lambda view: balance_screen.build_screen(answer, view))

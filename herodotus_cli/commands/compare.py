@@ -1,6 +1,6 @@
-"""`kubectl herodotus compare pod A B` and `compare pod A --nodes X Y`: two pods, or two nodes for one.
+"""`kubectl herodotus compare pod A B` and `compare pod A --nodes X Y`: two pods, or two nodes for one pod.
 
-Owns: its options and the questions they make up. Does not own: the screens.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import click
 
-from herodotus_cli import live, missing, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 
 _KIND = ("pod", "pods", "po")
 
 
-class Comparison(NamedTuple):
-    """What is asked: `pods` are two, or one with two `nodes`. `namespace` empty: the context's."""
+class CompareArguments(NamedTuple):
+    """The arguments of `compare`: two pods, or one pod and two nodes. `namespace` empty: the context's."""
 
     namespace: str
     pods: tuple[str, ...]
@@ -29,13 +29,20 @@ class Comparison(NamedTuple):
 
 
 @click.command(short_help="Two pods side by side, or two nodes for one pod.")
-@click.argument("names", metavar="pod A [B]", nargs=-1, shell_complete=live.pods)
+@click.argument("names", metavar="pod A [B]", nargs=-1, shell_complete=completion_values.pods)
 @options.namespace_option
 @click.option(
-    "--nodes", nargs=2, metavar="X Y", shell_complete=live.nodes, help="Two nodes for one pod, instead of two pods."
+    "--nodes",
+    nargs=2,
+    metavar="X Y",
+    shell_complete=completion_values.nodes,
+    help="Two nodes for one pod, instead of two pods.",
 )
 @click.option(
-    "--attempt", type=options.WholeNumber(min=1), metavar="N", help="With --nodes: the pod's Nth attempt [last]."
+    "--attempt",
+    type=parameter_types.WholeNumber(min=1),
+    metavar="N",
+    help="With --nodes: the pod's Nth attempt [last].",
 )
 @options.output_options
 @options.connection_options
@@ -50,29 +57,38 @@ def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> 
     kubectl herodotus compare pod checkout-7d9f-x2k checkout-7d9f-9pp
     kubectl herodotus compare pod checkout-7d9f-x2k --nodes worker-1 worker-3
     """
-    pods = tuple(options.name_of("pod", name) for name in (names[1:] if names[:1] and names[0] in _KIND else names))
-    nodes = tuple(options.name_of("node", name) for name in ctx.params["nodes"] or ())
+    pods = tuple(
+        object_names.parse_name("pod", name) for name in (names[1:] if names[:1] and names[0] in _KIND else names)
+    )
+    nodes = tuple(object_names.parse_name("node", name) for name in ctx.params["nodes"] or ())
     if len(pods) != (1 if nodes else 2):
         raise click.UsageError("compare two pods (A B), or one pod on two nodes (A --nodes X Y)")
     if len({*pods, *nodes}) < len(pods) + len(nodes):
         raise click.UsageError("compare two different ones")
     if ctx.params["attempt"] and not nodes:
         raise click.UsageError("--attempt needs --nodes: of two pods, the last attempts are compared")
-    around = given(ctx).around
-    question = Comparison(options.namespace(ctx), pods, nodes, ctx.params["attempt"])
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+    environment = environment_of(ctx)
+    arguments = CompareArguments(option_values.namespace(ctx), pods, nodes, ctx.params["attempt"])
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
-def run(question: Comparison, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    namespace = around.namespace(question.namespace, connection)
-    if question.nodes:
-        path = questions.node_comparison(namespace, question.pods[0], *question.nodes, attempt=question.attempt)
+def run(
+    arguments: CompareArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    namespace = environment.resolve_namespace(arguments.namespace, connection)
+    if arguments.nodes:
+        path = api_paths.node_comparison(namespace, arguments.pods[0], *arguments.nodes, attempt=arguments.attempt)
     else:
-        path = questions.pod_comparison(namespace, *question.pods)
-    ask = partial(around.ask, connection, path, output, "compared")
-    answer = missing.answer(ask, question.pods[0], namespace, connection, around)
-    from herodotus_cli.render import compared
+        path = api_paths.pod_comparison(namespace, *arguments.pods)
+    ask = partial(environment.fetch, connection, path, output, "comparison")
+    answer = not_found.fetch_pod_answer(ask, arguments.pods[0], namespace, connection, environment)
+    from herodotus_cli.render import comparison
 
-    screen = compared.nodes if question.nodes else compared.pods
-    around.show(answer, output, lambda view: screen(answer, view))
+    screen = comparison.build_nodes_screen if arguments.nodes else comparison.build_pods_screen
+    environment.print_answer(answer, output, lambda view: screen(answer, view))

@@ -1,6 +1,6 @@
-"""`kubectl herodotus disagreements`: does what another scheduler does follow from what an observer reconstructs?
+"""`kubectl herodotus disagreements`: outcomes of another scheduler that the observer's evaluation does not explain.
 
-Owns: its options and the question they make up. Does not own: the screen.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 import click
 
-from herodotus_cli import options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
+from herodotus_cli import option_values, options
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 
 _OBSERVER = "to observe one: kubectl apply -f deploy/observer.yaml (docs/observer.md)"
 
 
-class AgreementsQuestion(NamedTuple):
-    """What is asked. `namespace` empty: the context's, unless `every`."""
+class DisagreementsArguments(NamedTuple):
+    """The arguments of `disagreements`. `namespace` empty: the context's, or all with `every`."""
 
     namespace: str
     every: bool
@@ -32,7 +32,7 @@ class AgreementsQuestion(NamedTuple):
 @click.command(short_help="Decisions of other schedulers that the observer cannot explain, and how many it can.")
 @options.namespaces_options
 @options.selector_option
-@options.SINCE
+@options.since_option
 @click.option("--scheduler", default="", metavar="NAME", help="Only of this scheduler (a pod's spec.schedulerName).")
 @options.watch_option
 @options.output_options
@@ -49,28 +49,39 @@ def disagreements(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus disagreements -A
     kubectl herodotus disagreements -A --since 7d --scheduler default-scheduler
     """
-    around = given(ctx).around
-    every, namespace, chosen = options.every_namespace(ctx), options.namespace(ctx), ctx.params
-    question = AgreementsQuestion(namespace, every, chosen["since"], chosen["scheduler"], chosen["selector"])
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
-
-
-def run(question: AgreementsQuestion, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints; where nothing was observed, says so and what would."""
-    namespace = "" if question.every else around.namespace(question.namespace, connection)
-    path = questions.agreements(
-        namespace, since_s=question.since_s, scheduler=question.scheduler, labels=question.labels
+    environment = environment_of(ctx)
+    every, namespace, chosen = option_values.all_namespaces(ctx), option_values.namespace(ctx), ctx.params
+    arguments = DisagreementsArguments(namespace, every, chosen["since"], chosen["scheduler"], chosen["selector"])
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
     )
-    selected = questions.Selected(labels=question.labels)
-    around.answer(lambda: _once(path, namespace, connection, output, around), connection, output, namespace, selected)
 
 
-def _once(path: str, namespace: str, connection: Connection, output: Output, around: Environment) -> None:
-    answer = around.ask(connection, path, output, "disagreements")
+def run(
+    arguments: DisagreementsArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it, or how to set up an observer if nothing was observed."""
+    namespace = "" if arguments.every else environment.resolve_namespace(arguments.namespace, connection)
+    path = api_paths.agreements(
+        namespace, since_s=arguments.since_s, scheduler=arguments.scheduler, labels=arguments.labels
+    )
+    selector = api_paths.DecisionSelector(labels=arguments.labels)
+    environment.run_or_watch(
+        lambda: _once(path, namespace, connection, output, environment), connection, output, namespace, selector
+    )
+
+
+def _once(
+    path: str, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    answer = environment.fetch(connection, path, output, "disagreements")
     from herodotus_cli.render import disagreements as disagreements_screen
 
     if not answer.get("schedulers") and output.format not in ("json", "yaml"):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No decisions of other schedulers were observed{where}.", f"  {_OBSERVER}")
         return
-    around.show(answer, output, lambda view: disagreements_screen.screen(answer, view))
+    environment.print_answer(answer, output, lambda view: disagreements_screen.build_screen(answer, view))

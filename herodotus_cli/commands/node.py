@@ -1,6 +1,6 @@
-"""`kubectl herodotus node NAME`: what a node was considered for, and how it fared.
+"""`kubectl herodotus node NAME`: how often a node was considered, rejected and chosen.
 
-Owns: its options and the question they make up. Does not own: the screen.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -9,25 +9,29 @@ from typing import NamedTuple
 
 import click
 
-from herodotus_cli import live, missing, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
+from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import ServerError
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 
 
-class NodeQuestion(NamedTuple):
-    """What is asked."""
+class NodeArguments(NamedTuple):
+    """The arguments of `node`."""
 
     name: str
     since_s: float
 
 
 @click.command(short_help="What a node was considered for, and how it fared.")
-@click.argument("name", metavar="NODE", shell_complete=live.nodes)
+@click.argument("name", metavar="NODE", shell_complete=completion_values.nodes)
 @click.option(
-    "--since", type=options.Since(), default="24h", metavar="DURATION", help="How far back, in whole hours [24h]."
+    "--since",
+    type=parameter_types.PositiveDuration(),
+    default="24h",
+    metavar="DURATION",
+    help="How far back, in whole hours [24h].",
 )
 @options.ignored_namespace_option
 @options.watch_option
@@ -44,21 +48,32 @@ def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> No
     kubectl herodotus node worker-1
     kubectl herodotus node worker-1 --since 7d
     """
-    around = given(ctx).around
-    question = NodeQuestion(options.name_of("node", name), since)
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+    environment = environment_of(ctx)
+    arguments = NodeArguments(object_names.parse_name("node", name), since)
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
-def run(question: NodeQuestion, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    around.answer(lambda: _once(question, connection, output, around), connection, output)
+def run(
+    arguments: NodeArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    environment.run_or_watch(lambda: _once(arguments, connection, output, environment), connection, output)
 
 
-def _once(question: NodeQuestion, connection: Connection, output: Output, around: Environment) -> None:
+def _once(
+    arguments: NodeArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
     try:
-        answer = around.ask(connection, questions.node_history(question.name, since_s=question.since_s), output, "node")
+        answer = environment.fetch(
+            connection, api_paths.node_history(arguments.name, since_s=arguments.since_s), output, "node"
+        )
     except ServerError as e:
-        raise e.with_hints(missing.node_hints(e)) from None
+        raise e.with_hints(not_found.node_hints(e)) from None
     from herodotus_cli.render import node as node_screen
 
-    around.show(answer, output, lambda view: node_screen.screen(answer, view))
+    environment.print_answer(answer, output, lambda view: node_screen.build_screen(answer, view))

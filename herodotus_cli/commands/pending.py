@@ -1,6 +1,6 @@
-"""`kubectl herodotus pending`: every pod that waits, by what most nodes said.
+"""`kubectl herodotus pending`: the pending pods, grouped by dominant reason.
 
-Owns: its options and the question they make up. Does not own: the screen.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from functools import partial
 
 import click
 
-from herodotus_cli import options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
+from herodotus_cli import option_values, options
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
-from herodotus_cli.transport.live import UnassignedPods
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
+from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 
 
 @click.command(short_help="Pending pods by their dominant reason, and when each is tried again.")
@@ -37,50 +37,66 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus pending -n shop -l app=checkout
     kubectl herodotus pending -n shop -o name
     """
-    around = given(ctx).around
-    every, namespace = options.every_namespace(ctx), options.namespace(ctx)
+    environment = environment_of(ctx)
+    every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
     labels = ctx.params["selector"]
-    run(namespace, every, labels, options.connection(ctx, around.environ), options.output(ctx), around)
+    run(
+        namespace,
+        every,
+        labels,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
 def run(
-    given_namespace: str, every: bool, labels: str, connection: Connection, output: Output, around: Environment
+    given_namespace: str,
+    every: bool,
+    labels: str,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
-    """Asks and prints; where nothing waits, says so as kubectl does."""
-    namespace = "" if every else around.namespace(given_namespace, connection)
-    once = partial(_once, namespace, labels, connection, output, around)
-    around.answer(once, connection, output, namespace, questions.Selected(labels=labels))
+    """Fetch the pending pods and print them; without any, print kubectl's kind of sentence on stderr."""
+    namespace = "" if every else environment.resolve_namespace(given_namespace, connection)
+    once = partial(_once, namespace, labels, connection, output, environment)
+    environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=labels))
 
 
-def _once(namespace: str, labels: str, connection: Connection, output: Output, around: Environment) -> None:
+def _once(
+    namespace: str, labels: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
     with (
-        _unassigned_pods(namespace, labels, connection, around) as live,
+        _unassigned_pods(namespace, labels, connection, environment) as query,
         # which pods exist does not depend on labels, which may have changed since a decision
-        _unassigned_pods(namespace, "", connection, around) if labels else live as every,
+        _unassigned_pods(namespace, "", connection, environment) if labels else query as every,
     ):
-        answer = around.ask(connection, questions.pending(namespace, labels=labels), output, "pending")
-        gated, unassigned = live.gated(), every.uids() if answer.get("pods") else None
+        answer = environment.fetch(connection, api_paths.pending_pods(namespace, labels=labels), output, "pending")
+        gated, unassigned = query.gated(), every.uids() if answer.get("pods") else None
     if unassigned is not None:
         from herodotus_record.pending import remove_deleted_pods
 
         answer = remove_deleted_pods(answer, unassigned)
     if gated:
-        from herodotus_cli import gated as gates  # here, because few clusters have such pods
+        from herodotus_cli import gated_pods  # here, because few clusters have such pods
 
-        answer = gates.told_in(answer, gated)
+        answer = gated_pods.add_to_pending_pods(answer, gated)
     if not answer.get("pods") and output.format not in ("json", "yaml"):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No pending pods{where}.")
         return
     from herodotus_cli.render import pending as pending_screen
 
-    around.show(answer, output, lambda view: pending_screen.screen(answer, view))
+    environment.print_answer(answer, output, lambda view: pending_screen.build_screen(answer, view))
 
 
-def _unassigned_pods(namespace: str, labels: str, connection: Connection, around: Environment) -> UnassignedPods:
-    """Asked beside the question. Only kubectl can ask for pods."""
+def _unassigned_pods(
+    namespace: str, labels: str, connection: ConnectionSettings, environment: Environment
+) -> UnassignedPodsQuery:
+    """Start the request for pods without a node, which only kubectl can send."""
     if connection.endpoint:
-        return UnassignedPods()
+        return UnassignedPodsQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, around.environ, around.begun).unassigned_pods(namespace, labels)
+    return KubectlTransport(connection, environment.environ, environment.prefetched).unassigned_pods(namespace, labels)

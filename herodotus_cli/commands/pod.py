@@ -1,6 +1,6 @@
 """`kubectl herodotus pod NAME`: what happened to a pod, and why.
 
-Owns: its options, the question they make up, what helps when there is no answer. Does not own: the screens.
+Owns: its options, its request, hints for a missing answer. Does not own: the screens.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from herodotus_cli import live, missing, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import SCREENS, Environment, Json, given
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
-from herodotus_cli.transport.live import DELETED, REPLACED, LivePod
+from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
+from herodotus_cli.transport.api_server_queries import DELETED, REPLACED, LivePodQuery
 
 if TYPE_CHECKING:
-    from herodotus_cli.render.blocks import Block, View
+    from herodotus_cli.render.screen_elements import Block, ViewOptions
 
-_FATES = {
+_FATE_NOTES = {
     DELETED: "note: this pod no longer exists: it was deleted after this decision",
     REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
 }
 
 
-class PodQuestion(NamedTuple):
-    """What is asked. `namespace` empty: the context's."""
+class PodArguments(NamedTuple):
+    """The arguments of `pod`. `namespace` empty: the context's."""
 
     name: str
     namespace: str
@@ -39,9 +39,11 @@ class PodQuestion(NamedTuple):
 
 
 @click.command(short_help="Why a pod is on its node, or Pending.")
-@click.argument("name", metavar="POD", shell_complete=live.pods)
+@click.argument("name", metavar="POD", shell_complete=completion_values.pods)
 @options.namespace_option
-@click.option("--attempt", type=options.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one].")
+@click.option(
+    "--attempt", type=parameter_types.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one]."
+)
 @click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
 @click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
 @click.option(
@@ -49,7 +51,7 @@ class PodQuestion(NamedTuple):
     "node",
     metavar="NODE",
     default="",
-    shell_complete=live.nodes,
+    shell_complete=completion_values.nodes,
     help="Why (not) this node, and what would have to change.",
 )
 @options.watch_option
@@ -69,7 +71,7 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
     kubectl herodotus pod payments-0 --attempts
     kubectl herodotus pod payments-0 --all -o json
     """
-    output = options.output(ctx)
+    output = option_values.output_options(ctx)
     if full and output.format not in ("json", "yaml"):
         raise click.UsageError("--full needs -o json or -o yaml")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
@@ -79,89 +81,101 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts stands alone: leave out --attempt, --all, --node and --full")
-    question = PodQuestion(
-        name=options.name_of("pod", name),
-        namespace=options.namespace(ctx),
+    arguments = PodArguments(
+        name=object_names.parse_name("pod", name),
+        namespace=option_values.namespace(ctx),
         attempt=ctx.params["attempt"],
         every_node=ctx.params["every_node"],
-        node=options.name_of("node", ctx.params["node"]) if ctx.params["node"] else "",
+        node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",
         full=full,
         history=ctx.params["history"],
     )
-    around = given(ctx).around
-    run(question, options.connection(ctx, around.environ), output, around)
+    environment = environment_of(ctx)
+    run(arguments, option_values.connection_settings(ctx, environment.environ), output, environment)
 
 
-def run(question: PodQuestion, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    namespace = around.namespace(question.namespace, connection)
-    selected = questions.Selected(f"spec.pod={question.name}")
-    once = partial(_once, question, namespace, connection, output, around)
-    around.answer(once, connection, output, namespace, selected)
+def run(
+    arguments: PodArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    namespace = environment.resolve_namespace(arguments.namespace, connection)
+    selector = api_paths.DecisionSelector(f"spec.pod={arguments.name}")
+    once = partial(_once, arguments, namespace, connection, output, environment)
+    environment.run_or_watch(once, connection, output, namespace, selector)
 
 
-def _once(question: PodQuestion, namespace: str, connection: Connection, output: Output, around: Environment) -> None:
-    if question.history:
-        path = questions.pod_history(namespace, question.name)
-    elif question.full:
-        path = questions.decision(namespace, question.name, attempt=question.attempt)
+def _once(
+    arguments: PodArguments,
+    namespace: str,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> None:
+    if arguments.history:
+        path = api_paths.pod_history(namespace, arguments.name)
+    elif arguments.full:
+        path = api_paths.decision(namespace, arguments.name, attempt=arguments.attempt)
     else:
-        path = questions.pod_explanation(
+        path = api_paths.pod_explanation(
             namespace,
-            question.name,
-            attempt=question.attempt,
-            every_node=question.every_node,
-            node=question.node,
+            arguments.name,
+            attempt=arguments.attempt,
+            every_node=arguments.every_node,
+            node=arguments.node,
         )
-    screen = "attempts" if question.history else "node_of_pod" if question.node else "pod"
-    with _live_pod(question, connection, output, around, namespace) as live:
-        ask = partial(around.ask, connection, path, output, screen)
-        answer = missing.answer(ask, question.name, namespace, connection, around, _of_gated)
-        fate = live.fate(answer)
-    _show(answer, question, output, around, fate=fate)
+    screen = "attempts" if arguments.history else "pod_on_node" if arguments.node else "pod"
+    with _live_pod(arguments, connection, output, environment, namespace) as query:
+        ask = partial(environment.fetch, connection, path, output, screen)
+        answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, _answer_gated)
+        fate = query.fate(answer)
+    _show(answer, arguments, output, environment, fate=fate)
 
 
 def _live_pod(
-    question: PodQuestion, connection: Connection, output: Output, around: Environment, namespace: str
-) -> LivePod:
-    """For a screen about the last attempt: whether the pod is another one by now. Only kubectl can ask for pods."""
-    if connection.endpoint or question.attempt is not None or output.format not in SCREENS:
-        return LivePod()
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+    namespace: str,
+) -> LivePodQuery:
+    """Start the request for the present Pod object, if the screen is about the last attempt and kubectl is used."""
+    if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+        return LivePodQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, around.environ, around.begun).live_pod(namespace, question.name)
+    return KubectlTransport(connection, environment.environ, environment.prefetched).live_pod(namespace, arguments.name)
 
 
-def _show(answer: Json, question: PodQuestion, output: Output, around: Environment, *, fate: str) -> None:
-    from herodotus_cli.render.blocks import Line
+def _show(answer: Json, arguments: PodArguments, output: OutputOptions, environment: Environment, *, fate: str) -> None:
+    from herodotus_cli.render.screen_elements import TextLine
 
-    def screen(view: View) -> list[Block]:
-        note: list[Block] = [Line(_FATES[fate])] if fate else []
-        return [*note, *_screen(answer, question, view)]
+    def screen(view: ViewOptions) -> list[Block]:
+        note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
+        return [*note, *_screen(answer, arguments, view)]
 
-    around.show(answer, output, screen)
-
-
-def _of_gated(pod: Json) -> Json:
-    from herodotus_cli import gated  # here, because few pods have gates
-
-    return gated.document(pod)
+    environment.print_answer(answer, output, screen)
 
 
-def _screen(answer: Json, question: PodQuestion, view: View) -> list[Block]:
-    """What was asked for, by the one screen that it needs."""
+def _answer_gated(pod: Json) -> Json:
+    from herodotus_cli import gated_pods  # here, because few pods have gates
+
+    return gated_pods.build_answer(pod)
+
+
+def _screen(answer: Json, arguments: PodArguments, view: ViewOptions) -> list[Block]:
+    """Return the screen for the document and the options, and import only its module."""
     if answer["kind"] == "GatedPod":
-        from herodotus_cli import gated
+        from herodotus_cli.render import gated_pod
 
-        return gated.screen(answer, view)
-    if question.history:
+        return gated_pod.build_screen(answer, view)
+    if arguments.history:
         from herodotus_cli.render import attempts
 
-        return attempts.screen(answer, view)
-    if question.node:
-        from herodotus_cli.render import node_of_pod
+        return attempts.build_screen(answer, view)
+    if arguments.node:
+        from herodotus_cli.render import pod_on_node
 
-        return node_of_pod.screen(answer, view, every_node=question.every_node)
+        return pod_on_node.build_screen(answer, view, every_node=arguments.every_node)
     from herodotus_cli.render import pod as pod_screen
 
-    return pod_screen.screen(answer, view, every_node=question.every_node)
+    return pod_screen.build_screen(answer, view, every_node=arguments.every_node)

@@ -1,9 +1,9 @@
 """`kubectl herodotus ui`: the web pages, with the user's own credentials.
 
-Owns: its options, starting and ending what serves the pages. Does not own: who is let in (`transport.forwarding`), the
-way behind the API server (`transport.kubectl`), the pages themselves (the decisions service).
+Owns: its options, starting and ending the servers. Does not own: access to the pages (`transport.loopback_proxy`),
+the route behind the API server (`transport.kubectl`), the pages (the decisions service).
 
-Invariant: what was started ends with the command, also on SIGTERM; credentials stay with kubectl.
+Invariant: every process that was started ends with the command, also on SIGTERM; credentials stay with kubectl.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pathlib import Path
 
 import click
 
-from herodotus_cli import options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, given
+from herodotus_cli import option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr, unreachable
-from herodotus_cli.transport import questions
+from herodotus_cli.transport import api_paths
 
 _PREFIX, _SOCKET = "herodotus-ui-", "kubectl"
-_DRAWN = 8  # characters that tempfile adds
-_ADDRESS = 104  # bytes of a Unix socket's address on macOS, with the 0 at its end; Linux has 108
-_LOOKS_EVERY_S = 0.05
-_PATIENCE_S = 10.0
+_RANDOM_LENGTH = 8  # characters that tempfile adds
+_MAX_ADDRESS = 104  # bytes of a Unix socket's address on macOS, with the final 0; Linux has 108
+_POLL_INTERVAL_S = 0.05
+_START_TIMEOUT_S = 10.0
 
 
 @click.command(short_help="The same answers as web pages.")
 @click.option(
     "--port",
-    type=options.WholeNumber(0, 65_535),
+    type=parameter_types.WholeNumber(0, 65_535),
     default=0,
     metavar="N",
     help="Serve on this port of 127.0.0.1 [a free one].",
@@ -55,39 +55,39 @@ def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
     kubectl herodotus ui
     kubectl herodotus ui --port 8080 --open
     """
-    around = given(ctx).around
-    run(port, opens, options.connection(ctx, around.environ), around)
+    environment = environment_of(ctx)
+    run(port, opens, option_values.connection_settings(ctx, environment.environ), environment)
 
 
-def _place() -> str | None:
-    """Where a socket's path is short enough for its address; TMPDIR may be too deep for that. None: there."""
-    path = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{'x' * _DRAWN}", _SOCKET)
-    return "/tmp" if len(os.fsencode(path)) >= _ADDRESS else None
+def _socket_folder() -> str | None:
+    """Return the folder for the socket: /tmp if paths in TMPDIR exceed a socket address, else None for TMPDIR."""
+    path = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{'x' * _RANDOM_LENGTH}", _SOCKET)
+    return "/tmp" if len(os.fsencode(path)) >= _MAX_ADDRESS else None
 
 
-def run(port: int, opens: bool, connection: Connection, around: Environment) -> None:
-    """Prints the link, and serves until it is interrupted."""
+def run(port: int, opens: bool, connection: ConnectionSettings, environment: Environment) -> None:
+    """Print the link and serve the pages until interrupted."""
     if connection.endpoint:
-        _say(f"{connection.endpoint}{questions.pages()}", opens, around)
+        _print_link(f"{connection.endpoint}{api_paths.web_pages()}", opens, environment)
         return
-    from herodotus_cli.transport.forwarding import Forwarding
     from herodotus_cli.transport.kubectl import KubectlTransport
+    from herodotus_cli.transport.loopback_proxy import LoopbackProxy
 
-    transport = KubectlTransport(connection, around.environ)
-    transport.get(questions.version())  # finds the way, and says what is wrong with it
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_place()) as folder:  # for this user alone
+    transport = KubectlTransport(connection, environment.environ)
+    transport.get(api_paths.service_version())  # finds the route, or raises what is wrong with it
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_socket_folder()) as folder:  # readable by this user only
         socket = os.path.join(folder, _SOCKET)
         command, before = transport.proxy(socket)
         with _running(command, socket) as kubectl:
             try:
-                server = Forwarding(port, socket, before, f"{questions.group()}/")
+                server = LoopbackProxy(port, socket, before, f"{api_paths.api_group()}/")
             except OSError as e:
                 raise CliError(f"error: cannot serve on 127.0.0.1:{port}: {e.strerror}") from None
             with server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 try:
-                    _say(f"{server.url}{questions.pages()}", opens, around)
-                    print_to_stderr("note: whoever has the link sees what you may see; Ctrl-C ends it")
+                    _print_link(f"{server.url}{api_paths.web_pages()}", opens, environment)
+                    print_to_stderr("note: anyone on this machine with the link has your read access; stop with Ctrl-C")
                     kubectl.wait()
                     raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
                 finally:
@@ -96,42 +96,42 @@ def run(port: int, opens: bool, connection: Connection, around: Environment) -> 
 
 @contextmanager
 def _running(command: list[str], socket: str) -> Iterator[subprocess.Popen[bytes]]:
-    """kubectl, listening; it ends with the block. What it says goes to a file: nobody would empty a pipe."""
-    _end_as_interrupted()
+    """Run `kubectl proxy` during the block. Its output goes to a file, because no thread would drain a pipe."""
+    _treat_sigterm_as_interrupt()
     log = Path(f"{socket}.log")
     with (
-        log.open("wb") as said,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said) as kubectl,
+        log.open("wb") as output,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as kubectl,
     ):
         try:
-            until = time.monotonic() + _PATIENCE_S
+            until = time.monotonic() + _START_TIMEOUT_S
             while not os.path.exists(socket):
                 if kubectl.poll() is not None:
                     lines = log.read_text(errors="replace").strip().splitlines()
-                    raise CliError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a word'}")
+                    raise CliError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
                 if time.monotonic() > until:
-                    raise unreachable(f"kubectl proxy: nothing within {_PATIENCE_S:g}s", [])
-                time.sleep(_LOOKS_EVERY_S)
+                    raise unreachable(f"kubectl proxy: no response within {_START_TIMEOUT_S:g}s", [])
+                time.sleep(_POLL_INTERVAL_S)
             yield kubectl
         finally:
             kubectl.kill()
 
 
-def _end_as_interrupted() -> None:
-    """SIGTERM ends the command as Ctrl-C does: what it has started would outlive it."""
+def _treat_sigterm_as_interrupt() -> None:
+    """Make SIGTERM end the command as Ctrl-C does, because its child processes would outlive it."""
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    with suppress(ValueError):  # not the process' main thread, which alone gets signals
+    with suppress(ValueError):  # not in the main thread, which alone can set handlers
         signal.signal(signal.SIGTERM, interrupt)
 
 
-def _say(url: str, opens: bool, around: Environment) -> None:
-    around.out.write(f"{url}\n")
-    around.out.flush()
+def _print_link(url: str, opens: bool, environment: Environment) -> None:
+    environment.out.write(f"{url}\n")
+    environment.out.flush()
     if opens:
         import webbrowser
 
         if not webbrowser.open(url):
-            print_to_stderr("no browser could be opened")
+            print_to_stderr("warning: no browser could be opened")

@@ -1,6 +1,6 @@
-"""`kubectl herodotus version`: of the plugin, and of the decisions service that it reaches.
+"""`kubectl herodotus version`: the versions of the plugin and of the decisions service.
 
-Owns: its output. Does not own: where the versions come from.
+Owns: its output. Does not own: the sources of the versions.
 """
 
 from __future__ import annotations
@@ -9,49 +9,56 @@ import re
 
 import click
 
-from herodotus_cli import options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, Json, given
+from herodotus_cli import option_values, options
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import print_to_stderr
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 
 
 @click.command(short_help="The plugin's version and the decisions service's.")
-@click.option("--client", is_flag=True, help="The plugin's only; asks nobody.")
+@click.option("--client", is_flag=True, help="Only the plugin's version, without a request.")
 @click.option("-o", "--output", "format_", type=click.Choice(["json", "yaml"]), help="As a document.")
 @options.ignored_namespace_option
 @options.connection_options
 @click.pass_context
 def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: object) -> None:
     """The plugin's version and the decisions service's."""
-    around = given(ctx).around
-    run(client, options.connection(ctx, around.environ), Output(format_ or "", headers=True, color="never"), around)
+    environment = environment_of(ctx)
+    run(
+        client,
+        option_values.connection_settings(ctx, environment.environ),
+        OutputOptions(format_ or "", headers=True, color="never"),
+        environment,
+    )
 
 
-def run(client: bool, connection: Connection, output: Output, around: Environment) -> None:
-    """Prints the plugin's version before it asks for the other, which may fail."""
+def run(client: bool, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
+    """Print the plugin's version first, because the request for the service's version may fail."""
     versions: Json = {"clientVersion": __version__}
     if not output.format:
-        around.out.write(f"Client Version: {__version__}\n")
-        around.out.flush()
+        environment.out.write(f"Client Version: {__version__}\n")
+        environment.out.flush()
     if not client:
-        versions["serverVersion"] = around.ask(connection, questions.version(), output).get("version", "unknown")
+        versions["serverVersion"] = environment.fetch(connection, api_paths.service_version(), output).get(
+            "version", "unknown"
+        )
         if not output.format:
-            around.out.write(f"Server Version: {escape(str(versions['serverVersion']))}\n")
-            around.out.flush()
-            if skew := _skew(str(versions["serverVersion"])):
+            environment.out.write(f"Server Version: {escape(str(versions['serverVersion']))}\n")
+            environment.out.flush()
+            if skew := _version_skew_warning(str(versions["serverVersion"])):
                 print_to_stderr(skew)
     if output.format:
         from herodotus_cli.render import documents
 
-        around.out.write(documents.text(versions, output.format))
+        environment.out.write(documents.serialize(versions, output.format))
 
 
-def _skew(server: str) -> str:
-    """A warning where client and server are further apart than one minor version; "" where they are not."""
+def _version_skew_warning(server: str) -> str:
+    """Return a warning if client and server differ by more than one minor version, else ""."""
     ours, theirs = (re.match(r"(\d+)\.(\d+)", version) for version in (__version__, server))
     if not ours or not theirs:
         return ""

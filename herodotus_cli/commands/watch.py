@@ -1,6 +1,6 @@
-"""`kubectl herodotus watch`: decisions as they come, a line each.
+"""`kubectl herodotus watch`: new decisions, one per line.
 
-Owns: its options and the lines. Does not own: the stream (`following`).
+Owns: its options and the lines. Does not own: the stream (`decision_watch`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import click
 
-from herodotus_cli import following, live, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import SCREENS, Environment, Json, given
-from herodotus_cli.options import Output
-from herodotus_cli.transport import connect, questions
+from herodotus_cli import completion_values, decision_watch, object_names, option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths, connect
 
 
-class Watching(NamedTuple):
-    """What is asked. `namespace` empty: the context's, unless `every`."""
+class WatchArguments(NamedTuple):
+    """The arguments of `watch`. `namespace` empty: the context's, or all with `every`."""
 
     namespace: str
     every: bool
@@ -31,9 +31,19 @@ class Watching(NamedTuple):
 
 @click.command(short_help="Decisions as they come.")
 @options.namespaces_options
-@click.option("--node", default="", metavar="NODE", shell_complete=live.nodes, help="Only pods that went to this node.")
 @click.option(
-    "--last", type=options.WholeNumber(0, 500), default=10, metavar="N", help="Begin with the last N decisions [10]."
+    "--node",
+    default="",
+    metavar="NODE",
+    shell_complete=completion_values.nodes,
+    help="Only pods that went to this node.",
+)
+@click.option(
+    "--last",
+    type=parameter_types.WholeNumber(0, 500),
+    default=10,
+    metavar="N",
+    help="Begin with the last N decisions [10].",
 )
 @options.selector_option
 @click.option("--binding", is_flag=True, help="Also decisions that are not bound yet; each is told again when it is.")
@@ -47,36 +57,48 @@ def watch(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus watch -A
     kubectl herodotus watch -n shop --node worker-3 -o json
     """
-    around, chosen = given(ctx).around, ctx.params
-    node = options.name_of("node", chosen["node"]) if chosen["node"] else ""
-    every = options.every_namespace(ctx)
-    question = Watching(options.namespace(ctx), every, node, chosen["last"], chosen["binding"], chosen["selector"])
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+    environment, chosen = environment_of(ctx), ctx.params
+    node = object_names.parse_name("node", chosen["node"]) if chosen["node"] else ""
+    every = option_values.all_namespaces(ctx)
+    arguments = WatchArguments(
+        option_values.namespace(ctx), every, node, chosen["last"], chosen["binding"], chosen["selector"]
+    )
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
-def run(question: Watching, connection: Connection, output: Output, around: Environment) -> None:
-    """Prints decisions until it is interrupted."""
-    namespace = "" if question.every else around.namespace(question.namespace, connection)
-    selected = questions.Selected(f"status.node={question.node}" if question.node else "", question.labels)
-    transport = connect(connection, around.environ)
-    from herodotus_cli.render.stream import Lines
+def run(
+    arguments: WatchArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Print decisions until interrupted."""
+    namespace = "" if arguments.every else environment.resolve_namespace(arguments.namespace, connection)
+    selector = api_paths.DecisionSelector(f"status.node={arguments.node}" if arguments.node else "", arguments.labels)
+    transport = connect(connection, environment.environ)
+    from herodotus_cli.render.watch import WatchFormatter
 
-    lines = Lines(terminal=around.width() if around.on_terminal(output) else None, color=around.color(output))
-    if output.format in SCREENS and output.headers:
-        around.out.write(lines.header())
-    stream = following.decisions(transport, namespace, selected, question.last, binding=question.binding)
-    with closing(stream) as found:  # kubectl ends with it
+    lines = WatchFormatter(
+        terminal=environment.width() if environment.draws_on_terminal(output) else None,
+        color=environment.uses_color(output),
+    )
+    if output.format in SCREEN_FORMATS and output.headers:
+        environment.out.write(lines.header())
+    stream = decision_watch.watch_decisions(transport, namespace, selector, arguments.last, binding=arguments.binding)
+    with closing(stream) as found:  # closing it ends kubectl
         for decision in found:
-            around.out.write(_written(decision, output, lines))
-            around.out.flush()
+            environment.out.write(_written(decision, output, lines))
+            environment.out.flush()
 
 
-def _written(decision: Json, output: Output, lines: object) -> str:
-    from herodotus_cli.render.stream import Lines
+def _written(decision: Json, output: OutputOptions, lines: object) -> str:
+    from herodotus_cli.render.watch import WatchFormatter
 
-    assert isinstance(lines, Lines)
-    if output.format not in SCREENS:
+    assert isinstance(lines, WatchFormatter)
+    if output.format not in SCREEN_FORMATS:
         from herodotus_cli.render import documents
 
-        return documents.streamed(decision, output.format)
+        return documents.serialize_event(decision, output.format)
     return lines.line(decision, datetime.now(timezone.utc).astimezone().tzinfo)

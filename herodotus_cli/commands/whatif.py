@@ -1,7 +1,7 @@
-"""`kubectl herodotus whatif`: where pods would go that nobody creates.
+"""`kubectl herodotus whatif`: where hypothetical pods would go.
 
-Owns: its options and the question they make up. Does not own: reading files (`manifests`), the screen, the way without
-a cluster (`offline`).
+Owns: its options and its request. Does not own: reading files (`manifests`), the screen, evaluation without a cluster
+(`local_evaluation`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 import click
 
-from herodotus_cli import live, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, Json, given
+from herodotus_cli import completion_values, object_names, option_values, options, parameter_types
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
-from herodotus_cli.options import Output
-from herodotus_cli.transport import connect, questions
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths, connect
 
-MOST = 100  # pods; the service's own limit
-TRIES = 10  # while others ask
-PAUSE_S = 1.0
-NOTE_S = 2.0  # of silence: most answers take a tenth of that
-_PODS = ("pod", "pods", "po")
+MAX_PODS = 100  # the service's limit
+MAX_TRIES = 10  # while the service answers other reviews
+RETRY_INTERVAL_S = 1.0
+NOTE_DELAY_S = 2.0  # most answers take a tenth of that
+_POD_KINDS = ("pod", "pods", "po")
 _RESOURCES = {
     "pod": "v1/pods",
     "deployment": "apps/v1/deployments",
@@ -38,8 +38,8 @@ _RESOURCES = {
 }
 
 
-class WhatIf(NamedTuple):
-    """What is asked. Either `file` or `kind` and `name`. `cluster`: files instead of a cluster."""
+class WhatIfArguments(NamedTuple):
+    """The arguments of `whatif`: either `file`, or `kind` and `name`. `cluster`: files to use instead of a cluster."""
 
     file: str
     kind: str
@@ -53,17 +53,23 @@ class WhatIf(NamedTuple):
 
 
 @click.command(short_help="Where pods would go that nobody creates, and what stops the next one.")
-@click.argument("words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=live.asked_about)
+@click.argument(
+    "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
+)
 @click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
 @options.namespace_option
 @click.option(
     "--replicas",
-    type=options.WholeNumber(1, MOST),
+    type=parameter_types.WholeNumber(1, MAX_PODS),
     metavar="N",
     help="So many pods, one after the other [as many as the object says].",
 )
 @click.option(
-    "--node", metavar="NODE", default="", shell_complete=live.nodes, help="Why (not) this node, for the first of them."
+    "--node",
+    metavar="NODE",
+    default="",
+    shell_complete=completion_values.nodes,
+    help="Why (not) this node, for the first of them.",
 )
 @click.option("--all", "every_node", is_flag=True, help="Every pod, and every node with every filter's verdict.")
 @click.option("--scheduler", metavar="NAME", default="", help="As if the object named this scheduler.")
@@ -92,82 +98,91 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     kubectl herodotus whatif -f pod.yaml --cluster nodes.yaml --cluster pods.yaml
     """
     if bool(words) == bool(file):
-        raise click.UsageError("say what: -f FILE, pod NAME, or KIND/NAME")
+        raise click.UsageError("name one object: -f FILE, pod NAME, or KIND/NAME")
     if ctx.params["cluster"] and not file:
         raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
-    kind, name = _object_of(words) if words else ("", "")
-    question = WhatIf(
+    kind, name = _parse_object(words) if words else ("", "")
+    arguments = WhatIfArguments(
         file=file,
         kind=kind,
         name=name,
-        namespace=options.namespace(ctx),
+        namespace=option_values.namespace(ctx),
         replicas=ctx.params["replicas"],
-        node=options.name_of("node", ctx.params["node"]) if ctx.params["node"] else "",
+        node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",
         every_node=ctx.params["every_node"],
         scheduler=ctx.params["scheduler"],
         cluster=ctx.params["cluster"],
     )
-    around = given(ctx).around
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+    environment = environment_of(ctx)
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
-def run(question: WhatIf, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    answer = _offline(question, connection, around) if question.cluster else _asked(question, connection, around)
+def run(
+    arguments: WhatIfArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    answer = (
+        _evaluate_files(arguments, connection, environment)
+        if arguments.cluster
+        else _review(arguments, connection, environment)
+    )
     from herodotus_cli.render import whatif as whatif_screen
 
-    def screen(view: Any) -> Sequence[Any]:
-        return whatif_screen.screen(answer, view, every_node=question.every_node, one_node=bool(question.node))
+    def build_screen(view: Any) -> Sequence[Any]:
+        return whatif_screen.build_screen(answer, view, every_node=arguments.every_node, one_node=bool(arguments.node))
 
-    around.show(answer, output, screen)
+    environment.print_answer(answer, output, build_screen)
 
 
-def _object_of(words: Sequence[str]) -> tuple[str, str]:
-    """`pod NAME`, `pod/NAME`, `deploy/NAME`, `deploy NAME` -> (kind, NAME)."""
+def _parse_object(words: Sequence[str]) -> tuple[str, str]:
+    """Return (kind, NAME) of `pod NAME`, `pod/NAME`, `deploy/NAME` or `deploy NAME`. Raises UsageError otherwise."""
     if len(words) > 2:
-        raise click.UsageError(f"one object at a time: {' '.join(words)[:60]!r} names several")
+        raise click.UsageError(f"{' '.join(words)[:60]!r} names several objects: give one")
     text = "/".join(words)
-    if text in _PODS:
+    if text in _POD_KINDS:
         raise click.UsageError(f"name the pod: {text} NAME")
-    if "/" not in text or text.partition("/")[0] in _PODS:
-        return "pod", options.name_of("pod", text)
-    kind, name = options.workload_of(text)
+    if "/" not in text or text.partition("/")[0] in _POD_KINDS:
+        return "pod", object_names.parse_name("pod", text)
+    kind, name = object_names.parse_workload(text)
     if kind not in _RESOURCES:
-        raise click.UsageError(
-            f"a {kind} has a pod for each node, which its controller pins there: ask with -f, as a Pod"
-        )
+        raise click.UsageError(f"the controller of a {kind} pins one pod to each node: write a Pod manifest and use -f")
     return kind, name
 
 
-def _asked(question: WhatIf, connection: Connection, around: Environment) -> Json:
+def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environment: Environment) -> Json:
     from herodotus_cli import manifests
 
-    obj = manifests.read(question.file) if question.file else None
+    obj = manifests.read(arguments.file) if arguments.file else None
     written = str((obj.get("metadata") or {}).get("namespace") or "") if obj else ""
-    namespace = around.namespace(question.namespace or written, connection)
+    namespace = environment.resolve_namespace(arguments.namespace or written, connection)
     if written and written != namespace:
         said = f'the namespace from the provided object "{written}" does not match the namespace "{namespace}"'
         raise CliError(f"error: {said}. You must pass '--namespace={written}' to perform this operation.")
     if obj is None:
-        obj = _live(question, namespace, connection, around)
-    spec: Json = {"object": obj, "node": question.node, "allNodes": question.every_node}
-    spec |= {"schedulerName": question.scheduler} | ({"replicas": question.replicas} if question.replicas else {})
+        obj = _fetch_object(arguments, namespace, connection, environment)
+    spec: Json = {"object": obj, "node": arguments.node, "allNodes": arguments.every_node}
+    spec |= {"schedulerName": arguments.scheduler} | ({"replicas": arguments.replicas} if arguments.replicas else {})
     body = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": spec}
-    transport, path = connect(connection, around.environ), questions.reviews(namespace)
-    with _note_after(NOTE_S, "note: waiting for the scheduler's answer"):
-        for left in range(TRIES, 0, -1):
+    transport, path = connect(connection, environment.environ), api_paths.placement_reviews(namespace)
+    with _note_after(NOTE_DELAY_S, "note: waiting for the scheduler's answer"):
+        for left in range(MAX_TRIES, 0, -1):
             try:
                 return transport.post(path, body)
             except ServerError as e:
                 if e.reason != "TooManyRequests" or left == 1:
                     raise e.with_hints(_hints(e, connection)) from None
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_INTERVAL_S)
     raise AssertionError("the last try returns or raises")
 
 
 @contextmanager
 def _note_after(seconds: float, note: str) -> Iterator[None]:
-    """Says on stderr what is waited for, where the block takes so long."""
+    """Print a note on stderr if the block takes longer than this."""
     timer = threading.Timer(seconds, lambda: print_to_stderr(note))
     timer.daemon = True
     timer.start()
@@ -177,34 +192,36 @@ def _note_after(seconds: float, note: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _live(question: WhatIf, namespace: str, connection: Connection, around: Environment) -> Json:
-    """The object that exists. Only kubectl can ask for it."""
+def _fetch_object(
+    arguments: WhatIfArguments, namespace: str, connection: ConnectionSettings, environment: Environment
+) -> Json:
+    """Return the object from the API server, which only kubectl can reach."""
     if connection.endpoint:
         raise CliError(
-            f"error: {question.kind}/{question.name} is asked of the API server: leave out --endpoint",
-            ["or give the manifest: -f FILE"],
+            f"error: {arguments.kind}/{arguments.name} must be read from the API server: leave out --endpoint",
+            ["or give its manifest: -f FILE"],
         )
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    path = questions.live_object(_RESOURCES[question.kind], namespace, question.name)
-    return KubectlTransport(connection, around.environ).get_of_cluster(path)
+    path = api_paths.cluster_object(_RESOURCES[arguments.kind], namespace, arguments.name)
+    return KubectlTransport(connection, environment.environ).get_from_api_server(path)
 
 
-def _hints(e: ServerError, connection: Connection) -> list[str]:
+def _hints(e: ServerError, connection: ConnectionSettings) -> list[str]:
     if e.reason == "NotFound" and "answers reviews; these do" in e.words:
-        return ["decide it as if it named one of them: --scheduler NAME"]
+        return ["choose one of them: --scheduler NAME"]
     if e.reason in ("ServiceUnavailable", "Timeout") and "scheduler" in e.words:
         return [f"is the scheduler running?  kubectl -n {connection.service.namespace} get pods"]
     return []
 
 
-def _offline(question: WhatIf, connection: Connection, around: Environment) -> Json:
-    from herodotus_cli import offline
+def _evaluate_files(arguments: WhatIfArguments, connection: ConnectionSettings, environment: Environment) -> Json:
+    from herodotus_cli import local_evaluation
 
-    arguments = ["--cluster", *question.cluster, "--pod", question.file]
-    named = {"--replicas": question.replicas, "--node": question.node, "--namespace": question.namespace}
-    named["--scheduler"] = question.scheduler
-    arguments += [word for name, value in named.items() if value for word in (name, str(value))]
-    arguments += ["--all-nodes"] * question.every_node
+    command = ["--cluster", *arguments.cluster, "--pod", arguments.file]
+    named = {"--replicas": arguments.replicas, "--node": arguments.node, "--namespace": arguments.namespace}
+    named["--scheduler"] = arguments.scheduler
+    command += [word for name, value in named.items() if value for word in (name, str(value))]
+    command += ["--all-nodes"] * arguments.every_node
     sys.stdout.flush()
-    return offline.review(arguments, around.environ, connection.request_timeout_s)
+    return local_evaluation.evaluate(command, environment.environ, connection.request_timeout_s)

@@ -1,6 +1,6 @@
-"""`kubectl herodotus workload deploy/NAME`: where a workload's pods went, and what decided it.
+"""`kubectl herodotus workload deploy/NAME`: where a workload's pods were placed, and what decided it.
 
-Owns: its options and the question they make up. Does not own: the screen.
+Owns: its options and its request. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import click
 
-from herodotus_cli import live, missing, options
-from herodotus_cli.connection import Connection
-from herodotus_cli.context import Environment, Json, given
+from herodotus_cli import completion_values, not_found, object_names, option_values, options
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import ServerError
-from herodotus_cli.options import Output
-from herodotus_cli.transport import questions
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths
 
-_ZONED = 200  # nodes whose zones are asked for: their names are in the question, some 30 kB of each in the answer
+_MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
 
 
-class WorkloadQuestion(NamedTuple):
-    """What is asked. `namespace` empty: the context's."""
+class WorkloadArguments(NamedTuple):
+    """The arguments of `workload`. `namespace` empty: the context's."""
 
     kind: str
     name: str
@@ -32,10 +32,10 @@ class WorkloadQuestion(NamedTuple):
 
 
 @click.command(short_help="Where a workload's pods went, and what decided it.")
-@click.argument("workload", metavar="KIND/NAME", shell_complete=live.workloads)
+@click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
 @options.selector_option
-@options.SINCE
+@options.since_option
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -51,45 +51,60 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
     kubectl herodotus workload deploy/checkout -n shop
     kubectl herodotus workload sts/payments --since 7d
     """
-    around = given(ctx).around
-    question = WorkloadQuestion(*options.workload_of(workload), options.namespace(ctx), since, ctx.params["selector"])
-    run(question, options.connection(ctx, around.environ), options.output(ctx), around)
+    environment = environment_of(ctx)
+    arguments = WorkloadArguments(
+        *object_names.parse_workload(workload), option_values.namespace(ctx), since, ctx.params["selector"]
+    )
+    run(
+        arguments,
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
 
 
-def run(question: WorkloadQuestion, connection: Connection, output: Output, around: Environment) -> None:
-    """Asks and prints."""
-    namespace = around.namespace(question.namespace, connection)
-    once = partial(_once, question, namespace, connection, output, around)
-    around.answer(once, connection, output, namespace, questions.Selected(labels=question.labels))
+def run(
+    arguments: WorkloadArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the answer and print it."""
+    namespace = environment.resolve_namespace(arguments.namespace, connection)
+    once = partial(_once, arguments, namespace, connection, output, environment)
+    environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=arguments.labels))
 
 
 def _once(
-    question: WorkloadQuestion, namespace: str, connection: Connection, output: Output, around: Environment
+    arguments: WorkloadArguments,
+    namespace: str,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
-    path = questions.workload(namespace, question.kind, question.name, since_s=question.since_s, labels=question.labels)
+    path = api_paths.workload_placement(
+        namespace, arguments.kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
+    )
     try:
-        answer = around.ask(connection, path, output, "workload")
+        answer = environment.fetch(connection, path, output, "workload")
     except ServerError as e:
-        raise e.with_hints(missing.workload_hints(e)) from None
+        raise e.with_hints(not_found.workload_hints(e)) from None
     if output.format != "name":
-        answer |= _zones(answer, connection, around)
+        answer |= _zones(answer, connection, environment)
     from herodotus_cli.render import workload as workload_screen
 
-    around.show(answer, output, lambda view: workload_screen.screen(answer, view))
+    environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
 
 
-def _zones(answer: Json, connection: Connection, around: Environment) -> Json:
-    """How many pods went to nodes of each zone, as the nodes are labelled now; nothing where no zone is known.
+def _zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
+    """Return {"zones": […]} with the pods per zone, by the present node labels; {} if no zone is known.
 
-    Only kubectl can ask for nodes.
+    Only kubectl can fetch nodes.
     """
-    pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_ZONED]}
+    pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_MAX_ZONE_NODES]}
     if connection.endpoint or not pods:
         return {}
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    with KubectlTransport(connection, around.environ).node_zones(list(pods)) as live:
-        zone_of = live.zones()
+    with KubectlTransport(connection, environment.environ).node_zones(list(pods)) as query:
+        zone_of = query.zones()
     counts = Counter[str]()
     for node, n in pods.items():
         counts[zone_of.get(node, "")] += n

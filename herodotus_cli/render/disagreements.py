@@ -7,15 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, spaced, table
-from herodotus_cli.render.words import age, count, percent, when
+from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, format_percent
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    SplitLine,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+)
 
 Json = dict[str, Any]
 _SHOWN = 20  # on a terminal; all that were told when piped
 _ROOMY = 140  # columns of a terminal that hold a sentence too
 
 
-def screen(answer: Json, view: View) -> list[Block]:
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Each scheduler's rates; then the outcomes that do not follow, newest first."""
     whole = view.piped or view.wide
     told = answer["disagreements"]
@@ -23,31 +31,38 @@ def screen(answer: Json, view: View) -> list[Block]:
     left_out = len(told) - len(shown) + answer["disagreementsOmitted"]
     outcomes = sum(s["outcomes"] for s in answer["schedulers"])
     over = "all" if answer["complete"] else "the newest"
-    title = f"{over} {count(outcomes, 'outcome')} of the last {age(answer['since'], view.now)}"
+    title = f"{over} {format_count(outcomes, 'outcome')} of the last {format_age(answer['since'], view.now)}"
     sections: list[list[Block]] = [
-        [] if view.piped else [Sides("disagreements", title)],
+        [] if view.piped else [SplitLine("disagreements", title)],
         [] if view.piped else [_schedulers(answer["schedulers"])],
         [_outcomes(shown, view)] if shown else [],
-        [Line(f"… {count(left_out, 'more disagreement')}{'' if whole else ': -o wide'}", "dim")] if left_out else [],
-        [] if view.piped or not shown else [Line("more: kubectl herodotus pod NAME how it was evaluated", "dim")],
+        [TextLine(f"… {format_count(left_out, 'more disagreement')}{'' if whole else ': -o wide'}", "dim")]
+        if left_out
+        else [],
+        [] if view.piped or not shown else [TextLine("more: kubectl herodotus pod NAME how it was evaluated", "dim")],
     ]
-    return spaced(sections)
+    return join_sections(sections)
 
 
 def _schedulers(schedulers: list[Json]) -> Block:
     rows = []
     for s in schedulers:
         causes = ", ".join(f"{cause} {n}" for cause, n in s["causes"].items())
-        shares = [percent(s[name] / s["outcomes"]) for name in ("agree", "agreeInWindow", "disagree", "unknown")]
+        shares = [format_percent(s[name] / s["outcomes"]) for name in ("agree", "agreeInWindow", "disagree", "unknown")]
         rows.append((s["scheduler"], str(s["outcomes"]), *shares, causes or "–"))
     header = ("SCHEDULER", "OUTCOMES", "AGREE", "IN FLIGHT", "DISAGREE", "UNKNOWN", "CAUSES")
-    return table(header, rows, right=range(1, 6))
+    return build_table(header, rows, right=range(1, 6))
 
 
-def _outcomes(outcomes: list[Json], view: View) -> Block:
+def _outcomes(outcomes: list[Json], view: ViewOptions) -> Block:
     roomy = view.piped or view.wide or (view.width or 0) >= _ROOMY
     rows: list[list[Cell | str]] = []
     for o in outcomes:
-        row: list[Cell | str] = [f"{o['namespace']}/{o['pod']}", when(o["at"], view), o["node"] or "–", o["cause"]]
+        row: list[Cell | str] = [
+            f"{o['namespace']}/{o['pod']}",
+            format_age_or_time(o["at"], view),
+            o["node"] or "–",
+            o["cause"],
+        ]
         rows.append([*row, o["headline"] or Cell("not kept any longer", "dim")] if roomy else row)
-    return table(("POD", "AGE", "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)
+    return build_table(("POD", "AGE", "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)

@@ -11,7 +11,7 @@ from typing import Any
 from herodotus_record.escaping import escape, escape_json, is_safe
 
 
-def text(document: dict[str, Any], format_: str) -> str:
+def serialize(document: dict[str, Any], format_: str) -> str:
     """The document as `json`, `yaml` or `name`."""
     if format_ == "json":
         return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
@@ -20,11 +20,11 @@ def text(document: dict[str, Any], format_: str) -> str:
     return "".join(f"{escape(name)}\n" for name in _names(document))
 
 
-def streamed(document: dict[str, Any], format_: str) -> str:
+def serialize_event(document: dict[str, Any], format_: str) -> str:
     """The document as one of a stream: a line of JSON, a YAML document with its marker, or a name."""
     if format_ == "json":
         return escape_json(json.dumps(document, ensure_ascii=False)) + "\n"
-    return ("---\n" if format_ == "yaml" else "") + text(document, format_)
+    return ("---\n" if format_ == "yaml" else "") + serialize(document, format_)
 
 
 def _names(document: dict[str, Any]) -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, View, table
-from herodotus_cli.render.words import count, short_names, span
+from herodotus_cli.render.formatting import format_count, format_time_between, short_plugin_names
+from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table
 
 Json = dict[str, Any]
 NODES = 3  # in a default answer: the best, and whom it beat
@@ -22,7 +22,7 @@ _TOO_OLD = "too old"
 _AGE = "age"
 
 
-def blocks(answer: Json, nodes: Sequence[Json], view: View) -> list[Block]:
+def build_blocks(answer: Json, nodes: Sequence[Json], view: ViewOptions) -> list[Block]:
     """The inputs of these nodes (rows of the ranking, or of `perNode`); empty where no plugin told any."""
     sources = answer.get("inputs", [])
     shown = [node for node in nodes if node.get("inputs")]
@@ -35,7 +35,7 @@ def blocks(answer: Json, nodes: Sequence[Json], view: View) -> list[Block]:
     plugins = list(dict.fromkeys(source["plugin"] for source in sources))
     heads = [node["node"] + (f" {_CHOSEN}" if node["chosen"] else "") for node in shown]
     short, fits = _fitting(rows, plugins, heads, view.width or 0)
-    names = short_names(plugins) if short else dict(zip(plugins, plugins, strict=True))
+    names = short_plugin_names(plugins) if short else dict(zip(plugins, plugins, strict=True))
     drawn = [
         [
             names[plugin] if first else "",
@@ -45,9 +45,17 @@ def blocks(answer: Json, nodes: Sequence[Json], view: View) -> list[Block]:
         for plugin, first, number, cells in _grouped(rows)
     ]
     left_out = len(shown) - fits
-    more = [Line(f"… {count(left_out, 'more node')}: --node NODE, -o json", "dim")] if left_out and view.wide else []
+    more = (
+        [TextLine(f"… {format_count(left_out, 'more node')}: --node NODE, -o json", "dim")]
+        if left_out and view.wide
+        else []
+    )
     header = ("INPUTS", "", *heads[:fits])
-    return [table(header, drawn, right=range(2, 2 + fits)), *more, *(Line(_origin(s, names), "dim") for s in sources)]
+    return [
+        build_table(header, drawn, right=range(2, 2 + fits)),
+        *more,
+        *(TextLine(_origin(s, names), "dim") for s in sources),
+    ]
 
 
 Row = tuple[str, str, tuple[str, ...]]  # plugin, number, a text for each node
@@ -60,7 +68,7 @@ def _rows(source: Json, place: int, nodes: Sequence[Json], started: str) -> Iter
         unit = f" ({number['unit']})" if number["unit"] else ""
         yield source["plugin"], number["name"] + unit, tuple(value(number, of) for of in told)
     if any(of["measuredAt"] for of in told):
-        yield source["plugin"], _AGE, tuple(span(of["measuredAt"], started) or _NOTHING for of in told)
+        yield source["plugin"], _AGE, tuple(format_time_between(of["measuredAt"], started) or _NOTHING for of in told)
 
 
 def value(number: Json, of: Json) -> str:
@@ -92,7 +100,7 @@ def _fitting(rows: Sequence[Row], plugins: Sequence[str], heads: Sequence[str], 
     for fits in (*range(len(heads), 0, -1), 1):
         columns = [max(len(heads[i]), *(len(cells[i]) for _, _, cells in rows)) for i in range(fits)]
         numbers = max(len(number) for _, number, _ in rows)
-        for short, names in ((False, plugins), (True, list(short_names(plugins).values()))):
+        for short, names in ((False, plugins), (True, list(short_plugin_names(plugins).values()))):
             if sum((max(map(len, names)), numbers, *columns)) + _GAP * (1 + fits) <= width:
                 return short, fits
     return True, 1
@@ -115,4 +123,4 @@ def _for_programs(answer: Json, nodes: Sequence[Json]) -> Block:
             for n in source["numbers"]:
                 what = (node["node"], source["plugin"], n["name"], value(n, of), n["unit"] or _NOTHING)
                 rows.append((*what, measured, source["source"]))
-    return table(("NODE", "PLUGIN", "INPUT", "VALUE", "UNIT", "MEASURED", "SOURCE"), rows, right=(3,))
+    return build_table(("NODE", "PLUGIN", "INPUT", "VALUE", "UNIT", "MEASURED", "SOURCE"), rows, right=(3,))

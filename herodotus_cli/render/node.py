@@ -8,8 +8,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, Sides, Style, View, facts, spaced, table
-from herodotus_cli.render.words import NOT_EVALUATED, count, duration, listed, number, percent, when
+from herodotus_cli.render.formatting import (
+    NOT_EVALUATED,
+    format_age_or_time,
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+    join_limited,
+)
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    SplitLine,
+    Style,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+    labelled_rows,
+)
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
@@ -18,17 +36,17 @@ _ROOMY = 100  # columns of a terminal that hold the recent decisions with names 
 _RESULTS: dict[str, Style] = {"chosen": "good", "rejected": "bad"}
 
 
-def screen(answer: Json, view: View) -> list[Block]:
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """How the node fared: eligibility, filters, scores, what it won and lost, and the last decisions."""
     sections: list[list[Block]] = [
-        [Sides(answer["metadata"]["name"], _window(answer)), Line(_headline(answer), "strong")],
+        [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(_headline(answer), "strong")],
         _filters(answer, view),
         _scores(answer),
-        [facts(_fared(answer, view))],
+        [labelled_rows(_fared(answer, view))],
         _kept(answer, view),
         _recent(answer, view),
     ]
-    return spaced(sections)
+    return join_sections(sections)
 
 
 def _window(answer: Json) -> str:
@@ -40,7 +58,7 @@ def _window(answer: Json) -> str:
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
     asked_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
     asked_s = asked_s or (end - start).total_seconds()
-    return f"last {duration(asked_s)}, since {start:%Y-%m-%d %H:%M} UTC"
+    return f"last {format_duration(asked_s)}, since {start:%Y-%m-%d %H:%M} UTC"
 
 
 def _headline(answer: Json) -> str:
@@ -49,14 +67,18 @@ def _headline(answer: Json) -> str:
         return "Not considered for any pod."
     share = answer.get("share") or {}
     nodes = share.get("nodes") or 0
-    equal = f" An equal share among {nodes} nodes would be {number(share['placements'] / nodes)}." if nodes > 1 else ""
+    equal = (
+        f" An equal share among {nodes} nodes would be {format_number(share['placements'] / nodes)}."
+        if nodes > 1
+        else ""
+    )
     return (
-        f"Considered {count(considered, 'time')}: feasible {feasible} ({percent(feasible / considered)}),"
-        f" chosen {chosen} ({percent(chosen / considered)}).{equal}"
+        f"Considered {format_count(considered, 'time')}: feasible {feasible} ({format_percent(feasible / considered)}),"
+        f" chosen {chosen} ({format_percent(chosen / considered)}).{equal}"
     )
 
 
-def _filters(answer: Json, view: View) -> list[Block]:
+def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     """Each filter's own pass rate, the lowest first, those that never ran last; on a terminal those that always pass
     share a line, and those that never ran another.
     """
@@ -67,11 +89,12 @@ def _filters(answer: Json, view: View) -> list[Block]:
     found: list[Block] = []
     if shown:
         rows = [
-            (f["plugin"], percent(f["rate"]), str(f["passed"]), str(f["evaluated"]), _rejected_for(f)) for f in shown
+            (f["plugin"], format_percent(f["rate"]), str(f["passed"]), str(f["evaluated"]), _rejected_for(f))
+            for f in shown
         ]
-        found.append(table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
+        found.append(build_table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
     if always or never:
-        found.append(facts([("ALWAYS PASS", ", ".join(always)), ("NOTHING TO CHECK", ", ".join(never))]))
+        found.append(labelled_rows([("ALWAYS PASS", ", ".join(always)), ("NOTHING TO CHECK", ", ".join(never))]))
     return found
 
 
@@ -86,16 +109,20 @@ def _scores(answer: Json) -> list[Block]:
     if not scores["attempts"]:
         return []
     rows: list[tuple[Cell | str, ...]] = [
-        (s["plugin"], number(s["accumulated"]), number(s["average"]))
+        (s["plugin"], format_number(s["accumulated"]), format_number(s["average"]))
         for s in sorted(scores["plugins"], key=lambda s: (-s["accumulated"], s["plugin"]))
     ]
     rows.append(
-        (Cell("total", "strong"), Cell(number(scores["accumulated"]), "strong"), Cell(number(scores["average"])))
+        (
+            Cell("total", "strong"),
+            Cell(format_number(scores["accumulated"]), "strong"),
+            Cell(format_number(scores["average"])),
+        )
     )
-    return [table(("SCORES", "ACCUMULATED", "AVERAGE"), rows, right=(1, 2))]
+    return [build_table(("SCORES", "ACCUMULATED", "AVERAGE"), rows, right=(1, 2))]
 
 
-def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
+def _fared(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
     """Won, lost, rejected, not evaluated, and for whom."""
     rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
     decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
@@ -104,40 +131,42 @@ def _fared(answer: Json, view: View) -> list[tuple[str, str]]:
     workloads = [_workload(w) for w in answer["workloads"]]
     omitted = answer.get("workloadsOmitted", 0)
     shown = len(workloads) if view.piped or view.wide else _NAMED
-    chosen_for = listed(workloads, shown) + (f", and {count(omitted, 'workload')} more" if omitted else "")
+    chosen_for = join_limited(workloads, shown) + (f", and {format_count(omitted, 'workload')} more" if omitted else "")
     return [
-        ("SCORED", count(answer["scores"]["attempts"], "time")),
+        ("SCORED", format_count(answer["scores"]["attempts"], "time")),
         ("WON", _won(answer["won"])),
         ("LOST", _lost(answer["lost"])),
-        ("REJECTED", f"{count(rejected, 'time')}{'; first by ' + first if first else ''}"),
-        ("NOT EVALUATED", count(not_evaluated, "time") if not_evaluated else ""),
+        ("REJECTED", f"{format_count(rejected, 'time')}{'; first by ' + first if first else ''}"),
+        ("NOT EVALUATED", format_count(not_evaluated, "time") if not_evaluated else ""),
         ("CHOSEN FOR", chosen_for if workloads and not answer.get("keepsGetting") else ""),
     ]
 
 
 def _won(won: Json) -> str:
-    parts = [count(won["count"], "time")]
+    parts = [format_count(won["count"], "time")]
     if won.get("meanMargin") is not None:
-        parts.append(f"by {number(won['meanMargin'])} points on average")
+        parts.append(f"by {format_number(won['meanMargin'])} points on average")
     if won.get("uncontested"):
         parts.append(f"{won['uncontested']} without a rival")
     if won.get("ties"):
-        parts.append(f"{count(won['ties'], 'tie')}")
+        parts.append(f"{format_count(won['ties'], 'tie')}")
     carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
-    return ", ".join(parts) + (f"; carried by {listed(carried, _NAMED)}" if carried else "")
+    return ", ".join(parts) + (f"; carried by {join_limited(carried, _NAMED)}" if carried else "")
 
 
 def _lost(lost: Json) -> str:
-    said = count(lost["count"], "time")
+    said = format_count(lost["count"], "time")
     if lost.get("meanBehind") is not None:
-        said += f", {number(lost['meanBehind'])} points behind on average"
+        said += f", {format_number(lost['meanBehind'])} points behind on average"
     costs = [
-        f"{plugin} -{number(abs(points))}" for plugin, points in lost.get("costsMost", {}).items() if round(points, 1)
+        f"{plugin} -{format_number(abs(points))}"
+        for plugin, points in lost.get("costsMost", {}).items()
+        if round(points, 1)
     ]
-    return said + (f"; costs it most: {listed(costs, _NAMED)} (points on average)" if costs else "")
+    return said + (f"; costs it most: {join_limited(costs, _NAMED)} (points on average)" if costs else "")
 
 
-def _kept(answer: Json, view: View) -> list[Block]:
+def _kept(answer: Json, view: ViewOptions) -> list[Block]:
     """Which workloads the node keeps getting, and what decided for it.
 
     Of its newest placements alone where others were stored before the service counted what decided.
@@ -146,12 +175,12 @@ def _kept(answer: Json, view: View) -> list[Block]:
     shown = kept if view.piped or view.wide else kept[:_NAMED]
     rows = []
     for k in shown:
-        by = listed([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)
-        rows.append((k["workload"], str(k["placements"]), number(k["meanMargin"]), by))
+        by = join_limited([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)
+        rows.append((k["workload"], str(k["placements"]), format_number(k["meanMargin"]), by))
     header = ("KEEPS GETTING", "PODS", "AHEAD BY", "BECAUSE OF")
     newest = answer.get("keepsGettingOf", 0)
-    note = [] if view.piped or newest >= answer["chosen"] else [Line(f"of its newest {newest} placements", "dim")]
-    return [table(header, rows, right=(1, 2)), *note] if rows else []
+    note = [] if view.piped or newest >= answer["chosen"] else [TextLine(f"of its newest {newest} placements", "dim")]
+    return [build_table(header, rows, right=(1, 2)), *note] if rows else []
 
 
 def _workload(w: Json) -> str:
@@ -159,19 +188,19 @@ def _workload(w: Json) -> str:
     return f"{name} {w['count']}"
 
 
-def _recent(answer: Json, view: View) -> list[Block]:
+def _recent(answer: Json, view: ViewOptions) -> list[Block]:
     """The last decisions that involved the node, newest first; a narrow terminal has fewer columns for them."""
     narrow = view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
     for r in answer["recent"]:
-        row: list[Cell | str] = [when(r["startedAt"], view), f"{r['namespace']}/{r['pod']}"]
+        row: list[Cell | str] = [format_age_or_time(r["startedAt"], view), f"{r['namespace']}/{r['pod']}"]
         row.append(Cell(r["result"], _RESULTS.get(r["result"], "")))
         if not narrow:
             row += [str(r[key]) if r.get(key) is not None else "–" for key in ("attempt", "rank", "total")]
         rows.append([*row, _because(r)])
     header = ["AGE", "POD" if view.piped else "RECENT PODS", "RESULT"]
     header += ["WHY"] if narrow else ["ATTEMPT", "RANK", "TOTAL", "WHY"]
-    return [table(header, rows, right=() if narrow else (3, 4, 5))] if rows else []
+    return [build_table(header, rows, right=() if narrow else (3, 4, 5))] if rows else []
 
 
 def _because(r: Json) -> str:
@@ -186,4 +215,4 @@ def _because(r: Json) -> str:
     if by == "tie":
         return "drawn among equals"
     side = "ahead" if r["result"] == "chosen" else "behind"
-    return f"{count(points, 'point')} {side}" + (f": {by}" if by else "")
+    return f"{format_count(points, 'point')} {side}" + (f": {by}" if by else "")

@@ -9,9 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render import inputs, rejections, scores, words
-from herodotus_cli.render.blocks import Blank, Block, Line, Sides, View, facts, spaced
-from herodotus_cli.render.words import NOT_EVALUATED, NOT_KEPT, age, ago, count, listed, until
+from herodotus_cli.render import formatting, inputs, rejections, scores
+from herodotus_cli.render.formatting import (
+    NOT_EVALUATED,
+    NOT_KEPT,
+    format_age,
+    format_ago,
+    format_count,
+    format_time_until,
+    join_limited,
+)
+from herodotus_cli.render.screen_elements import (
+    Blank,
+    Block,
+    SplitLine,
+    TextLine,
+    ViewOptions,
+    join_sections,
+    labelled_rows,
+)
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -19,22 +35,22 @@ _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
 
 
-def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
+def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
     """The default view, or with `every_node` each node on its own."""
-    found = evidence(answer, view, every_node=every_node)
-    head = [Sides(identity(answer), _state(answer, view)), *_headline(answer, view)]
-    return spaced([head, *found, _more(answer, view, every_node=every_node)])
+    found = build_evidence(answer, view, every_node=every_node)
+    head = [SplitLine(identity(answer), _state(answer, view)), *_headline(answer, view)]
+    return join_sections([head, *found, _more(answer, view, every_node=every_node)])
 
 
-def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list[Block]]:
+def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
     """What the decision was made of, section by section."""
     placed = answer["outcome"]["node"] is not None
     return [
-        scores.blocks(answer, view, every_node=every_node),
-        inputs.blocks(answer, _told_of(answer, view, every_node=every_node), view),
+        scores.build_blocks(answer, view, every_node=every_node),
+        inputs.build_blocks(answer, _nodes_with_inputs(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node, placed=placed),
-        rejections.matrix(answer, view) if every_node else [],
-        [facts(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
+        rejections.build_verdict_matrix(answer, view) if every_node else [],
+        [labelled_rows(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
         _event(answer) if not placed else [],
     ]
 
@@ -46,27 +62,27 @@ def identity(answer: Json) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _state(answer: Json, view: View) -> str:
+def _state(answer: Json, view: ViewOptions) -> str:
     """What became of the pod and when, as far as the record knows."""
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
-    when = ago(at, view)
+    when = format_ago(at, view)
     if outcome.get("lost"):
-        said = f"decided {ago(attempt['startedAt'], view)}, result not recorded"
+        said = f"decided {format_ago(attempt['startedAt'], view)}, result not recorded"
     else:
         said = {
             "Bound": f"scheduled {when}",
-            "Binding": f"binding for {age(attempt['startedAt'], view.now)}",
+            "Binding": f"binding for {format_age(attempt['startedAt'], view.now)}",
             "DryRun": f"decided in a dry run {when}",
             "Failed": f"binding failed {when}",
             "Error": f"failed {when}",
         }.get(outcome["state"], f"not scheduled, last tried {when}")
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempts)" if before else ""
-    return f"{said}, {words.attempt(attempt)}{failed}"
+    return f"{said}, {formatting.attempt_label(attempt)}{failed}"
 
 
-def _headline(answer: Json, view: View) -> list[Block]:
+def _headline(answer: Json, view: ViewOptions) -> list[Block]:
     """The answer in one sentence; two where the decision and what became of it are not the same."""
     outcome, said = answer["outcome"], answer["headline"]
     node = outcome["node"]
@@ -77,7 +93,7 @@ def _headline(answer: Json, view: View) -> list[Block]:
             f" kubectl get pod {answer['metadata']['name']} -n {answer['metadata']['namespace']} shows where it is."
         )
     elif outcome["state"] == "Binding":
-        first = f"Decided for {node}, not bound yet: binding for {age(answer['attempt']['startedAt'], view.now)}"
+        first = f"Decided for {node}, not bound yet: binding for {format_age(answer['attempt']['startedAt'], view.now)}"
         done = [phase["phase"] for phase in outcome["phases"] if phase["status"] == "Success"]
         first += f" ({', '.join(done)} done)" if done else ""
         last = outcome["phases"][-1:]
@@ -88,34 +104,36 @@ def _headline(answer: Json, view: View) -> list[Block]:
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
-        return [Line(said, "strong")]
-    return [Line(first, "strong"), Line(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
+        return [TextLine(said, "strong")]
+    return [TextLine(first, "strong"), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
 
 
-def _told_of(answer: Json, view: View, *, every_node: bool) -> Sequence[Json]:
+def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> Sequence[Json]:
     """The nodes whose inputs are shown: the best, or where no node fits, in full alone, as many as the answer has."""
     if answer["ranking"]:
         return list(answer["ranking"] if every_node or view.wide else answer["ranking"][: inputs.NODES])
     return answer.get("perNode", []) if every_node or view.wide else []
 
 
-def _rejected(answer: Json, view: View, *, every_node: bool, placed: bool) -> list[Block]:
+def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool) -> list[Block]:
     """The rejections: in groups, and for a pod that fits nowhere also node by node where the answer has them."""
     if placed and not every_node:
-        return rejections.grouped(answer, title="REJECTED", name_nodes=True) or rejections.none(answer)
-    nodes = rejections.per_node(answer, view)
-    groups = rejections.grouped(answer, title="REJECTED", name_nodes=not nodes)
+        return rejections.build_groups(answer, title="REJECTED", name_nodes=True) or rejections.build_all_passed_line(
+            answer
+        )
+    nodes = rejections.build_node_table(answer, view)
+    groups = rejections.build_groups(answer, title="REJECTED", name_nodes=not nodes)
     return [*groups, *([Blank()] if groups and nodes else []), *nodes]
 
 
-def _notes(answer: Json, view: View, *, every_node: bool) -> list[tuple[str, str]]:
+def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
     """What else the record says, each with its label."""
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
         ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
         *(
-            ("NOT EVALUATED", f"{count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
+            ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),
@@ -134,10 +152,10 @@ def _tie(answer: Json, *, every_node: bool) -> str:
     if not tie:
         return ""
     nodes, unkept = tie["nodes"], tie.get("nodesOmitted", 0)
-    named = ", ".join(nodes) if every_node else listed(nodes, _TIED_NAMED, "--all")
+    named = ", ".join(nodes) if every_node else join_limited(nodes, _TIED_NAMED, "--all")
     if unkept:
         named = f"{named}, … {unkept} more: {NOT_KEPT}"
-    return f"drawn among {count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
+    return f"drawn among {format_count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
 
 
 def _seed(tie: Json) -> str:
@@ -149,15 +167,15 @@ def _preemption(answer: Json) -> list[str]:
     found = answer.get("preemption")
     if found and found["nominatedNode"]:
         best = found["candidates"][0]
-        victims = listed(best["victims"], _VICTIMS_NAMED, "-o json")
+        victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("refusedBy")) for c in found["candidates"])
         others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
         verb = "evicted" if found["evicted"] else "evicts nothing (dry run); it would make room to evict"
         return [
             f"{verb} {victims} from {best['node']}"
-            + (f", against {count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
-            + (f"; {count(others, 'other node')} would do too" if others else "")
-            + (f"; {count(refused, 'node')} refused by an extender" if refused else ""),
+            + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
+            + (f"; {format_count(others, 'other node')} would do too" if others else "")
+            + (f"; {format_count(refused, 'node')} refused by an extender" if refused else ""),
             *(p["message"] for p in answer["outcome"]["phases"] if p["phase"] == "Evict" and p["status"] != "Success"),
         ]
     # DynamicResources' part of the message says nothing about pods without claims
@@ -178,17 +196,17 @@ def _woken_by(said: Json | None) -> str:
     return f"{said['event']} ({said['plugin']})" if said["plugin"] else str(said["event"])
 
 
-def _next_try(answer: Json, view: View) -> str:
+def _next_try(answer: Json, view: ViewOptions) -> str:
     """Return when the pod is tried again, counted from now; "" for an attempt that others followed."""
     attempt = answer["attempt"]
     said = attempt.get("retry")
     was_followed = (attempt.get("ordinal") or 0) < (attempt.get("attempts") or 0)
     if not said or (was_followed and attempt.get("ordinal")):
         return ""
-    earliest = until(said["notBefore"], view.now)
+    earliest = format_time_until(said["notBefore"], view.now)
     if said["latest"] is None:
         return f"in {earliest}" if earliest else "now, if a scheduler runs"
-    latest = until(said["latest"], view.now)
+    latest = format_time_until(said["latest"], view.now)
     if not latest:
         return "overdue: no scheduler runs, or the pod was deleted"
     return f"on an event that may help{f', after {earliest}' if earliest else ''}, or in {latest}"
@@ -200,7 +218,7 @@ def _origins(answer: Json) -> list[tuple[str, str]]:
     if not told:
         return []
     differ = [f"{part['text']} ({part['overruled']})" for part in told["parts"] if part["overruled"]]
-    said = f": it differs in {listed(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
+    said = f": it differs in {join_limited(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
     disagrees = answer["reconstruction"] and answer["reconstruction"]["agreement"] == "disagree"
     evaluated = [("EVALUATED", told["evaluation"])] if disagrees and told["evaluation"] != answer["headline"] else []
     return [("TOLD BY", f"an observer and the scheduler's log, whose word stands{said}"), *evaluated]
@@ -212,10 +230,10 @@ def _next(answer: Json) -> str:
 
 def _event(answer: Json) -> list[Block]:
     """The FailedScheduling event's message, to the letter."""
-    return [Line(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
+    return [TextLine(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
 
 
-def _more(answer: Json, view: View, *, every_node: bool) -> list[Block]:
+def _more(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
     """How to see more; for people only."""
     if view.piped:
         return []
@@ -223,4 +241,4 @@ def _more(answer: Json, view: View, *, every_node: bool) -> list[Block]:
     hints += ["--node NODE why (not) that one"]
     hints += ["--attempts what changed"] if (answer["attempt"].get("attempts") or 1) > 1 else []
     hints += ["-o wide raw scores"] if answer["scorePlugins"] and not view.wide else []
-    return [Line(f"more: {', '.join(hints)}", "dim")]
+    return [TextLine(f"more: {', '.join(hints)}", "dim")]

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, View, facts, table
-from herodotus_cli.render.words import natural, short_names, where_the_rest_is
+from herodotus_cli.render.formatting import natural_sort_key, omitted_hint, short_plugin_names
+from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 from herodotus_record.units import format_quantity
 
 Json = dict[str, Any]
@@ -18,17 +18,17 @@ PASS, REJECT, NOTHING = "✓", "✗", "–"
 UNSAID = "no reason given"  # an extender need not
 
 
-def grouped(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
+def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
     """One row per filter and reason, the most frequent first. The count is of nodes whose first reject it is."""
     groups = answer["rejections"]
     if not groups:
         return []
-    said = [_why(group, name_nodes=name_nodes, rest=where_the_rest_is(answer)) for group in groups]
+    said = [_why(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
     rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(why)) for g, why in zip(groups, said, strict=True)]
-    return [table((title, "FILTER", "WHY"), rows, right=(0,))]
+    return [build_table((title, "FILTER", "WHY"), rows, right=(0,))]
 
 
-def none(answer: Json) -> list[Block]:
+def build_all_passed_line(answer: Json) -> list[Block]:
     """Return the one line that says that no filter rejected any node."""
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer["nodes"]["evaluated"]
@@ -36,10 +36,10 @@ def none(answer: Json) -> list[Block]:
         return []
     evaluated = " evaluated" if answer["nodes"]["notEvaluated"] else ""
     who = f"All {nodes}{evaluated} nodes" if nodes > 1 else f"The one{evaluated} node"
-    return [Line(f"{who} passed {f'all {len(ran)} filters' if len(ran) > 1 else 'the one filter that ran'}.")]
+    return [TextLine(f"{who} passed {f'all {len(ran)} filters' if len(ran) > 1 else 'the one filter that ran'}.")]
 
 
-def per_node(answer: Json, view: View) -> list[Block]:
+def build_node_table(answer: Json, view: ViewOptions) -> list[Block]:
     """One row per node, filter and reason: every filter that rejects the node, with its numbers."""
     rows: list[tuple[Cell, ...]] = []
     for node in answer.get("perNode", ()):
@@ -49,20 +49,20 @@ def per_node(answer: Json, view: View) -> list[Block]:
                 named = node["node"] if first or view.piped else ""
                 rows.append((Cell(named, "strong"), Cell(verdict["plugin"], "bad"), Cell(why)))
                 first = False
-    return [table(("NODE", "REJECTED BY", "WHY"), rows)] if rows else []
+    return [build_table(("NODE", "REJECTED BY", "WHY"), rows)] if rows else []
 
 
-def matrix(answer: Json, view: View) -> list[Block]:
+def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
     """Every node's verdict of every filter that told nodes apart; the other filters in a line."""
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer.get("perNode", ())
     if not ran or not nodes:
         return []
     telling = [f["plugin"] for f in ran if f["rejected"] or view.piped]
-    names = {p: p for p in telling} if view.piped else short_names(telling)
+    names = {p: p for p in telling} if view.piped else short_plugin_names(telling)
     rows = [[node["node"], *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
-    found: list[Block] = [table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
-    return [*found, facts(_uniform(answer))] if any(words for _, words in _uniform(answer)) else found
+    found: list[Block] = [build_table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
+    return [*found, labelled_rows(_uniform(answer))] if any(words for _, words in _uniform(answer)) else found
 
 
 def _uniform(answer: Json) -> list[tuple[str, str]]:
@@ -72,7 +72,7 @@ def _uniform(answer: Json) -> list[tuple[str, str]]:
     return [("every node passed", ", ".join(everywhere)), ("nothing to check", ", ".join(skipped))]
 
 
-def _verdict(node: Json, plugin: str, view: View) -> Cell:
+def _verdict(node: Json, plugin: str, view: ViewOptions) -> Cell:
     if any(verdict["plugin"] == plugin for verdict in node["rejectedBy"]):
         return Cell("reject" if view.piped else REJECT, "bad")
     if plugin in node["passed"]:
@@ -99,7 +99,7 @@ def _why(group: Json, *, name_nodes: bool, rest: str) -> str:
 
 
 def _named(free: str, nodes: Sequence[str]) -> str:
-    names = ", ".join(sorted(nodes, key=natural))
+    names = ", ".join(sorted(nodes, key=natural_sort_key))
     return f"{free} ({names})" if free else names
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from herodotus_cli.render.blocks import Block, Cell, Line, View, table
-from herodotus_cli.render.words import count, short_names, where_the_rest_is
+from herodotus_cli.render.formatting import format_count, omitted_hint, short_plugin_names
+from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table
 
 Json = dict[str, Any]
 _GAP = 2
@@ -36,7 +36,7 @@ class Column(NamedTuple):
         return len(set(self.points)) == 1
 
 
-def blocks(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
+def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
     """The scores; empty where nothing was scored."""
     ranking = answer["ranking"]
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
@@ -61,7 +61,11 @@ def blocks(answer: Json, view: View, *, every_node: bool = False) -> list[Block]
         header.append("CHOSEN")
         rows = [[*cells, "yes" if row["chosen"] else "no"] for cells, row in zip(rows, ranking, strict=True)]
     numbers = range(len(leading) - 1, len(header) - view.piped)
-    return [table(header, rows, right=numbers), *(Line(note, "dim") for note in notes), *_omitted(answer, every_node)]
+    return [
+        build_table(header, rows, right=numbers),
+        *(TextLine(note, "dim") for note in notes),
+        *_omitted(answer, every_node),
+    ]
 
 
 def _telling(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
@@ -74,7 +78,7 @@ def _gave(score: Json) -> bool:
     return bool(score["raw"] or score["weighted"])
 
 
-def _leading(ranking: Sequence[Json], view: View) -> list[list[str]]:
+def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
     """Rank, node and total, each with its header first."""
     totals = ["TOTAL", *(str(row["total"]) for row in ranking)]
     ranks = [str(row["rank"]) for row in ranking]
@@ -94,7 +98,7 @@ def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None)
     full = [_column(ranking, s, s["plugin"]) for s in plugins]
     if room is None or _width(full) <= room:
         return full, []
-    names = short_names([s["plugin"] for s in plugins])
+    names = short_plugin_names([s["plugin"] for s in plugins])
     short = [_column(ranking, s, names[s["plugin"]]) for s in plugins]
     if _width(short) <= room:
         return short, []
@@ -118,14 +122,14 @@ def _column(ranking: Sequence[Json], plugin: Json, name: str) -> Column:
 
 
 def _sum(columns: Sequence[Column]) -> Column:
-    return Column(count(len(columns), "other"), tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
+    return Column(format_count(len(columns), "other"), tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
 
 
 def _width(columns: Sequence[Column]) -> int:
     return sum(c.width for c in columns if c.points) + _GAP * max(0, len(columns) - 1)
 
 
-def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Block:
+def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOptions) -> Block:
     """A row for each node and plugin: raw where it is known, normalised to 0..100, and that times the weight."""
     known = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
     amounts = (("raw", "RAW"),) * known + (("normalized", "NORM"), ("weighted", "POINTS"))
@@ -139,11 +143,11 @@ def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: View) -> Bl
             points = (str(got[amount]) for amount, _ in amounts)
             rows.append([*(_cell(p, row) for p in place), f"{s['plugin']} ×{s['weight']}", *points])
     header = ("RANK", "NODE", "TOTAL", "PLUGIN", *(title for _, title in amounts))
-    return table(header, rows, right=(0, 2, *range(4, len(header))))
+    return build_table(header, rows, right=(0, 2, *range(4, len(header))))
 
 
 def _omitted(answer: Json, every_node: bool) -> list[Block]:
     left_out = answer["rankingOmitted"]
     if not left_out or (every_node and not answer.get("pruned")):
         return []
-    return [Line(f"… {count(left_out, 'more feasible node')}: {where_the_rest_is(answer)}", "dim")]
+    return [TextLine(f"… {format_count(left_out, 'more feasible node')}: {omitted_hint(answer)}", "dim")]

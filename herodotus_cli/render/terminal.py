@@ -18,7 +18,18 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from herodotus_cli.render.blocks import Blank, Block, Cell, Line, Sides, Style, Table, View, cells, escaped
+from herodotus_cli.render.screen_elements import (
+    Blank,
+    Block,
+    Cell,
+    SplitLine,
+    Style,
+    Table,
+    TextLine,
+    ViewOptions,
+    display_width,
+    escape_block,
+)
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
@@ -26,7 +37,7 @@ _NO_LIMIT = 1_000_000  # Rich's console cuts what is wider than itself; the widt
 _FOLDED = 16  # a last column that is narrower than this reads worse than one below the others
 
 
-def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
+def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
     """The screen, with escape sequences only where `color` is wanted."""
     out = StringIO()
     console = Console(
@@ -43,18 +54,18 @@ def text(blocks: Sequence[Block], view: View, *, color: bool) -> str:
     )
     assert view.width is not None
     for block in blocks:
-        _draw(console, escaped(block), view, view.width)
+        _draw(console, escape_block(block), view, view.width)
     lines = out.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _draw(console: Console, block: Block, view: View, width: int) -> None:
+def _draw(console: Console, block: Block, view: ViewOptions, width: int) -> None:
     match block:
         case Blank():
             console.print()
-        case Line():
+        case TextLine():
             console.print(_text(block.text, block.style), width=width, soft_wrap=block.exact)
-        case Sides():
+        case SplitLine():
             for part in _sides(block, width):
                 console.print(part, width=width)
         case Table() if _least_width(block, width - _GAP) > width:
@@ -63,7 +74,7 @@ def _draw(console: Console, block: Block, view: View, width: int) -> None:
             console.print(_grid(block, view), width=width)
 
 
-def _sides(block: Sides, width: int) -> list[Text]:
+def _sides(block: SplitLine, width: int) -> list[Text]:
     left, right = _text(block.left, block.style), _text(block.right)
     room = width - left.cell_len - right.cell_len
     if room < _GAP:
@@ -71,7 +82,7 @@ def _sides(block: Sides, width: int) -> list[Text]:
     return [left + Text(" " * min(room, _GAP * 2)) + right]
 
 
-def _grid(block: Table, view: View) -> Grid:
+def _grid(block: Table, view: ViewOptions) -> Grid:
     columns = len(block.header) or len(block.rows[0])
     grid = Grid(
         box=None,
@@ -108,7 +119,7 @@ def _widths(block: Table) -> list[int]:
     return [max(column) for column in zip(*rows, strict=True)]
 
 
-def _stack(console: Console, block: Table, view: View, width: int) -> None:
+def _stack(console: Console, block: Table, view: ViewOptions, width: int) -> None:
     """Each row as a line of the columns that fit beside each other, and the others below it.
 
     Of one column alone what is short stands beside the others all the same.
@@ -126,7 +137,7 @@ def _stack(console: Console, block: Table, view: View, width: int) -> None:
         if upper.plain.strip():
             console.print(upper, width=max(width, upper.cell_len))
         if lower:
-            words = max(map(cells, lower.plain.split()), default=0)  # a name that is wider than all stays whole
+            words = max(map(display_width, lower.plain.split()), default=0)  # a name that is wider than all stays whole
             console.print(Padding(lower, (0, 0, 0, _GAP)), width=max(width, words + _GAP))
 
 

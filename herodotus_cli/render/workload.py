@@ -7,8 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, Sides, View, facts, spaced, table
-from herodotus_cli.render.words import age, count, listed, number, percent, when
+from herodotus_cli.render.formatting import (
+    format_age,
+    format_age_or_time,
+    format_count,
+    format_number,
+    format_percent,
+    join_limited,
+)
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    SplitLine,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+    labelled_rows,
+)
 
 Json = dict[str, Any]
 _NODES = 20  # on a terminal; every node when piped or with -o wide
@@ -16,43 +32,45 @@ _REASONS = 3  # in a cell
 _RECENT = 5  # on a terminal
 
 
-def screen(answer: Json, view: View) -> list[Block]:
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """How the pods spread, by node, and what decided; then the last placements and pods that wait."""
     meta = answer["metadata"]
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes)
-    since = f"placements of the last {age(answer['since'], view.now)}"
+    since = f"placements of the last {format_age(answer['since'], view.now)}"
     sections: list[list[Block]] = [
-        [Sides(f"{meta['name']}  namespace {meta['namespace']}", since), Line(answer["headline"], "strong")],
+        [SplitLine(f"{meta['name']}  namespace {meta['namespace']}", since), TextLine(answer["headline"], "strong")],
         [_nodes(nodes, view)] if nodes else [],
-        [Line(f"… {count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
-        [facts(_notes(answer))],
+        [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
+        [labelled_rows(_notes(answer))],
         [_recent(answer["recent"] if whole else answer["recent"][:_RECENT], view)] if answer["recent"] else [],
         [_waiting(answer["pending"], view)] if answer["pending"] else [],
     ]
-    return spaced(sections)
+    return join_sections(sections)
 
 
-def _nodes(nodes: list[Json], view: View) -> Block:
+def _nodes(nodes: list[Json], view: ViewOptions) -> Block:
     header = ("NODE", "PODS", "SHARE", "AHEAD BY", "LAST", "DECIDED BY")
     rows = [
         (
             n["node"],
             str(n["pods"]),
-            percent(n["share"]),
-            number(n["meanMargin"]),
-            when(n["lastAt"], view),
+            format_percent(n["share"]),
+            format_number(n["meanMargin"]),
+            format_age_or_time(n["lastAt"], view),
             reasons(n["decidedBy"]),
         )
         for n in nodes
     ]
-    return table(header, rows, right=(1, 2, 3))
+    return build_table(header, rows, right=(1, 2, 3))
 
 
 def _notes(answer: Json) -> list[tuple[str, str]]:
     of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
-    skew = f"{count(answer['skew'], 'pod')} between the fullest node and the emptiest" if answer["placed"] else ""
+    skew = (
+        f"{format_count(answer['skew'], 'pod')} between the fullest node and the emptiest" if answer["placed"] else ""
+    )
     complete = (
         "" if answer["complete"] else "only the newest decisions of the namespace were looked at: there may be more"
     )
@@ -72,19 +90,19 @@ def _zones(answer: Json) -> str:
     return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in answer.get("zones", ()))
 
 
-def _recent(recent: list[Json], view: View) -> Block:
+def _recent(recent: list[Json], view: ViewOptions) -> Block:
     rows = []
     for p in recent:
-        ahead = f" by {count(p['points'], 'point')}" if p["points"] else ""
-        rows.append((when(p["startedAt"], view), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
-    return table(("AGE", "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
+        ahead = f" by {format_count(p['points'], 'point')}" if p["points"] else ""
+        rows.append((format_age_or_time(p["startedAt"], view), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
+    return build_table(("AGE", "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
 
 
-def _waiting(pending: list[Json], view: View) -> Block:
-    rows = [(Cell(p["pod"], "bad"), when(p["startedAt"], view), p["message"]) for p in pending]
-    return table(("PENDING", "TRIED", "EVENT"), rows)
+def _waiting(pending: list[Json], view: ViewOptions) -> Block:
+    rows = [(Cell(p["pod"], "bad"), format_age_or_time(p["startedAt"], view), p["message"]) for p in pending]
+    return build_table(("PENDING", "TRIED", "EVENT"), rows)
 
 
 def reasons(decided_by: Json, most: int = _REASONS) -> str:
     """`NodeResourcesFit 4, tie 3`."""
-    return listed([f"{by} {n}" for by, n in decided_by.items()], most) or "–"
+    return join_limited([f"{by} {n}" for by, n in decided_by.items()], most) or "–"

@@ -1,6 +1,6 @@
-"""How a question reaches the decisions service: through kubectl and the API server, or straight to a URL.
+"""How a request reaches the decisions service: through kubectl and the API server, or directly at a URL.
 
-Owns: the choice. Does not own: either way (`kubectl`, `http`), what is asked (`questions`).
+Owns: choosing the transport. Does not own: the transports (`kubectl`, `http`), paths of requests (`api_paths`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from herodotus_cli.connection import Connection
-    from herodotus_cli.transport.begun import Begun
+    from herodotus_cli.connection import ConnectionSettings
     from herodotus_cli.transport.interface import Transport
+    from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
 
-def connect(connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> Transport:
-    """The way that the connection names. `begun`: where questions may be under way already."""
+def connect(
+    connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
+) -> Transport:
+    """Return the transport for these settings. `prefetched` holds kubectl processes that are already running."""
     if connection.endpoint:
         from herodotus_cli.transport.http import HttpTransport
 
         return HttpTransport(connection.endpoint, connection.request_timeout_s)
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, environ, begun)
+    return KubectlTransport(connection, environ, prefetched)

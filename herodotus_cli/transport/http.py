@@ -1,6 +1,6 @@
-"""Straight to a URL (`--endpoint`): the only door to httpx.
+"""Requests directly to a URL (`--endpoint`): the only module that imports httpx.
 
-Owns: the request, its time limit, and what its failures are called. Does not own: what is asked.
+Owns: the request, its time limit, and the messages of its failures. Does not own: paths.
 
 Invariant: follows no redirect, and sends no credentials.
 """
@@ -13,21 +13,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from herodotus_cli.errors import CliError, unreachable
-from herodotus_cli.transport.body import document
+from herodotus_cli.transport.response_body import parse_response
 
-# httpx imports its own command line, with pygments and more of Rich than we use: half of its start-up time.
+# httpx imports its own command line, with pygments and more of Rich than the plugin uses: half of its start-up time.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 import httpx  # noqa: E402
 
-_NO_TLS = "WRONG_VERSION_NUMBER"  # as OpenSSL words what a server says that speaks none
+_NO_TLS = "WRONG_VERSION_NUMBER"  # in OpenSSL's error when the server speaks plain HTTP
 # The service sends a bookmark every 30 s: a stream without a byte for three of them is a dead connection.
 _MAX_SILENCE_S = 90.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpTransport:
-    """Requests to one base URL."""
+    """The transport to one base URL."""
 
     def __init__(self, endpoint: str, timeout_s: float) -> None:
         self.endpoint = endpoint
@@ -42,11 +42,9 @@ class HttpTransport:
         }
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at a path."""
         return self._send("GET", path)
 
     def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a document."""
         return self._send("POST", path, document)
 
     def _send(self, method: str, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -55,17 +53,17 @@ class HttpTransport:
                 accept = {"Accept": "application/json"}
                 response = client.request(method, self.endpoint + path, json=sent, headers=accept)
         except httpx.TimeoutException:
-            raise unreachable(f"{self.endpoint}: nothing within {self.timeout_s:g}s", self._hints()) from None
+            raise unreachable(f"{self.endpoint}: no response within {self.timeout_s:g}s", self._hints()) from None
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
         if response.is_redirect:
             raise CliError(
                 f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
-                ["give that URL with --endpoint, if you trust it"],
+                ["if you trust it, give that URL with --endpoint"],
             )
         code = response.status_code
         status = "" if response.is_success else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
-        return document(response.content, self.endpoint, status)
+        return parse_response(response.content, self.endpoint, status)
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """Yield the documents of a watch, one per line.
@@ -76,9 +74,11 @@ class HttpTransport:
         try:
             with httpx.Client(**patient) as client, client.stream("GET", self.endpoint + path) as response:
                 if response.status_code != httpx.codes.OK:
-                    document(response.read(), self.endpoint, f"{response.status_code} {response.reason_phrase}".strip())
+                    parse_response(
+                        response.read(), self.endpoint, f"{response.status_code} {response.reason_phrase}".strip()
+                    )
                 for line in response.iter_lines():
-                    yield document(line.encode(), self.endpoint)
+                    yield parse_response(line.encode(), self.endpoint)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
 
@@ -89,5 +89,5 @@ class HttpTransport:
 
 
 def _words(error: Exception) -> str:
-    """An httpx error in a few words: `Connection refused`, not `[Errno 111] Connection refused`."""
+    """Return an httpx error without its number: `Connection refused`, not `[Errno 111] Connection refused`."""
     return str(error).partition("] ")[2] or str(error) or type(error).__name__

@@ -1,6 +1,6 @@
-"""What every way to the decisions service can do.
+"""The interface of a transport to the decisions service.
 
-Owns: the interface. Does not own: the ways (`kubectl`, `http`), the choice between them (`connect`).
+Owns: the interface. Does not own: its implementations (`kubectl`, `http`), the choice between them (`connect`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any, Protocol
 
 
 class Transport(Protocol):
-    """Asks the decisions service."""
+    """A client of the decisions service. Every method raises CliError if the request fails."""
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at a path with its query. `CliError` for everything else."""
+        """Return the document at a path with its query."""
         ...
 
     def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a document that is sent to a path. `CliError` for everything else."""
+        """Send a document to a path and return the response document."""
         ...
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """The documents that come, one a line, until the service ends the answer. Close it to end it before."""
+        """Yield the documents of a watch until the service ends it. Closing the generator ends it too."""
         ...

@@ -1,18 +1,18 @@
-"""Through the API server, with kubectl as the client: it knows every kind of credential.
+"""The transport through the API server, with kubectl as the client, which supports every kind of credential.
 
-Owns: what is done when the way behind the API server is another one, and the meaning of what kubectl prints when it
-fails. Does not own: kubectl's command line and the ways (`kubectl_command`), what is asked.
+Owns: finding the route that works, and turning kubectl's error messages into errors. Does not own: kubectl's command
+lines and the routes (`kubectl_command`), paths of requests.
 
-Only where the API server refuses a question is the APIService looked for (every user of a cluster may), and the
-question asked again by the ways that there may be. So an answer costs one request.
+Only when the API server refuses a request does the transport look for the APIService, which every user may read, and
+try the request by the possible routes. So a normal answer costs one request.
 
-kubectl prints a Status as `Error from server (Reason): message` and drops what else it holds. Its `details` name
-similar pods, which is what helps after a typing error: so a NotFound is asked once more with kubectl's log of response
-bodies. A kubectl that logs in another form costs those hints, nothing else.
+kubectl prints a Status as `Error from server (Reason): message` and drops its `details`, which name similar pods and so
+help after a typing error. For a NotFound the request is therefore repeated with kubectl's log of response bodies. If
+kubectl logs in an unknown form, only those hints are lost.
 
-The time limit is kept here: kubectl's own --request-timeout becomes a query parameter, which the proxy would forward.
+The time limit is enforced here, because kubectl's --request-timeout becomes a query parameter that the proxy forwards.
 
-Invariant: kubectl's log is read, never shown.
+Invariant: kubectl's log is parsed, never shown.
 """
 
 from __future__ import annotations
@@ -23,39 +23,44 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from herodotus_cli.connection import Connection
+from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, unreachable
-from herodotus_cli.transport import questions
-from herodotus_cli.transport.begun import Begun, start
-from herodotus_cli.transport.body import document
-from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN, PROXY, KubectlCommand
-from herodotus_cli.transport.live import LivePod, NodeZones, UnassignedPods
+from herodotus_cli.transport import api_paths
+from herodotus_cli.transport.api_server_queries import LivePodQuery, NodeZonesQuery, UnassignedPodsQuery
+from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
+from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, start_process
+from herodotus_cli.transport.response_body import parse_response
 
 if TYPE_CHECKING:
-    from herodotus_cli.transport.begun import Process
+    from herodotus_cli.transport.prefetched_processes import Process
 
 Json = dict[str, Any]
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
-# as kubectl 1.32 logs a body, and as those before did
+# kubectl 1.32 and later, and earlier versions
 _LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
 _NEEDED = {
     "get": "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes",
     "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
 }
-_WHICH = (
-    "which one is asked?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
+_CLUSTER_HINTS = (
+    "which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
     "or ask the decisions service directly: --endpoint URL",
 )
-_ELSEWHERE = "is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL"
+_ADDRESS_HINT = "is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL"
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
-_NOT_THE_WAY = ("Forbidden", "InternalError", "ServiceUnavailable", "Unknown")  # beside what is NotFound on the way
+_WRONG_ROUTE_REASONS = (
+    "Forbidden",
+    "InternalError",
+    "ServiceUnavailable",
+    "Unknown",
+)  # and some NotFound
 
 
-class Ran(NamedTuple):
-    """A kubectl that has ended."""
+class KubectlResult(NamedTuple):
+    """The exit code and outputs of a finished kubectl."""
 
     returncode: int
     stdout: bytes
@@ -63,142 +68,147 @@ class Ran(NamedTuple):
 
 
 class KubectlTransport:
-    """`kubectl get --raw` per question; `create --raw` where a document is sent."""
+    """The transport that runs `kubectl get --raw` for each request, or `create --raw` to send a document."""
 
-    def __init__(self, connection: Connection, environ: Mapping[str, str], begun: Begun | None = None) -> None:
-        """`begun`: where questions may be under way already."""
+    def __init__(
+        self, connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
+    ) -> None:
+        """`prefetched` holds kubectl processes that are already running."""
         self._connection = connection
-        self._begun = begun or Begun()
+        self._begun = prefetched or PrefetchedProcesses()
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
         self._kubectl = KubectlCommand(connection, environ)
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at a path."""
-        run = self._on_some_way(path, self._run)
+        run = self._run_on_working_route(path, self._run)
         if not run.returncode:
-            return document(run.stdout, "the decisions service")
-        failure = self._failure(_said(run))
+            return parse_response(run.stdout, "the decisions service")
+        failure = self._failure(_stderr(run))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
-            failure.details = _logged_details(_said(self._run(self._kubectl.on_the_way(path), _LOG_BODIES)))
+            failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
         raise failure
 
     def post(self, path: str, document_: Json) -> dict[str, Any]:
-        """The answer to a document, by `kubectl create --raw`."""
-        run = self._on_some_way(path, lambda path: self._send(path, document_))
+        """Send a document with `kubectl create --raw` and return the response document."""
+        run = self._run_on_working_route(path, lambda path: self._send(path, document_))
         if run.returncode:
-            raise self._failure(_said(run), "create")
-        return document(run.stdout, "the decisions service")
+            raise self._failure(_stderr(run), "create")
+        return parse_response(run.stdout, "the decisions service")
 
-    def get_of_cluster(self, path: str) -> dict[str, Any]:
-        """A document of the API server's own, not of the decisions service."""
+    def get_from_api_server(self, path: str) -> dict[str, Any]:
+        """Return a document of the API server, not of the decisions service."""
         run = self._run(path)
         if run.returncode:
-            raise self._failure(_said(run))
-        return document(run.stdout, "the API server")
+            raise self._failure(_stderr(run))
+        return parse_response(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """Yield the documents of a watch, one per line, without a time limit.
 
-        Raises ConnectionFailedError when the connection breaks. A `get` must come first: it finds the way.
+        Raises ConnectionFailedError when the connection breaks. A `get` must come first: it finds the route.
         """
-        import subprocess  # here, because an answer needs less
+        import subprocess  # here, because only a watch needs it
 
         self._require_kubectl()
-        command = self._kubectl.raw("get", self._kubectl.on_the_way(path))
+        command = self._kubectl.raw("get", self._kubectl.service_path(path))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout
             assert process.stderr
             try:
                 for line in process.stdout:
                     if line.endswith(b"\n"):  # otherwise the connection broke within the line
-                        yield document(line, "the decisions service")
-                said = process.stderr.read().decode("utf-8", "replace").strip()
+                        yield parse_response(line, "the decisions service")
+                message = process.stderr.read().decode("utf-8", "replace").strip()
             finally:
                 process.kill()
-        if process.returncode and said:
-            failure = self._failure(said)
+        if process.returncode and message:
+            failure = self._failure(message)
             if isinstance(failure, ServerError):
                 raise failure
             raise ConnectionFailedError(failure.message, failure.hints)
 
     def proxy(self, socket: str) -> tuple[list[str], str]:
-        """kubectl's command that passes on GET requests from a Unix socket, and the path before the API's on the way.
+        """Return the `kubectl proxy` command for GET requests on a Unix socket, and the path prefix of the route.
 
-        What a proxy passes on was asked for before, and with it the way was found.
+        A `get` must come first: it finds the route.
         """
         self._require_kubectl()
-        within = self._kubectl.on_the_way(f"{questions.group()}/")
+        within = self._kubectl.service_path(f"{api_paths.api_group()}/")
         limits = [
             f"--accept-paths=^{re.escape(within)}",
             "--reject-paths=^$",
             "--reject-methods=^(POST|PUT|PATCH|DELETE)$",
         ]
         command = self._kubectl.complete("proxy", f"--unix-socket={socket}", *limits)
-        return command, self._kubectl.on_the_way("")
+        return command, self._kubectl.service_path("")
 
-    def live_pod(self, namespace: str, pod: str) -> LivePod:
-        """The question whether that pod is gone, or another one by now, under way."""
-        return LivePod(self._beside(questions.live_pod(namespace, pod)))
+    def live_pod(self, namespace: str, pod: str) -> LivePodQuery:
+        """Start the request for the Pod object that has this name now."""
+        return LivePodQuery(self._start_concurrently(api_paths.cluster_pod(namespace, pod)))
 
-    def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPods:
-        """The question which pods have no node, under way."""
-        return UnassignedPods(self._beside(questions.unassigned_pods(namespace, labels=labels)))
+    def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPodsQuery:
+        """Start the request for the pods without a node."""
+        return UnassignedPodsQuery(self._start_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
 
-    def node_zones(self, nodes: Sequence[str]) -> NodeZones:
-        """The question in which zones these nodes are, under way."""
-        return NodeZones(self._beside(questions.nodes_named(nodes)) if nodes else None)
+    def node_zones(self, nodes: Sequence[str]) -> NodeZonesQuery:
+        """Start the request for the zones of these nodes."""
+        return NodeZonesQuery(self._start_concurrently(api_paths.nodes_by_hostname(nodes)) if nodes else None)
 
-    def _beside(self, path: str) -> Process | None:
-        """A question to the API server, under way. What is wrong with kubectl the other question tells."""
+    def _start_concurrently(self, path: str) -> Process | None:
+        """Start a request to the API server; None if kubectl cannot run, which the main request reports."""
         with suppress(OSError):
-            return self._begun.take(self._kubectl.raw("get", path), alone=False) if self._kubectl.program else None
+            return (
+                self._begun.take(self._kubectl.raw("get", path), inherits_stdin=False)
+                if self._kubectl.program
+                else None
+            )
         return None
 
-    def _on_some_way(self, path: str, ask: Callable[[str], Ran]) -> Ran:
-        """What comes of a question by the way that is known, or by the first that leads to the service."""
-        first = ask(self._kubectl.on_the_way(path))
-        if self._kubectl.named or _leads_there(first):
+    def _run_on_working_route(self, path: str, ask: Callable[[str], KubectlResult]) -> KubectlResult:
+        """Run a request by the cached route; if that fails, by the first route that reaches the service."""
+        first = ask(self._kubectl.service_path(path))
+        if self._kubectl.has_custom_service or _reached_service(first):
             return first
-        tried = {self._kubectl.way: first}
+        tried = {self._kubectl.route: first}
 
-        def leads_there(way: str) -> bool:
-            if way not in tried:
-                tried[way] = ask(self._kubectl.by(way, path))
-            return _leads_there(tried[way])
+        def reaches_service(route: str) -> bool:
+            if route not in tried:
+                tried[route] = ask(self._kubectl.path_by_route(route, path))
+            return _reached_service(tried[route])
 
-        ways = self._ways() or (self._kubectl.way,)
-        self._kubectl.way = next(filter(leads_there, ways), ways[0])
-        return tried[self._kubectl.way]
+        routes = self._candidate_routes() or (self._kubectl.route,)
+        self._kubectl.route = next(filter(reaches_service, routes), routes[0])
+        return tried[self._kubectl.route]
 
-    def _ways(self) -> tuple[str, ...]:
-        """Those that there may be, by whether there is an APIService; none where that cannot be found out."""
-        run = self._run(questions.group())
-        reason, words = _refusal(_said(run))
-        if not run.returncode or reason == "ServiceUnavailable":  # it is there, its backend perhaps not
+    def _candidate_routes(self) -> tuple[str, ...]:
+        """Return the possible routes, by whether there is an APIService; none if that is unknown."""
+        run = self._run(api_paths.api_group())
+        reason, words = _parse_status(_stderr(run))
+        if not run.returncode or reason == "ServiceUnavailable":  # it exists, though its backend may be down
             return (API_SERVICE,)
-        return (PROXY, PLAIN) if words == _ROUTE_UNKNOWN else ()
+        return (PROXY, PLAIN_HTTP_PROXY) if words == _ROUTE_UNKNOWN else ()
 
-    def _send(self, path: str, document_: Json) -> Ran:
+    def _send(self, path: str, document_: Json) -> KubectlResult:
         command = self._kubectl.raw("create", path, "-f", "-")
-        return self._done(lambda: start(command, sent=json.dumps(document_).encode()))
+        return self._run_to_end(lambda: start_process(command, stdin=json.dumps(document_).encode()))
 
-    def _run(self, path: str, *more: str) -> Ran:
+    def _run(self, path: str, *more: str) -> KubectlResult:
         command = self._kubectl.raw("get", path, *more)
-        return self._done(lambda: self._begun.take(command))
+        return self._run_to_end(lambda: self._begun.take(command))
 
-    def _done(self, process_of: Callable[[], Process]) -> Ran:
-        """kubectl's end."""
+    def _run_to_end(self, start: Callable[[], Process]) -> KubectlResult:
+        """Run kubectl within the time limit and return its result."""
         self._require_kubectl()
         timeout_s = self._connection.request_timeout_s
         try:
-            process = process_of()
+            process = start()
             try:
-                return Ran(*process.output(timeout_s))
+                return KubectlResult(*process.communicate(timeout_s))
             finally:
-                process.end()
+                process.kill()
         except TimeoutError:
             raise unreachable(
-                f"kubectl: nothing within {timeout_s:g}s",
+                f"kubectl: no response within {timeout_s:g}s",
                 [self._is_it_running, "wait longer: --request-timeout"],
             ) from None
         except OSError as e:
@@ -208,73 +218,76 @@ class KubectlTransport:
         if not self._kubectl.program:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
 
-    def _failure(self, said: str, verb: str = "get") -> CliError:
-        """What kubectl's words mean, after a request that needs that verb."""
+    def _failure(self, message: str, verb: str = "get") -> CliError:
+        """Return the error that kubectl's stderr stands for. `verb` is the right that the request needs."""
         service = self._connection.service
-        reason, words = _refusal(said)
+        reason, words = _parse_status(message)
         if not reason:
-            return self._not_from_a_server(said)
-        if _no_service(reason, words):
+            return self._not_from_a_server(message)
+        if _is_service_missing(reason, words):
             return unreachable(
                 f"kubectl: {words}",
-                [self._is_it_running, _ELSEWHERE],
+                [self._is_it_running, _ADDRESS_HINT],
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
             return CliError(
-                "error: the decisions service does not know this question",
-                ["is it of another version?  kubectl herodotus version"],
+                "error: the decisions service does not serve this resource",
+                ["compare the versions: kubectl herodotus version"],
             )
-        if reason in ("ServiceUnavailable", "InternalError") and _from_proxy(words):
+        if reason in ("ServiceUnavailable", "InternalError") and _is_proxy_error(words):
             named = f"--service {service.namespace}/http:{service.name}:{service.port}"
             plain = [f"it speaks plain HTTP: upgrade it, name its port plain-http, or ask with  {named}"]
             return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
-        if reason == "Forbidden" and self._kubectl.way == API_SERVICE:
+        if reason == "Forbidden" and self._kubectl.route == API_SERVICE:
             return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)
 
-    def _not_from_a_server(self, said: str) -> CliError:
-        last = _last_line(said) or "it failed without a word"
-        if last.startswith(_UNAUTHORIZED) and self._kubectl.named:
-            return CliError(last, ["the service may ask who you are, which its proxy does not say: without --service"])
+    def _not_from_a_server(self, message: str) -> CliError:
+        last = _last_line(message) or "it failed without a message"
+        if last.startswith(_UNAUTHORIZED) and self._kubectl.has_custom_service:
+            return CliError(
+                last,
+                ["the service may require an identity, which its proxy does not pass on: leave out --service"],
+            )
         if last.startswith("error: "):
             return CliError(last)
-        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", _WHICH)
+        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", _CLUSTER_HINTS)
 
 
-def _said(run: Ran) -> str:
+def _stderr(run: KubectlResult) -> str:
     return run.stderr.decode("utf-8", "replace").strip()
 
 
-def _refusal(said: str) -> tuple[str, str]:
-    """Reason and message of the Status that kubectl prints; two empty texts where it prints something else."""
-    match = _SERVER_ERROR.search(said)
+def _parse_status(message: str) -> tuple[str, str]:
+    """Return reason and message of the Status that kubectl printed, or two empty strings."""
+    match = _SERVER_ERROR.search(message)
     return (match[1] or "Unknown", match[2].strip()) if match else ("", "")
 
 
-def _leads_there(run: Ran) -> bool:
-    """Whether it is an answer, or an error that cannot be about the way.
+def _reached_service(run: KubectlResult) -> bool:
+    """Return whether the result is an answer of the service, or an error that another route would not mend.
 
-    A service that asks for names refuses whoever comes through its proxy, which tells none.
+    A service that requires identities refuses requests through its proxy, which passes none on.
     """
-    said = _said(run)
-    reason, words = _refusal(said)
-    wrong = reason in _NOT_THE_WAY or words == _ROUTE_UNKNOWN or _no_service(reason, words)
-    return not (run.returncode and (wrong or _last_line(said).startswith(_UNAUTHORIZED)))
+    message = _stderr(run)
+    reason, words = _parse_status(message)
+    wrong = reason in _WRONG_ROUTE_REASONS or words == _ROUTE_UNKNOWN or _is_service_missing(reason, words)
+    return not (run.returncode and (wrong or _last_line(message).startswith(_UNAUTHORIZED)))
 
 
-def _last_line(said: str) -> str:
-    return said.splitlines()[-1] if said else ""
+def _last_line(message: str) -> str:
+    return message.splitlines()[-1] if message else ""
 
 
-def _no_service(reason: str, words: str) -> bool:
+def _is_service_missing(reason: str, words: str) -> bool:
     return reason == "NotFound" and bool(re.match(r'(services|namespaces) "', words))
 
 
-def _logged_details(log: str) -> Json:
-    """The `details` of the last Status in kubectl's log; empty where the log shows none."""
+def _parse_logged_details(log: str) -> Json:
+    """Return the `details` of the last Status in kubectl's log, or {} if the log has none."""
     try:
         bodies = [json.loads(quoted) if quoted else plain for quoted, plain in _LOGGED_BODY.findall(log)]
         details = json.loads(bodies[-1])["details"]
@@ -283,8 +296,8 @@ def _logged_details(log: str) -> Json:
     return details if isinstance(details, dict) else {}
 
 
-def _from_proxy(words: str) -> bool:
-    """Whether an error is the API server's about the service, not the service's own."""
+def _is_proxy_error(words: str) -> bool:
+    """Return whether the error comes from the API server's proxy and not from the service."""
     return any(
         sign in words
         for sign in ("no endpoints available", "error trying to reach service", "currently unable to handle", "EOF")

@@ -1,12 +1,12 @@
-"""kubectl's command lines: where it is, with whose credentials it asks, the way behind the API server.
+"""kubectl's command lines: its path, the user's credentials, and the route to the decisions service.
 
-Owns: these. Does not own: running them (`begun`), what comes of them (`kubectl`), what is asked (`questions`), what is
-known of the way between runs (`remembered`).
+Owns: these. Does not own: running the commands (`prefetched_processes`), their results (`kubectl`), paths of requests
+(`api_paths`), the route that worked in the last run (`route_cache`).
 
-There are three ways behind the API server: its service proxy, which tells the service nothing of who asks; the same
-without TLS behind it, to a port whose name says so; and an APIService, through which every reader has rights of their
-own. The path within is the same. A question takes the way that is remembered, at first the service proxy with TLS. A
-Service that the user names is meant, and asked through the proxy.
+There are three routes behind the API server: its service proxy, which does not tell the service who the user is; the
+proxy to a port without TLS, whose name says so; and an APIService, where each reader has rights. The path below is the
+same. A request takes the cached route, at first the service proxy with TLS. A Service that the user names is always
+reached through the proxy.
 
 Invariant: kubectl gets its arguments as a list, never through a shell.
 """
@@ -15,54 +15,54 @@ from __future__ import annotations
 
 import os
 
-from herodotus_cli.connection import PLAIN_SERVICE, SERVICE
-from herodotus_cli.transport.remembered import Remembered
+from herodotus_cli.connection import DEFAULT_SERVICE, PLAIN_HTTP_SERVICE
+from herodotus_cli.transport.route_cache import RouteCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from herodotus_cli.connection import Connection
+    from herodotus_cli.connection import ConnectionSettings
 
-PROXY, PLAIN, API_SERVICE = "", "plain-http", "api-service"
+PROXY, PLAIN_HTTP_PROXY, API_SERVICE = "", "plain-http", "api-service"
 
 
 class KubectlCommand:
-    """kubectl as one connection has it. `program`: its path; empty where there is none."""
+    """The kubectl commands of one connection. `program` is kubectl's path, empty if it is not installed."""
 
-    def __init__(self, connection: Connection, environ: Mapping[str, str]) -> None:
+    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
         self._connection = connection
         self.program = environ.get("KUBECTL_PATH") or _on_path(environ, "kubectl")
-        self.named = connection.service.proxy_path != SERVICE.proxy_path
-        self._remembered = Remembered(connection, environ)
-        self._way = PROXY if self.named else self._remembered.way
+        self.has_custom_service = connection.service.proxy_path != DEFAULT_SERVICE.proxy_path
+        self._cache = RouteCache(connection, environ)
+        self._route = PROXY if self.has_custom_service else self._cache.route
 
     @property
-    def way(self) -> str:
-        """The way that is taken. Set: from now on, and remembered."""
-        return self._way
+    def route(self) -> str:
+        """The route of the next request. Setting it also caches it for later runs."""
+        return self._route
 
-    @way.setter
-    def way(self, way: str) -> None:
-        if way != self._way:
-            self._way = self._remembered.way = way
+    @route.setter
+    def route(self, route: str) -> None:
+        if route != self._route:
+            self._route = self._cache.route = route
 
-    def on_the_way(self, path: str) -> str:
-        """A path of the decisions service as the API server's."""
-        return self.by(self._way, path)
+    def service_path(self, path: str) -> str:
+        """Return the API server's path for a path of the decisions service, by the present route."""
+        return self.path_by_route(self._route, path)
 
-    def by(self, way: str, path: str) -> str:
-        """The same by another way."""
-        if way == API_SERVICE:
+    def path_by_route(self, route: str, path: str) -> str:
+        """Return the API server's path for a path of the decisions service, by the given route."""
+        if route == API_SERVICE:
             return path
-        return (PLAIN_SERVICE if way == PLAIN else self._connection.service).proxy_path + path
+        return (PLAIN_HTTP_SERVICE if route == PLAIN_HTTP_PROXY else self._connection.service).proxy_path + path
 
     def raw(self, verb: str, path: str, *more: str) -> list[str]:
-        """The command that does that with a path of the API server's."""
+        """Return the command that sends a raw request with a path of the API server."""
         return self.complete(verb, "--raw", path, *more)
 
     def complete(self, *words: str) -> list[str]:
-        """A command with whose credentials it is to be done."""
+        """Return the command with the options for context, impersonation and kubeconfig."""
         c = self._connection
         command = [self.program, *words]
         command += [f"--context={c.context}"] * bool(c.context)
@@ -72,7 +72,7 @@ class KubectlCommand:
 
 
 def _on_path(environ: Mapping[str, str], program: str) -> str:
-    """Where a program is; empty where it is not. As `shutil.which`, which takes longer to import than to ask."""
+    """Return the path of a program, or "" if it is not on PATH. Importing `shutil.which` would take longer."""
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     found = (os.path.join(folder, program) for folder in folders)
     return next((path for path in found if os.access(path, os.X_OK) and os.path.isfile(path)), "")

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from herodotus_cli.render import attempts as attempts_screen
-from herodotus_cli.render import compared, node_of_pod, pod
-from herodotus_cli.render.blocks import Block, View
+from herodotus_cli.render import comparison, pod, pod_on_node
+from herodotus_cli.render.screen_elements import Block, ViewOptions
 from herodotus_endpoint.store.summaries import Whole, summarised
 from herodotus_record import reasons
 from herodotus_record.answers import build_pod_explanation
@@ -75,7 +75,7 @@ class Scene:
     """An answer and the screen that shows it."""
 
     answer: Json
-    screen: Callable[[Json, View], list[Block]] = pod.screen
+    screen: Callable[[Json, ViewOptions], list[Block]] = pod.build_screen
 
 
 def scenes() -> dict[str, Callable[[], Scene]]:
@@ -101,22 +101,24 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
         "preemption-failed": lambda: Scene(preemption_failed()),
         "preemption-would-help": lambda: Scene(preemption_would_help()),
-        "node-rejected": lambda: Scene(placed(node="worker-12"), node_of_pod.screen),
-        "node-outscored": lambda: Scene(placed(node="worker-3"), node_of_pod.screen),
-        "node-chosen": lambda: Scene(placed(node="worker-7"), node_of_pod.screen),
-        "node-many-plugins": lambda: Scene(long_names(explained(many_plugins(), node="worker-3")), node_of_pod.screen),
+        "node-rejected": lambda: Scene(placed(node="worker-12"), pod_on_node.build_screen),
+        "node-outscored": lambda: Scene(placed(node="worker-3"), pod_on_node.build_screen),
+        "node-chosen": lambda: Scene(placed(node="worker-7"), pod_on_node.build_screen),
+        "node-many-plugins": lambda: Scene(
+            long_names(explained(many_plugins(), node="worker-3")), pod_on_node.build_screen
+        ),
         "node-all": lambda: Scene(placed(node="worker-12"), all_filters),
         "inputs": lambda: Scene(explained(measured())),
         "inputs-pending": lambda: Scene(explained(overloaded())),
-        "inputs-node": lambda: Scene(explained(measured(), node="worker-3"), node_of_pod.screen),
+        "inputs-node": lambda: Scene(explained(measured(), node="worker-3"), pod_on_node.build_screen),
         "extender-scored": lambda: Scene(explained(extender_scored())),
         "extender-refused": lambda: Scene(explained(extender_refused())),
-        "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), node_of_pod.screen),
+        "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), pod_on_node.build_screen),
         "attempts": lambda: Scene(attempts(), history_screen),
         "attempts-of-many": lambda: Scene(attempts(total=57), history_screen),
-        "compared-pods": lambda: Scene(compared_pods(), compared.pods),
-        "compared-nodes": lambda: Scene(compared_nodes("worker-7", "worker-3"), compared.nodes),
-        "compared-with-rejected": lambda: Scene(compared_nodes("worker-12", "worker-3"), compared.nodes),
+        "compared-pods": lambda: Scene(compared_pods(), comparison.build_pods_screen),
+        "compared-nodes": lambda: Scene(compared_nodes("worker-7", "worker-3"), comparison.build_nodes_screen),
+        "compared-with-rejected": lambda: Scene(compared_nodes("worker-12", "worker-3"), comparison.build_nodes_screen),
         "5000-nodes-attempts": lambda: Scene(many_nodes_attempts(), history_screen),
         "5000-nodes-placed": lambda: Scene(explained(large(fits=3000))),
         "5000-nodes-pending": lambda: Scene(explained(large(fits=0))),
@@ -173,16 +175,16 @@ def compared_nodes(a: str, b: str) -> Json:
     return build_node_comparison(Recorded(decision, table_of(decision)), [a, b])
 
 
-def history_screen(answer: Json, view: View) -> list[Block]:
-    return attempts_screen.screen(answer, view)
+def history_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    return attempts_screen.build_screen(answer, view)
 
 
-def all_nodes(answer: Json, view: View) -> list[Block]:
-    return pod.screen(answer, view, every_node=True)
+def all_nodes(answer: Json, view: ViewOptions) -> list[Block]:
+    return pod.build_screen(answer, view, every_node=True)
 
 
-def all_filters(answer: Json, view: View) -> list[Block]:
-    return node_of_pod.screen(answer, view, every_node=True)
+def all_filters(answer: Json, view: ViewOptions) -> list[Block]:
+    return pod_on_node.build_screen(answer, view, every_node=True)
 
 
 def long_names(answer: Json) -> Json:

@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Any
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Environment
+from herodotus_cli.environment import Environment
 from herodotus_serving.threads import serve_in_thread
 from tests.cli.scenes import NOW
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from herodotus_cli.commands import COMMANDS
-from herodotus_cli.completion import completed
-from herodotus_cli.context import Environment
+from herodotus_cli.completion import complete
+from herodotus_cli.environment import Environment
 from tests.cli.scenes import NOW
 from tests.cli.service import API, Out, Service
 from tests.cli.test_kubectl_transport import KUBECTLS
@@ -37,7 +37,7 @@ def known(service: Service) -> Service:
 
 def words(service: Service, *typed: str) -> list[str]:
     around = Environment({"HERODOTUS_ENDPOINT": service.url}, Out(False), lambda: NOW, lambda: 80)
-    return [line.partition("\t")[0] for line in completed(typed, around).splitlines()]
+    return [line.partition("\t")[0] for line in complete(typed, around).splitlines()]
 
 
 @pytest.mark.parametrize(

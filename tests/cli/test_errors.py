@@ -12,8 +12,8 @@ from tests.cli.service import API, Service, command
 PODS = f"{API}/namespaces/shop/podexplanations"
 MISSING = 'no decision for pod "chekout" in namespace "shop"'
 IF_IT_EXISTS = (
-    "  if it exists: it is another scheduler's, spec.nodeName was set, someone else bound it, it waits for its"
-    " schedulingGates, or its record was pruned:\n"
+    "  if the pod exists: another scheduler decides it, spec.nodeName was set, another client bound it, it waits for"
+    " its schedulingGates, or its record was pruned. To see which:\n"
     "  kubectl get pod chekout -n shop -o 'custom-columns="
     "SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name'\n"
 )
@@ -50,8 +50,8 @@ def test_pod_never_seen_says_who_may_have_placed_it(service: Service, capsys: py
 
 
 NO_RECORDS = (
-    "  no scheduler's records ever came to this service; those of a new installation take a minute or two\n"
-    "  if it is older: the scheduler's log says why they wait\n"
+    "  this service has no records of any scheduler yet; after an installation they take a minute or two\n"
+    "  for an older installation: see the scheduler's log\n"
 )
 
 
@@ -151,9 +151,9 @@ def test_a_proxys_page_cannot_send_escape_sequences(service: Service, capsys: py
 def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", {"kind": "PodExplanation"})
     assert failed(capsys, *ask(service)) == (
-        "error: the answer has another shape than this version knows (KeyError: 'outcome')\n"
-        "  compare: kubectl herodotus version\n"
-        "  see it: -o json\n"
+        "error: the decisions service returned a document that this version cannot read (KeyError: 'outcome')\n"
+        "  compare the versions: kubectl herodotus version\n"
+        "  show the document: -o json\n"
     )
 
 
@@ -183,7 +183,7 @@ def test_silence_ends_with_the_time_limit(capsys: pytest.CaptureFixture[str]) ->
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         err = failed(capsys, "pod", "x", "-n", "y", "--endpoint", url, "--request-timeout", "100ms")
-    assert err.startswith(f"error: the decisions service did not answer ({url}: nothing within 0.1s)\n")
+    assert err.startswith(f"error: the decisions service did not answer ({url}: no response within 0.1s)\n")
 
 
 def test_the_unexpected_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,6 +192,6 @@ def test_the_unexpected_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
     monkeypatch.setattr("herodotus_cli.transport.connect", explode)
     asked = ("node", "x", "--endpoint", "http://127.0.0.1:1")
-    assert failed(capsys, *asked) == "error: RuntimeError: over the edge\n  the whole story: HERODOTUS_DEBUG=1\n"
+    assert failed(capsys, *asked) == "error: RuntimeError: over the edge\n  for the traceback: HERODOTUS_DEBUG=1\n"
     with pytest.raises(RuntimeError):
         command(*asked, environ={"HERODOTUS_DEBUG": "1"})

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_cli import kubeconfig, plain_kubeconfig
+from herodotus_cli import kubeconfig, kubeconfig_fast_parser
 from herodotus_cli.errors import CliError
 
 ONE = "current-context: a\ncontexts:\n- {name: a, context: {namespace: one}}\n- {name: b, context: {cluster: c}}\n"
@@ -122,7 +122,7 @@ MINIKUBE = {
 
 @pytest.mark.parametrize("contexts", [(A,), (A, EKS), (MINIKUBE, A)], ids=["kind", "eks", "minikube"])
 def test_what_tools_write_needs_no_yaml_parser(contexts: tuple[dict[str, object], ...]) -> None:
-    found = plain_kubeconfig.read(written_by_kubectl(*contexts))
+    found = kubeconfig_fast_parser.parse(written_by_kubectl(*contexts))
     assert found is not None
     assert {c["name"]: c["context"].get("namespace") for c in found["contexts"]} == {
         c["name"]: c["context"].get("namespace")  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def test_without_a_yaml_parser_nothing_else_is_read_than_with_one(changes: list[
         at = min(at, len(lines))
         lines[at : at + (kind > 0)] = [] if kind == 3 else [line]
     text = "\n".join(lines)
-    found = plain_kubeconfig.read(text)
+    found = kubeconfig_fast_parser.parse(text)
     if found is not None:
         with suppress(yaml.YAMLError):  # kubectl itself says what is wrong elsewhere in the file
             assert namespaces(found) == namespaces(yaml.safe_load(text))

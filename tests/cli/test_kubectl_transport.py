@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli import missing
+from herodotus_cli import not_found
 from herodotus_record.pending import PendingPod, build_pending_pods
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
@@ -23,7 +23,7 @@ POD = "checkout-7d9f-x2k"
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
 IS_IT_RUNNING = "  is it running?  kubectl -n herodotus get pods\n"
 WHICH_ONE = (
-    "  which one is asked?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another\n"
+    "  which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another\n"
     "  or ask the decisions service directly: --endpoint URL\n"
 )
 Fake = Callable[..., dict[str, str]]
@@ -111,8 +111,8 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
         ),
         (
             "Error from server (NotFound): the server could not find the requested resource",
-            "error: the decisions service does not know this question\n"
-            "  is it of another version?  kubectl herodotus version\n",
+            "error: the decisions service does not serve this resource\n"
+            "  compare the versions: kubectl herodotus version\n",
         ),
         ("Error from server (BadRequest): no", "Error from server (BadRequest): no\n"),
         (
@@ -121,7 +121,7 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
             " (kubectl: The connection to the server 10.0.0.1:6443 was refused - did you specify it right?)\n"
             + WHICH_ONE,
         ),
-        ("", "error: the API server did not answer (kubectl: it failed without a word)\n" + WHICH_ONE),
+        ("", "error: the API server did not answer (kubectl: it failed without a message)\n" + WHICH_ONE),
     ],
     ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
 )
@@ -131,7 +131,7 @@ def test_what_kubectls_words_mean(fake: Fake, capsys: pytest.CaptureFixture[str]
 
 def test_kubectl_that_hangs_ends_with_the_time_limit(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     err = failed(capsys, fake(script="exec sleep 60"), "--request-timeout", "200ms")
-    assert err.startswith("error: the decisions service did not answer (kubectl: nothing within 0.2s)\n")
+    assert err.startswith("error: the decisions service did not answer (kubectl: no response within 0.2s)\n")
 
 
 def test_no_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +178,7 @@ def test_a_real_kubectl_loses_no_hint(
     similar = [f'checkout-"quoted\\{i}' for i in range(5)] + ["a-long-name" * 20] * 10
     service.refuse(EXPLANATION, 404, "NotFound", words, similar=similar)
     assert failed(capsys, as_kubectl_sees_it).startswith(
-        f"Error from server (NotFound): {words}\n  similar: {', '.join(similar[:5])}\n  if it exists: "
+        f"Error from server (NotFound): {words}\n  similar: {', '.join(similar[:5])}\n  if the pod exists: "
     )
 
 
@@ -207,7 +207,7 @@ def test_a_pod_created_anew_is_told_from_the_recorded_one(
     more: tuple[str, ...],
     noted: bool,
 ) -> None:
-    monkeypatch.setattr("herodotus_cli.transport.live._PATIENCE_S", 30.0)  # a loaded machine is no failure
+    monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
     for query in ("", "?node=worker-3", "?attempt=1"):
         service.answer(EXPLANATION + query, placed(node="worker-3" if "node" in query else ""))
     if live is not None:
@@ -307,7 +307,7 @@ WEB = {"kind": "Pod", "metadata": {"name": "web", "creationTimestamp": "2026-03-
 NOT_DECIDED = 'Error from server (NotFound): no decision for pod "web" in namespace "shop"\n'
 EXPLAINED = f"{API}/namespaces/shop/podexplanations/web"
 LIVE = "/api/v1/namespaces/shop/pods/web"
-WAITING = "note: the pod was created just now; waiting for its first decision\n"
+WAITING = "note: the pod was just created; waiting for its first decision\n"
 
 
 def undecided(service: Service) -> None:
@@ -320,13 +320,15 @@ def undecided(service: Service) -> None:
     [
         (
             {"schedulerName": "default-scheduler", "nodeName": "worker-1"},
-            "it is on worker-1, and its schedulerName is default-scheduler: that one does not record, spec.nodeName was"
-            " set, someone else bound it, or its record was pruned",
+            "the pod is on worker-1, and its schedulerName is default-scheduler:"
+            " it is not recorded, spec.nodeName was set,"
+            " another client bound it, or its record was pruned",
         ),
         (
             {"schedulerName": "mine"},
             "no decision of mine, its schedulerName, is recorded. To explain its pods, observe that scheduler"
-            " (docs/observer.md) or name one that records; one that does may not run, or not have tried the pod yet",
+            " (docs/observer.md) or set a schedulerName that is recorded. A recorded scheduler may be"
+            " down, or may not have tried the pod yet",
         ),
     ],
     ids=["placed", "pending"],
@@ -366,7 +368,7 @@ def test_a_pod_created_with_a_node_is_not_waited_for(
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == (
         f"{NOT_DECIDED}  in other namespaces: ci\n"
-        "  it was created with spec.nodeName worker-1: no scheduler decided it\n"
+        "  the pod was created with spec.nodeName worker-1: no scheduler decided it\n"
     )
 
 
@@ -427,7 +429,7 @@ def test_an_incomplete_list_of_pods_removes_none(service: Service, as_kubectl_se
 def test_a_deleted_pod_is_said_to_be_gone(
     service: Service, as_kubectl_sees_it: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("herodotus_cli.transport.live._PATIENCE_S", 30.0)  # a loaded machine is no failure
+    monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
     service.answer(EXPLANATION, placed())
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
     ran = command("pod", POD, environ=as_kubectl_sees_it)
@@ -441,7 +443,8 @@ def test_of_a_pod_that_does_not_exist_names_alike_are_told(
     service.refuse(LIVE, 404, "NotFound", 'pods "web" not found')
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == (
-        f"{NOT_DECIDED}  similar: web-1\n  in other namespaces: ci\n  nor is there such a pod in namespace shop now\n"
+        f"{NOT_DECIDED}  similar: web-1\n  in other namespaces: ci\n"
+        "  the API server has no such pod in namespace shop either\n"
     )
 
 
@@ -451,17 +454,17 @@ def test_the_first_decision_of_a_pod_that_was_just_created_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(missing, "AGAIN_S", 0.0)
+    monkeypatch.setattr(not_found, "RETRY_INTERVAL_S", 0.0)
     undecided(service)
     fresh = {"name": "web", "creationTimestamp": (NOW - timedelta(seconds=2)).isoformat()}
     service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
-    is_fresh = missing._is_fresh
+    is_fresh = not_found._is_fresh
 
     def decided_meanwhile(pod: dict[str, Any], now: datetime) -> bool:
         service.answer(EXPLAINED, placed())
         return is_fresh(pod, now)
 
-    monkeypatch.setattr(missing, "_is_fresh", decided_meanwhile)
+    monkeypatch.setattr(not_found, "_is_fresh", decided_meanwhile)
     ran = command("pod", "web", environ=as_kubectl_sees_it)
     assert (ran.code, capsys.readouterr().err) == (0, WAITING)
     assert ran.out.startswith(POD)
@@ -473,7 +476,7 @@ def test_it_is_not_waited_for_without_end(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(missing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(not_found, "FIRST_DECISION_TIMEOUT_S", 0.0)
     undecided(service)
     fresh = {"name": "web", "creationTimestamp": NOW.isoformat()}
     service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.render import node_of_pod, plain, pod, terminal
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render import plain_text, pod, pod_on_node, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.merging import merge_records
 from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
@@ -19,7 +19,12 @@ from tests import observed
 
 LOG = Path(__file__).parents[1] / "golden/logs/kube-scheduler-v10.log.gz"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
-VIEWS = [View(NOW), View(NOW, wide=True), View(NOW, width=80), View(NOW, width=80, wide=True)]
+VIEWS = [
+    ViewOptions(NOW),
+    ViewOptions(NOW, wide=True),
+    ViewOptions(NOW, width=80),
+    ViewOptions(NOW, width=80, wide=True),
+]
 IDS = ["piped", "piped-wide", "80", "80-wide"]
 Json = dict[str, Any]
 
@@ -37,20 +42,22 @@ def answers() -> list[tuple[Json, Json]]:
     return found
 
 
-def drawn(view: View, blocks: Any) -> str:
-    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=False)
+def drawn(view: ViewOptions, blocks: Any) -> str:
+    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=False)
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_what_is_not_in_the_log_is_not_none(answers: list[tuple[Json, Json]], view: View) -> None:
+def test_what_is_not_in_the_log_is_not_none(answers: list[tuple[Json, Json]], view: ViewOptions) -> None:
     for answer, of_node in answers[::7]:
-        assert "None" not in drawn(view, pod.screen(answer, view))
-        assert "None" not in drawn(view, node_of_pod.screen(of_node, view))
+        assert "None" not in drawn(view, pod.build_screen(answer, view))
+        assert "None" not in drawn(view, pod_on_node.build_screen(of_node, view))
 
 
 def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Json]]) -> None:
     answer = next(answer for answer, _ in answers if answer["tie"])
-    (line,) = [line for line in drawn(VIEWS[0], pod.screen(answer, VIEWS[0])).splitlines() if line.startswith("TIE")]
+    (line,) = [
+        line for line in drawn(VIEWS[0], pod.build_screen(answer, VIEWS[0])).splitlines() if line.startswith("TIE")
+    ]
     nodes = answer["tie"]["nodes"]
     assert line.split(maxsplit=1)[1] == (
         f"drawn among {len(nodes)} equal nodes (the seed is not in the log): {', '.join(nodes)}"
@@ -59,12 +66,12 @@ def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Js
 
 def test_raw_scores_that_are_not_in_the_log_are_left_out(answers: list[tuple[Json, Json]]) -> None:
     answer = next(answer for answer, _ in answers if answer["ranking"] and answer["ranking"][0]["total"])
-    header = next(line for line in drawn(VIEWS[1], pod.screen(answer, VIEWS[1])).splitlines() if "PLUGIN" in line)
+    header = next(line for line in drawn(VIEWS[1], pod.build_screen(answer, VIEWS[1])).splitlines() if "PLUGIN" in line)
     assert header.split() == ["RANK", "NODE", "TOTAL", "PLUGIN", "NORM", "POINTS"]
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: View) -> None:
+def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: ViewOptions) -> None:
     points = {"worker-1": {"NodeResourcesFit": 60}, "worker-2": {"NodeResourcesFit": 50}}
     disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
     ours, theirs = observed.seen(points=points, chosen="worker-2", found=disagrees), dict(points)
@@ -72,7 +79,7 @@ def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: View) -> 
     both = merge_records(ours, observed.logged("worker-2", theirs))
     answer = build_pod_explanation(both.decision, both.outcomes, both.table)
     answer |= {"origins": both.origins.to_document(), "reconstruction": both.origins.reconstruction}
-    text = " ".join(drawn(view, pod.screen(answer, view)).split())
+    text = " ".join(drawn(view, pod.build_screen(answer, view)).split())
     assert "TOLD BY an observer and the scheduler's log, whose word stands: it differs in " in text
     assert "points of NodeResourcesFit (1)" in text
     assert "EVALUATED On worker-2, by default-scheduler. The evaluation puts worker-1 10 points ahead" in text

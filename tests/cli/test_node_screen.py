@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.render import node, plain, terminal
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render import node, plain_text, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Owner
 from tests.builders import MONDAY_US, a_table, bound
 from tests.cli.scenes import NODES, NOW, POINTS, REJECTED, USED, a_pending, a_placed
@@ -104,6 +104,6 @@ def test_nothing_is_minus_zero(service: Service) -> None:
     assert "costs it most: B -1.5" in " ".join(text.split())
 
 
-def drawn(document: Json, view: View) -> str:
-    blocks = node.screen(document, View(NOW, view.width, view.wide))
-    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=False)
+def drawn(document: Json, view: ViewOptions) -> str:
+    blocks = node.build_screen(document, ViewOptions(NOW, view.width, view.wide))
+    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=False)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli.transport.begun import Begun, start
-from herodotus_cli.transport.spawned import Spawned
+from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, start_process
+from herodotus_cli.transport.spawned_process import SpawnedProcess
 from tests.cli.scenes import explained, large, placed
 from tests.cli.service import API, Service
 
@@ -214,33 +214,33 @@ def test_what_is_asked_ahead_is_asked_once(tmp_path: Path, arguments: str, query
 
 
 def test_a_question_that_nobody_comes_to_is_ended() -> None:
-    begun = Begun()
-    begun.begin(["sleep", "60"])
-    taken = begun.take(["sleep", "60"])
-    begun.begin(["sleep", "61"])
-    (left,) = begun._waiting.values()
-    begun.close()
+    prefetched = PrefetchedProcesses()
+    prefetched.start(["sleep", "60"])
+    taken = prefetched.take(["sleep", "60"])
+    prefetched.start(["sleep", "61"])
+    (left,) = prefetched._waiting.values()
+    prefetched.close()
     with pytest.raises(TimeoutError):
-        taken.output(0.01)
-    assert isinstance(left, Spawned)
+        taken.communicate(0.01)
+    assert isinstance(left, SpawnedProcess)
     assert left.ended
-    taken.end()
+    taken.kill()
 
 
 @pytest.mark.parametrize("possible", [True, False], ids=["spawned", "by-subprocess"])
 def test_what_a_process_writes_is_read_to_its_end(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a pipe holds on both of its outputs, and how it ended; whichever way it was started."""
-    monkeypatch.setattr("herodotus_cli.transport.begun.POSSIBLE", possible)
+    monkeypatch.setattr("herodotus_cli.transport.prefetched_processes.IS_SUPPORTED", possible)
     code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000); sys.exit(3)"
-    process = start([sys.executable, "-c", code], alone=False)
-    assert process.output(60) == (3, b"o" * 200_000, b"e" * 200_000)
-    process.end()
+    process = start_process([sys.executable, "-c", code], inherits_stdin=False)
+    assert process.communicate(60) == (3, b"o" * 200_000, b"e" * 200_000)
+    process.kill()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks the kernel, as Linux shows it")
 def test_what_is_spawned_may_die_of_a_pipe() -> None:
     """Python ignores SIGPIPE; what kubectl starts must not inherit that."""
-    process = start(["grep", "SigIgn", "/proc/self/status"])
-    _, out, _ = process.output(60)
+    process = start_process(["grep", "SigIgn", "/proc/self/status"])
+    _, out, _ = process.communicate(60)
     assert not int(out.split()[1], 16) & 1 << signal.SIGPIPE - 1
-    process.end()
+    process.kill()

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli.render import plain, terminal
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render import plain_text, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import NODES, NOW, Scene, a_pending, a_placed, explained, large, many_plugins, placed, scenes
 
 GOLDEN = Path(__file__).parent / "golden"
 VIEWS = {
-    "piped": View(NOW),
-    "40": View(NOW, width=40),
-    "80": View(NOW, width=80),
-    "200": View(NOW, width=200),
-    "wide-piped": View(NOW, wide=True),
-    "wide-80": View(NOW, width=80, wide=True),
+    "piped": ViewOptions(NOW),
+    "40": ViewOptions(NOW, width=40),
+    "80": ViewOptions(NOW, width=80),
+    "200": ViewOptions(NOW, width=200),
+    "wide-piped": ViewOptions(NOW, wide=True),
+    "wide-80": ViewOptions(NOW, width=80, wide=True),
 }
 SOME = {
     "wide": ("placed", "placed-many-plugins", "inputs", "inputs-pending"),  # what -o wide changes
@@ -27,9 +27,9 @@ SOME = {
 }
 
 
-def drawn(scene: Scene, view: View, *, color: bool = False) -> str:
+def drawn(scene: Scene, view: ViewOptions, *, color: bool = False) -> str:
     blocks = scene.screen(scene.answer, view)
-    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=color)
+    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=color)
 
 
 def expect(name: str, text: str) -> None:
@@ -71,7 +71,7 @@ def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
 )
 def test_event_line_is_the_events_message_unbroken(scene: str, width: int | None) -> None:
     found = scenes()[scene]()
-    lines = drawn(found, View(NOW, width=width)).splitlines()
+    lines = drawn(found, ViewOptions(NOW, width=width)).splitlines()
     assert f"Event: {found.answer['message']}" in lines
 
 
@@ -93,7 +93,7 @@ def test_the_next_try_counts_from_now(later_s: int, said: str) -> None:
     found = scenes()["woken"]()
     started = datetime.fromisoformat(found.answer["attempt"]["startedAt"].replace("Z", "+00:00"))
     found.answer["attempt"] |= {"ordinal": 3, "attempts": 3}
-    view = View(started + timedelta(seconds=later_s))
+    view = ViewOptions(started + timedelta(seconds=later_s))
     assert f"NEXT TRY  {said}" in drawn(found, view)
     found.answer["attempt"]["attempts"] = 4
     assert "NEXT TRY" not in drawn(found, view)
@@ -111,14 +111,14 @@ def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> No
 @pytest.mark.parametrize("fits", [0, 3000])
 @pytest.mark.parametrize("width", [None, 80])
 def test_5000_nodes_stay_on_a_screen(fits: int, width: int | None) -> None:
-    assert len(drawn(Scene(explained(large(fits=fits))), View(NOW, width=width)).splitlines()) < 40
+    assert len(drawn(Scene(explained(large(fits=fits))), ViewOptions(NOW, width=width)).splitlines()) < 40
 
 
 @pytest.mark.parametrize("width", range(60, 201, 7))
 def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
     """The columns shown, `others`, and those that are equal add up to the total."""
     answer = explained(many_plugins())
-    text = drawn(Scene(answer), View(NOW, width=width))
+    text = drawn(Scene(answer), ViewOptions(NOW, width=width))
     row = next(line for line in text.splitlines() if "worker-7 ◀" in line)
     total, *shown = (int(cell) for cell in row.partition("◀")[2].split())
     paragraph = " ".join(text.split("\n\n")[1].split())
@@ -130,7 +130,7 @@ def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
 
 @pytest.mark.parametrize("width", range(60, 201, 7))
 def test_a_width_holds_the_scores_of_one_node(width: int) -> None:
-    text = drawn(scenes()["node-many-plugins"](), View(NOW, width=width))
+    text = drawn(scenes()["node-many-plugins"](), ViewOptions(NOW, width=width))
     assert max(map(len, text.splitlines())) <= width
     assert "ip-10-0-12-34.eu-central-1.compute.internal" in text
 
@@ -203,6 +203,6 @@ def test_a_terminal_too_narrow_for_a_table_breaks_lines_and_cuts_none() -> None:
     found = Scene(placed())
     for row in found.answer["ranking"]:
         row["node"] = f"ip-10-0-12-34.eu-central-1.compute.internal.{row['node']}.example.test"
-    text = drawn(found, View(NOW, width=60, wide=True))
+    text = drawn(found, ViewOptions(NOW, width=60, wide=True))
     assert all(row["node"] in text for row in found.answer["ranking"])
     assert "POINTS" in text

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.render import balance, disagreements, pending, plain, terminal, workload
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal, workload
+from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.agreements import ComparedOutcome, build_agreements
 from herodotus_record.model import Agreement, Cause, Owner, Retry
 from herodotus_record.wording import CAUSES
@@ -24,10 +24,10 @@ NOW = datetime(2026, 3, 1, 13, 0, 0, tzinfo=timezone.utc)  # the service's clock
 SECOND_US = 1_000_000
 NOON_US = MONDAY_US + 3600 * SECOND_US - 40 * SECOND_US  # 40 s before now
 SCREENS = {
-    "pending": (f"{API}/pendingpods", pending.screen),
-    "workload": (f"{API}/namespaces/shop/workloadplacements/deployment.checkout", workload.screen),
-    "balance": (f"{API}/balances", balance.screen),
-    "balance-weights": (f"{API}/balances?weights=NodeResourcesFit=0,ImageLocality=9", balance.screen),
+    "pending": (f"{API}/pendingpods", pending.build_screen),
+    "workload": (f"{API}/namespaces/shop/workloadplacements/deployment.checkout", workload.build_screen),
+    "balance": (f"{API}/balances", balance.build_screen),
+    "balance-weights": (f"{API}/balances?weights=NodeResourcesFit=0,ImageLocality=9", balance.build_screen),
 }
 
 
@@ -100,9 +100,9 @@ def test_disagreements_are_as_recorded(view: str) -> None:
         complete=True,
         omitted=2,
     )
-    seen = View(NOW, VIEWS[view].width)
-    blocks = disagreements.screen(document, seen)
-    text = plain.text(blocks, seen) if seen.piped else terminal.text(blocks, seen, color=False)
+    seen = ViewOptions(NOW, VIEWS[view].width)
+    blocks = disagreements.build_screen(document, seen)
+    text = plain_text.draw(blocks, seen) if seen.piped else terminal.draw(blocks, seen, color=False)
     expect(f"disagreements.{view}", text)
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
@@ -112,17 +112,17 @@ def test_disagreements_are_as_recorded(view: str) -> None:
 def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     path, screen = SCREENS[name]
     path, _, query = path.partition("?weights=")
-    seen = View(NOW, VIEWS[view].width)
+    seen = ViewOptions(NOW, VIEWS[view].width)
     blocks = screen(service.get(path, **({"weights": query} if query else {})), seen)
-    text = plain.text(blocks, seen) if seen.piped else terminal.text(blocks, seen, color=False)
+    text = plain_text.draw(blocks, seen) if seen.piped else terminal.draw(blocks, seen, color=False)
     expect(f"{name}.{view}", text)
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
 def test_without_headers_pending_has_rows_alone(service: Service) -> None:
     document = service.get(f"{API}/pendingpods")
-    view = View(NOW, headers=False)
-    lines = plain.text(pending.screen(document, view), view).splitlines()
+    view = ViewOptions(NOW, headers=False)
+    lines = plain_text.draw(pending.build_screen(document, view), view).splitlines()
     assert [line.split()[0] for line in lines] == [f"shop/{pod['pod']}" for pod in document["pods"]]
 
 
@@ -130,9 +130,18 @@ def test_a_screen_is_not_flooded(service: Service) -> None:
     document = service.get(f"{API}/balances")
     document["nodes"] = document["nodes"] * 500
     document["moves"] = [{"namespace": "n", "pod": "p", "from": "a", "to": "b", "drawnAmong": None}] * 20
-    lines = terminal.text(balance.screen(document, View(NOW, 80)), View(NOW, 80), color=False).splitlines()
+    lines = terminal.draw(
+        balance.build_screen(document, ViewOptions(NOW, 80)), ViewOptions(NOW, 80), color=False
+    ).splitlines()
     assert len(lines) < 60
     waiting = service.get(f"{API}/pendingpods")
     waiting["pods"] = waiting["pods"] * 500
     waiting["count"] = 1000
-    assert len(terminal.text(pending.screen(waiting, View(NOW, 80)), View(NOW, 80), color=False).splitlines()) < 60
+    assert (
+        len(
+            terminal.draw(
+                pending.build_screen(waiting, ViewOptions(NOW, 80)), ViewOptions(NOW, 80), color=False
+            ).splitlines()
+        )
+        < 60
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.transport.forwarding import Forwarding
+from herodotus_cli.transport.loopback_proxy import LoopbackProxy
 from tests.cli.service import API, PROXY, Service, command
 from tests.cli.test_kubectl_transport import KUBECTLS
 from tests.processes import Process
@@ -50,13 +50,13 @@ def asked() -> list[tuple[str, str, dict[str, str]]]:
 
 
 @pytest.fixture
-def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterator[Forwarding]:
+def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterator[LoopbackProxy]:
     """A forwarding server before a Unix socket where every question is noted."""
     handler = type("Upstream", (_Upstream,), {"asked": asked})
     path = str(tmp_path / "kubectl")
     with (
         socketserver.ThreadingUnixStreamServer(path, handler) as upstream,
-        Forwarding(0, path, "/before", WITHIN) as forwarding,
+        LoopbackProxy(0, path, "/before", WITHIN) as forwarding,
     ):
         servers = (upstream, forwarding)
         threads = [threading.Thread(target=s.serve_forever, kwargs={"poll_interval": 0.01}) for s in servers]
@@ -70,7 +70,7 @@ def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterat
 
 
 def ask(
-    door: Forwarding, path: str, *, method: str = "GET", host: str = "", **headers: str
+    door: LoopbackProxy, path: str, *, method: str = "GET", host: str = "", **headers: str
 ) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", door.server_port, timeout=30)
     connection.putrequest(method, path, skip_host=True)
@@ -85,7 +85,7 @@ def ask(
 
 
 def test_what_the_user_asks_goes_on_without_the_token_and_with_few_headers(
-    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]]
+    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]]
 ) -> None:
     answer = ask(
         door, f"/{door.token}{API}/decisions?limit=1", Accept="application/json", Cookie="c=d", If_None_Match='"e"'
@@ -123,7 +123,7 @@ def test_what_the_user_asks_goes_on_without_the_token_and_with_few_headers(
     ],
 )
 def test_nobody_else_and_nothing_else_is_let_in(
-    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]], path: str, host: str
+    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], path: str, host: str
 ) -> None:
     assert ask(door, path.replace("TOKEN", door.token), host=host).status == 404
     assert asked == []
@@ -131,14 +131,14 @@ def test_nobody_else_and_nothing_else_is_let_in(
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_nothing_is_changed_through_it(
-    door: Forwarding, asked: list[tuple[str, str, dict[str, str]]], method: str
+    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], method: str
 ) -> None:
     assert ask(door, f"/{door.token}{API}/decisions", method=method).status == 501
     assert asked == []
 
 
 def test_tokens_are_made_anew_and_kubectl_that_is_gone_is_said(tmp_path: Path) -> None:
-    with Forwarding(0, str(tmp_path / "none"), "", WITHIN) as one, Forwarding(0, "", "", WITHIN) as other:
+    with LoopbackProxy(0, str(tmp_path / "none"), "", WITHIN) as one, LoopbackProxy(0, "", "", WITHIN) as other:
         assert one.token != other.token
         thread = threading.Thread(target=one.handle_request)
         thread.start()

@@ -158,7 +158,7 @@ def test_nor_has_a_decision_that_is_watched(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str, text: str
 ) -> None:
     found = infected(decision(1, "Unschedulable", message="0/3 nodes are available: 3 Insufficient cpu."), text)
-    monkeypatch.setattr("herodotus_cli.following.decisions", lambda *_, **__: (d for d in [found]))
+    monkeypatch.setattr("herodotus_cli.decision_watch.watch_decisions", lambda *_, **__: (d for d in [found]))
     monkeypatch.setattr("herodotus_cli.commands.watch.connect", lambda *_: None)
     for width in (0, 80, 200):
         given_ = ["-o", output] if output else []

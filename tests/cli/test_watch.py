@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli import following
-from herodotus_cli.connection import Connection
+from herodotus_cli import decision_watch
+from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError
+from herodotus_cli.transport.api_paths import ALL_DECISIONS
 from herodotus_cli.transport.kubectl import KubectlTransport
-from herodotus_cli.transport.questions import EVERY
 from tests.cli.scenes import placed
 from tests.cli.service import API, Service, command, status
 
@@ -51,7 +51,7 @@ def ended_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(following.time, "sleep", interrupt)
+    monkeypatch.setattr(decision_watch.time, "sleep", interrupt)
 
 
 def watched(service: Service, *more: str, width: int = 0) -> tuple[int, list[str]]:
@@ -176,10 +176,10 @@ BOOKMARK = ("BOOKMARK", {"kind": "Decision", "metadata": {"resourceVersion": "9"
 
 def names_of(transport: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The decisions that a watch yields until its script ends."""
-    monkeypatch.setattr(following.time, "sleep", lambda _: None)
+    monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
     found: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        found.extend(d["metadata"]["name"] for d in following.decisions(transport, "shop", EVERY, 0))
+        found.extend(d["metadata"]["name"] for d in decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))
     return found
 
 
@@ -231,18 +231,18 @@ def test_an_outage_is_waited_out_with_one_warning(
 def test_an_error_that_another_attempt_cannot_mend_ends_the_watch(
     error: CliError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following.time, "sleep", lambda _: None)
+    monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
     transport = Scripted([("7",)], [[BOOKMARK, error]])
     with pytest.raises(type(error)):
-        list(following.decisions(transport, "shop", EVERY, 0))
+        list(decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))
 
 
 def test_a_stream_that_never_opens_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(following.time, "sleep", waits.append)
+    monkeypatch.setattr(decision_watch.time, "sleep", waits.append)
     transport = Scripted([("7",)], [[EOF_ERROR]] * 20)
     with pytest.raises(ConnectionFailedError):
-        list(following.decisions(transport, "shop", EVERY, 0))
+        list(decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))
     assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
@@ -252,7 +252,7 @@ def test_kubectl_s_unexpected_eof_is_a_failed_connection(tmp_path: Path) -> None
     printed = f"printf '%s\\n' '{line}'\nprintf '%s' '{line[:40]}'"
     kubectl.write_text(f"#!/bin/sh\n{printed}\necho 'error: unexpected EOF' >&2\nexit 1\n")
     kubectl.chmod(0o755)
-    transport = KubectlTransport(Connection(), {"KUBECTL_PATH": str(kubectl), "HOME": str(tmp_path)})
+    transport = KubectlTransport(ConnectionSettings(), {"KUBECTL_PATH": str(kubectl), "HOME": str(tmp_path)})
     events = transport.stream("/decisions")
     assert next(events)["object"]["metadata"]["name"] == "d8"
     with pytest.raises(ConnectionFailedError, match="unexpected EOF"):

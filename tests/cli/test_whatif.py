@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from herodotus_cli.commands import whatif as whatif_command
-from herodotus_cli.render import plain, terminal, whatif
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render import plain_text, terminal, whatif
+from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Code, Decision
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, ReviewedAttempt, build_placement_review
 from tests.builders import bound
@@ -66,10 +66,10 @@ SCENES: dict[str, tuple[Callable[[], Json], Json]] = {
 }
 
 
-def drawn(scene: str, view: View, *, color: bool = False) -> str:
+def drawn(scene: str, view: ViewOptions, *, color: bool = False) -> str:
     make, how = SCENES[scene]
-    blocks = whatif.screen(make(), view, **how)
-    return plain.text(blocks, view) if view.piped else terminal.text(blocks, view, color=color)
+    blocks = whatif.build_screen(make(), view, **how)
+    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=color)
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
@@ -211,12 +211,12 @@ def test_forbidden_is_worded_as_kubectl_does_with_what_is_needed(
 def test_while_others_ask_it_is_asked_again(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(whatif_command, "PAUSE_S", 0.0)
+    monkeypatch.setattr(whatif_command, "RETRY_INTERVAL_S", 0.0)
     service.refuse(REVIEWS, 429, "TooManyRequests", "8 reviews are under way; ask again")
     assert (
         command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
     )
-    assert len(service.sent) == whatif_command.TRIES
+    assert len(service.sent) == whatif_command.MAX_TRIES
     assert capsys.readouterr().err == "Error from server (TooManyRequests): 8 reviews are under way; ask again\n"
 
 
@@ -235,7 +235,7 @@ def test_a_scheduler_that_does_not_answer_is_looked_for_with_kubectl(
 def test_a_long_wait_is_not_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(whatif_command, "NOTE_S", 0.01)
+    monkeypatch.setattr(whatif_command, "NOTE_DELAY_S", 0.01)
     (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
     environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     file = written(tmp_path, json.dumps(POD))
@@ -251,7 +251,7 @@ def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
     assert (
         command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
     )
-    assert capsys.readouterr().err.endswith("  decide it as if it named one of them: --scheduler NAME\n")
+    assert capsys.readouterr().err.endswith("  choose one of them: --scheduler NAME\n")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,10 @@ def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
         ("", "no Pod, and no workload with a template of pods\n  it holds: nothing"),
         ("kind: Service", "it holds: Service"),
         ("{a: [}", "not valid YAML (line 1)"),
-        ("kind: Pod\n---\nkind: List\nitems: [{kind: Job, metadata: {name: j}}]", "one at a time: Pod/, Job/j"),
+        (
+            "kind: Pod\n---\nkind: List\nitems: [{kind: Job, metadata: {name: j}}]",
+            "put one of them into a file: Pod/, Job/j",
+        ),
     ],
 )
 def test_a_file_that_does_not_say_what(
@@ -273,15 +276,19 @@ def test_a_file_that_does_not_say_what(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ((), 2, "say what: -f FILE, pod NAME, or KIND/NAME"),
-        (("pod", "a", "-f", "x"), 2, "say what"),
+        ((), 2, "name one object: -f FILE, pod NAME, or KIND/NAME"),
+        (("pod", "a", "-f", "x"), 2, "name one object"),
         (("pod",), 2, "name the pod: pod NAME"),
-        (("pod", "a", "b"), 2, "one object at a time"),
-        (("ds/a",), 2, "a daemonset has a pod for each node"),
+        (("pod", "a", "b"), 2, "names several objects: give one"),
+        (("ds/a",), 2, "the controller of a daemonset pins one pod to each node"),
         (("svc/a",), 2, "is not a workload"),
         (("pod", "a", "--cluster", "x"), 2, "--cluster goes with -f FILE"),
         (("pod", "a", "--replicas", "101"), 2, "'101' is not a whole number from 1 to 100"),
-        (("pod", "a", "--endpoint", "http://127.0.0.1:1"), 1, "pod/a is asked of the API server: leave out --endpoint"),
+        (
+            ("pod", "a", "--endpoint", "http://127.0.0.1:1"),
+            1,
+            "pod/a must be read from the API server: leave out --endpoint",
+        ),
         (("-f", "/nowhere.yaml"), 1, "error: /nowhere.yaml: No such file or directory"),
     ],
 )
@@ -311,13 +318,13 @@ def test_without_a_cluster_the_scheduler_is_run_on_files(tmp_path: Path) -> None
 def test_without_the_scheduler_it_says_where_that_comes_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("herodotus_cli.offline.find_spec", lambda _name: None)
+    monkeypatch.setattr("herodotus_cli.local_evaluation.find_spec", lambda _name: None)
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(tmp_path)}).code == 1
     assert capsys.readouterr().err == (
         "error: --cluster needs the scheduler, which is not part of the plugin: no herodotus-scheduler on PATH\n"
         "  it comes with the servers' package: pip install herodotus-servers\n"
-        "  or leave out --cluster: ask a cluster\n"
+        "  or leave out --cluster, to use a running cluster\n"
     )
 
 

@@ -119,7 +119,7 @@ def wrong(program: str, rest: list[str]) -> str:
             case "kubectl herodotus":
                 if rest and not rest[0].startswith("-"):
                     help_options = ["-h", "--help"]  # as of the group; a command remembers those of its first context
-                    commands.command(rest[0]).make_context(rest[0], rest[1:], help_option_names=help_options)
+                    commands.load_command(rest[0]).make_context(rest[0], rest[1:], help_option_names=help_options)
             case "make" | "./install.sh":
                 return ", ".join(sorted({w for w in rest if "=" not in w} - _words_of(program) - _values(rest)))
             case _ if program not in MODULES:
@@ -166,7 +166,7 @@ def known_words(program: str, rest: list[str]) -> tuple[set[str], list[str]]:
     if program == "kubectl herodotus":
         if not rest or rest[0].startswith("-"):
             return {"--help", "-h", "--version"}, rest
-        return {o for p in commands.command(rest[0]).params for o in (*p.opts, *p.secondary_opts)}, rest[1:]
+        return {o for p in commands.load_command(rest[0]).params for o in (*p.opts, *p.secondary_opts)}, rest[1:]
     if program in ("make", "./install.sh"):
         assert not (program == "make" and set(rest) - _words_of(program)), rest
         return _words_of(program), rest

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from herodotus_cli import paging
+from herodotus_cli import pager
 from tests.contract import chart_values, references
 from tests.contract.meanings import MEANINGS, VARIABLES
 
@@ -23,8 +23,8 @@ FOLDERS = {
     "extender service and annotators": "herodotus_agents",
 }
 OF_A_REQUEST = {"HTTP_AUTHORIZATION", "REMOTE_ADDR", "PATH_INFO", "REQUEST_METHOD"}  # WSGI's, not of the process
-READ = re.compile(r'(?:environ(?:\.get\(|\[)|_from\(environ, )"([A-Z_]+)"|"([A-Z_]+)" in os\.environ')
-ELSEWHERE = {"kubectl herodotus": {*paging._ORDER}}
+READ = re.compile(r'(?:environ(?:\.get\(|\[)|_parse_variable\(environ, )"([A-Z_]+)"|"([A-Z_]+)" in os\.environ')
+ELSEWHERE = {"kubectl herodotus": {*pager._VARIABLES}}
 
 
 @pytest.mark.parametrize(

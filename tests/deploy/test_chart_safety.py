@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from herodotus_cli.connection import PLAIN_SERVICE
+from herodotus_cli.connection import PLAIN_HTTP_SERVICE
 from tests.deploy.charts import (
     ASKED_FOR,
     VALID,
@@ -57,11 +57,11 @@ def test_only_the_service_may_write_the_secret_of_its_certificate(names: tuple[s
 def test_without_tls_the_port_is_named_plain_http() -> None:
     made = objects(combined("plain-http", "monitoring"))
     ports = {p["name"]: p["port"] for p in named(made, "Service", "herodotus-endpoint")["spec"]["ports"]}
-    assert PLAIN_SERVICE.proxy_path.split("/")[-2] == "http:herodotus-endpoint:plain-http"
-    assert ports == {PLAIN_SERVICE.port: 8000, "ingest": 8001}
+    assert PLAIN_HTTP_SERVICE.proxy_path.split("/")[-2] == "http:herodotus-endpoint:plain-http"
+    assert ports == {PLAIN_HTTP_SERVICE.port: 8000, "ingest": 8001}
     assert proxied(named(made, "Role", "herodotus-reader")) == ["http:herodotus-endpoint:plain-http"]
     (scraped,) = named(made, "ServiceMonitor", "herodotus-endpoint")["spec"]["endpoints"]
-    assert scraped["port"] == PLAIN_SERVICE.port
+    assert scraped["port"] == PLAIN_HTTP_SERVICE.port
 
 
 @pytest.mark.parametrize("component", ["scheduler", "endpoint", "observer"])

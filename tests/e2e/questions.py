@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from herodotus_cli.command_line import run
-from herodotus_cli.context import Environment
+from herodotus_cli.environment import Environment
 from tests.e2e import questions_cluster
 from tests.e2e.cluster import Cluster, Herodotus
 from tests.e2e.questions_changes import Changes, NotAboutThisClusterError, fresh

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from herodotus_cli.render.words import fit
+from herodotus_cli.render.formatting import format_feasible
 from herodotus_record.escaping import escape
 from herodotus_record.pending import find_dominant_reason
 
@@ -25,7 +25,7 @@ _PLAIN: Final = "\x1b[0m"
 _GAP: Final = "  "
 
 
-class Lines:
+class WatchFormatter:
     """How lines are laid out. `terminal`: its width, None where the output is piped."""
 
     def __init__(self, *, terminal: int | None, color: bool) -> None:
@@ -50,7 +50,7 @@ class Lines:
             "TRY": str(spec["key"]["attempt"]),
             "RESULT": state,
             "NODE": status["node"] or "–",
-            "FIT": fit(nodes, "nodes"),
+            "FIT": format_feasible(nodes, "nodes"),
             "WHY": self._why(status["message"]) or _PATHS.get(status["path"], ""),
         }
         text = self._laid_out(cells)

@@ -1,7 +1,7 @@
-"""The watch of decisions: the newest as a list, then the service's stream; and answers printed again on changes.
+"""Watches decisions: lists the newest, then follows the service's stream; and repeats an answer when decisions change.
 
-Owns: the list before a stream, reconnecting after a stream ends or breaks, how often an answer is printed again. Does
-not own: the stream (`transport`), what is printed.
+Owns: the list before a stream, reconnecting after a stream ends or breaks, how often an answer is repeated. Does not
+own: the stream (`transport`), what is printed.
 
 Invariant: no decision is missed between the list and the stream or between two streams. When the service has pruned
 decisions in between, a note on stderr says so.
@@ -17,23 +17,23 @@ from contextlib import closing
 from typing import Any
 
 from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, from_status, is_status, print_to_stderr
-from herodotus_cli.transport import questions
+from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.interface import Transport
 
 Json = dict[str, Any]
-LISTED = 500  # decisions looked at for those that still bind
-REST_S = 1.0  # between two answers to the same question: decisions come in hundreds a second
-AGAIN_S = 1.0  # before a stream that ended is begun again: the service ends one after half an hour
-_LONGEST_DELAY_S = 30.0  # between two attempts to reconnect, as client-go's reflector
-_MOST_FAILURES = 8  # in a row: two minutes of attempts, longer than a rollout of the service takes
+LIST_LIMIT = 500  # decisions that are searched for those in binding
+REPEAT_INTERVAL_S = 1.0  # between two answers: there may be hundreds of decisions per second
+RECONNECT_DELAY_S = 1.0  # after a stream ended: the service ends each after half an hour
+_MAX_DELAY_S = 30.0  # between two attempts to reconnect, as client-go's reflector
+_MAX_FAILURES = 8  # in a row: two minutes of attempts, longer than a rollout of the service takes
 _STABLE_S = 10.0  # a stream that lasted this long was a working connection, even when it carried no event
-_MOST_UNSETTLED = 10_000  # names of decisions whose result is awaited; far more than bind at once
+_MAX_UNSETTLED = 10_000  # names of decisions whose result is awaited; far more than bind at once
 _EXPIRED = ("Expired", "Gone")
 _TEMPORARY = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"})
 
 
-class Reconnect:
-    """Decides whether and when a failed watch is opened again: exponential backoff, reset by a working stream."""
+class ReconnectBackoff:
+    """The exponential backoff of a watch that failed; a working stream resets it."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -43,7 +43,7 @@ class Reconnect:
     @property
     def delay_s(self) -> float:
         """The time to wait before the next attempt."""
-        return min(AGAIN_S * 2.0 ** max(0, self._failures - 1), _LONGEST_DELAY_S)
+        return min(RECONNECT_DELAY_S * 2.0 ** max(0, self._failures - 1), _MAX_DELAY_S)
 
     def mark_opened(self) -> None:
         """Note the time at which a stream is requested."""
@@ -63,30 +63,30 @@ class Reconnect:
             temporary = self._connected and error.reason in _TEMPORARY
         else:
             temporary = isinstance(error, ConnectionFailedError)
-        if not temporary or self._failures > _MOST_FAILURES:
+        if not temporary or self._failures > _MAX_FAILURES:
             raise error
         if self._failures == 2:  # the first attempt to reconnect is silent: it seldom fails
             print_to_stderr(f"warning: {error.message.removeprefix('error: ')}; reconnecting")
 
 
-def decisions(
-    transport: Transport, namespace: str, selected: questions.Selected, last: int, *, binding: bool = False
+def watch_decisions(
+    transport: Transport, namespace: str, selector: api_paths.DecisionSelector, last: int, *, binding: bool = False
 ) -> Generator[Json, None, None]:
     """Yield the newest `last` decisions, oldest first, and then each that is added or changes, without end.
 
     `binding`: also decisions whose binding is under way; without it each is yielded once, when its result is known.
     Raises CliError when the service refuses the watch or stays unreachable.
     """
-    page = transport.get(questions.decisions(namespace, selected=selected, limit=LISTED))
-    yield from reversed([d for d in page["items"] if binding or not _binds(d)][:last])
+    page = transport.get(api_paths.decisions(namespace, selector=selector, limit=LIST_LIMIT))
+    yield from reversed([d for d in page["items"] if binding or not _is_binding(d)][:last])
     version = str(page["metadata"]["resourceVersion"])
-    unsettled = {d["metadata"]["name"] for d in page["items"] if _binds(d)}
-    reconnect = Reconnect()
+    unsettled = {d["metadata"]["name"] for d in page["items"] if _is_binding(d)}
+    reconnect = ReconnectBackoff()
     while True:
         start = int(version)
         reconnect.mark_opened()
         try:
-            with closing(_stream(transport, namespace, selected, version)) as events:
+            with closing(_stream(transport, namespace, selector, version)) as events:
                 for event in events:
                     reconnect.mark_working()
                     found = event["object"]
@@ -94,10 +94,10 @@ def decisions(
                     if event["type"] not in ("ADDED", "MODIFIED"):
                         continue
                     name = found["metadata"]["name"]
-                    # A stream begins with results that came just before it: most of them were listed.
+                    # A stream starts with results from just before it; most of them were listed.
                     new = int(found["metadata"]["resourceVersion"]) > start or name in unsettled
-                    (unsettled.add if _binds(found) else unsettled.discard)(name)
-                    if new and (binding or not _binds(found)):
+                    (unsettled.add if _is_binding(found) else unsettled.discard)(name)
+                    if new and (binding or not _is_binding(found)):
                         yield found
             reconnect.mark_working()
         except CliError as e:
@@ -110,62 +110,69 @@ def decisions(
             expired = False
         time.sleep(reconnect.delay_s)
         try:
-            page = transport.get(questions.decisions(namespace, selected=selected, limit=LISTED))
+            page = transport.get(api_paths.decisions(namespace, selector=selector, limit=LIST_LIMIT))
         except CliError as e:
             reconnect.record_failure(e)
             continue
-        for found in reversed(page["items"]):  # what came while no stream was open and will not come by the next one
-            name, binds = found["metadata"]["name"], _binds(found)
+        for found in reversed(page["items"]):  # results since the stream ended, which the next one will not repeat
+            name, is_binding = found["metadata"]["name"], _is_binding(found)
             missed = expired and int(found["metadata"]["resourceVersion"]) > int(version)
-            if (missed and (binding or not binds)) or (name in unsettled and not binds):
+            if (missed and (binding or not is_binding)) or (name in unsettled and not is_binding):
                 yield found
-            if not binds:
+            if not is_binding:
                 unsettled.discard(name)
             elif missed:
                 unsettled.add(name)
-        if len(unsettled) > _MOST_UNSETTLED:
+        if len(unsettled) > _MAX_UNSETTLED:
             unsettled &= {d["metadata"]["name"] for d in page["items"]}
         now = str(page["metadata"]["resourceVersion"])
         if expired or int(version) > int(now):  # pruned, or another database
             version = now
 
 
-def _binds(decision: Json) -> bool:
+def _is_binding(decision: Json) -> bool:
     return bool(decision["status"]["state"] == "Binding")
 
 
-def anew(transport: Transport, namespace: str, selected: questions.Selected, once: Callable[[], None]) -> None:
-    """Calls `once` now, and again after decisions came, at most every REST_S. Without end."""
-    came: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+def repeat_on_decisions(
+    transport: Transport, namespace: str, selector: api_paths.DecisionSelector, once: Callable[[], None]
+) -> None:
+    """Call `once` now and after each change of the decisions, at most every REPEAT_INTERVAL_S, without end.
+
+    Raises CliError when the watch fails.
+    """
+    changes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
-            with closing(decisions(transport, namespace, selected, 0)) as found:
+            with closing(watch_decisions(transport, namespace, selector, 0)) as found:
                 for _ in found:
-                    came.put(None)
-        except BaseException as e:  # told where it can be: in the main thread
-            came.put(e)
+                    changes.put(None)
+        except BaseException as e:  # raised again in the main thread
+            changes.put(e)
 
     threading.Thread(target=listen, daemon=True).start()
     while True:
         once()
-        failure = came.get()
-        time.sleep(REST_S)
-        while failure is None and not came.empty():
-            failure = came.get()
+        failure = changes.get()
+        time.sleep(REPEAT_INTERVAL_S)
+        while failure is None and not changes.empty():
+            failure = changes.get()
         if failure is not None:
             raise failure
 
 
 def _stream(
-    transport: Transport, namespace: str, selected: questions.Selected, version: str
+    transport: Transport, namespace: str, selector: api_paths.DecisionSelector, version: str
 ) -> Generator[Json, None, None]:
     """Yield the events of one stream. Raises CliError for an ERROR event and for a broken connection."""
     try:
-        with closing(transport.stream(questions.watched(namespace, version, selected=selected))) as events:
+        with closing(transport.stream(api_paths.decisions_watch(namespace, version, selector=selector))) as events:
             for event in events:
                 if event.get("type") == "ERROR" and is_status(event.get("object") or {}):
                     raise from_status(event["object"])
                 yield event
     except KeyError as e:
-        raise CliError(f"error: the stream has another shape than this version knows (KeyError: {e})") from e
+        raise CliError(
+            f"error: the decisions service sent an event that this version cannot read (KeyError: {e})"
+        ) from e

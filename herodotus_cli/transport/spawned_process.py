@@ -1,11 +1,11 @@
-"""A child process, started with nothing but the operating system's calls.
+"""A child process started with system calls only.
 
-`subprocess` takes 9 ms to import, a quarter of what kubectl needs for an answer: it would be started so much later.
+Importing `subprocess` takes 9 ms, a quarter of kubectl's time for an answer; kubectl would start that much later.
 
-Owns: starting, reading what is written, ending. Does not own: writing to a process, or systems without `posix_spawnp`
-(`child`).
+Owns: starting, reading the output, killing. Does not own: processes with input, or systems without `posix_spawnp`
+(`popen_process`).
 
-Invariant: what was started is waited for, by `output` or `end`; both ends of its pipes are closed with it.
+Invariant: every started process is waited for, by `communicate` or `kill`, and its pipes are closed with it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-POSSIBLE = hasattr(os, "posix_spawnp")
-_SIGPIPE = 13  # Python ignores it, and what kubectl starts is to know it; the module that names it takes 2 ms
-_PIECE = 65_536  # bytes
+IS_SUPPORTED = hasattr(os, "posix_spawnp")
+# Python ignores SIGPIPE and children inherit that; kubectl must not. Importing `signal` takes 2 ms.
+_SIGPIPE = 13
+_CHUNK = 65_536  # bytes
 
 
-class Spawned:
-    """A process whose output is to be read. OSError where it cannot be started."""
+class SpawnedProcess:
+    """A process whose output is read. The constructor raises OSError if it cannot be started."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], *, alone: bool) -> None:
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], *, inherits_stdin: bool) -> None:
         """`alone`: it may read what we may read; otherwise it reads nothing."""
         (self._out, out), (self._err, err) = os.pipe(), os.pipe()
         self._pipes = [self._out, self._err]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         written = ((os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2))
-        actions = written if alone else (nothing, *written)
+        actions = written if inherits_stdin else (nothing, *written)
         self.ended = True
         try:
             self._pid = os.posix_spawnp(command[0], list(command), environ, file_actions=actions, setsigdef=[_SIGPIPE])
@@ -40,11 +41,11 @@ class Spawned:
             os.close(out)
             os.close(err)
             if self.ended:
-                self.end()
+                self.kill()
 
-    def output(self, timeout_s: float) -> tuple[int, bytes, bytes]:
-        """How it ended and what it wrote, to standard output and error. `timeout_s` 0: for ever; else TimeoutError."""
-        import select  # here, because the process is at work by now
+    def communicate(self, timeout_s: float) -> tuple[int, bytes, bytes]:
+        """Return exit code, stdout and stderr. Raises TimeoutError after `timeout_s`; 0 waits without limit."""
+        import select  # here, because the process is running by now
 
         poll, last = select.poll(), time.monotonic() + timeout_s
         found: dict[int, list[bytes]] = {self._out: [], self._err: []}
@@ -56,17 +57,17 @@ class Spawned:
             if not ready:
                 raise TimeoutError
             for pipe, _ in ready:
-                piece = os.read(pipe, _PIECE)
-                found[pipe].append(piece)
-                if not piece:
+                chunk = os.read(pipe, _CHUNK)
+                found[pipe].append(chunk)
+                if not chunk:
                     poll.unregister(pipe)
                     left -= 1
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self.ended = True
         return code, b"".join(found[self._out]), b"".join(found[self._err])
 
-    def end(self) -> None:
-        """Kills it. Its output is not read to the end: a child of kubectl may hold it open."""
+    def kill(self) -> None:
+        """Kill the process without reading its output to the end, which a child of kubectl may hold open."""
         if not self.ended:
             os.kill(self._pid, 9)
             os.waitpid(self._pid, 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from herodotus_cli.render.blocks import View
+from herodotus_cli.render.screen_elements import ViewOptions
 
 # Short names for narrow columns, as operators speak of these plugins. Others are cut.
 SHORT = {
@@ -46,7 +46,7 @@ _SPANS = (
 )
 
 
-def short_names(plugins: Sequence[str]) -> dict[str, str]:
+def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
     """A short name for each plugin, no two alike. An extender's, which is a URL, starts with its host."""
     names: dict[str, str] = {}
     for plugin in plugins:
@@ -56,7 +56,7 @@ def short_names(plugins: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def attempt(of: dict[str, Any]) -> str:
+def attempt_label(of: dict[str, Any]) -> str:
     """Which of the pod's attempts: `attempt 3 of 11`; its own number where the answer does not place it among them.
 
     Attempts' own numbers restart when another scheduler takes over, so they are no place in a list.
@@ -67,23 +67,23 @@ def attempt(of: dict[str, Any]) -> str:
     return f"attempt {place} of {attempts}" if attempts > 1 else f"attempt {place}"
 
 
-def age(since: object, now: datetime) -> str:
+def format_age(since: object, now: datetime) -> str:
     """How long ago a timestamp was: `38s`, `4m12s`, `3h5m`, `2d4h`; empty when there is none."""
     try:
         then = datetime.fromisoformat(str(since).replace("Z", "+00:00"))
-        return duration((now - then).total_seconds())
+        return format_duration((now - then).total_seconds())
     except (TypeError, ValueError):
         return ""
 
 
-def when(then: object, view: View) -> str:
+def format_age_or_time(then: object, view: ViewOptions) -> str:
     """A timestamp in a table: its age, or with --utc itself, to the second."""
-    return _utc(then) if view.utc else age(then, view.now)
+    return _utc(then) if view.utc else format_age(then, view.now)
 
 
-def ago(then: object, view: View) -> str:
+def format_ago(then: object, view: ViewOptions) -> str:
     """A timestamp in a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
-    return f"at {_utc(then)}" if view.utc else f"{age(then, view.now)} ago"
+    return f"at {_utc(then)}" if view.utc else f"{format_age(then, view.now)} ago"
 
 
 def _utc(then: object) -> str:
@@ -94,24 +94,24 @@ def _utc(then: object) -> str:
     return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def until(then: object, now: datetime) -> str:
+def format_time_until(then: object, now: datetime) -> str:
     """How long until a timestamp; empty once it has passed, or where there is none."""
     try:
         left = (datetime.fromisoformat(str(then).replace("Z", "+00:00")) - now).total_seconds()
     except ValueError:
         return ""
-    return duration(left) if left >= 1 else ""
+    return format_duration(left) if left >= 1 else ""
 
 
-def span(start: object, end: object) -> str:
+def format_time_between(start: object, end: object) -> str:
     """How long from one timestamp to another; empty where one is missing."""
     try:
-        return age(start, datetime.fromisoformat(str(end).replace("Z", "+00:00")))
+        return format_age(start, datetime.fromisoformat(str(end).replace("Z", "+00:00")))
     except ValueError:
         return ""
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time span in its two largest units; days only from the second on, as kubectl writes ages."""
     whole = max(0, int(seconds))
     for least_s, unit_s, unit, below_s, below in _SPANS:
@@ -121,17 +121,17 @@ def duration(seconds: float) -> str:
     return f"{whole}s"
 
 
-def fit(nodes: Mapping[str, Any], total: str = "total") -> str:
+def format_feasible(nodes: Mapping[str, Any], total: str = "total") -> str:
     """How many nodes fit out of how many: `4/12`; `–` for a number that is not known, as of a decision from a log."""
     return "/".join("–" if nodes[name] is None else str(nodes[name]) for name in ("feasible", total))
 
 
-def count(n: int, noun: str) -> str:
+def format_count(n: int, noun: str) -> str:
     """`1 node`, `1204 nodes`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def percent(rate: Any) -> str:
+def format_percent(rate: Any) -> str:
     """A rate as a whole percentage, never rounded to 0 or 100 when it is not; `–` where there is none."""
     if rate is None:
         return "–"
@@ -140,7 +140,7 @@ def percent(rate: Any) -> str:
     return ">99 %" if 0.99 < rate < 1 else f"{round(rate * 100)} %"
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A number with at most one decimal; `–` where there is none."""
     if value is None:
         return "–"
@@ -148,17 +148,17 @@ def number(value: Any) -> str:
     return text if text.strip("-0.") else text.removeprefix("-")
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural_sort_key(name: str) -> list[tuple[int, str]]:
     """A key that sorts worker-9 before worker-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def where_the_rest_is(answer: dict[str, Any]) -> str:
+def omitted_hint(answer: dict[str, Any]) -> str:
     """How to see the nodes that a screen leaves out; of a pruned record there is no more to see."""
     return NOT_KEPT if answer.get("pruned") else "--all"
 
 
-def listed(names: Iterable[str], limit: int, more: str = "") -> str:
+def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
     """Names with commas, and how many were left out. `more`: how to see them."""
     every = list(names)
     if len(every) <= limit:

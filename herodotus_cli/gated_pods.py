@@ -1,7 +1,7 @@
-"""Pods that wait for their scheduling gates, told among those that the record knows, and one of them alone.
+"""Pods that wait for their scheduling gates: no scheduler tries them, so only the API server knows them.
 
-Owns: what is taken of the API server's pods, the answer about one. Does not own: asking for them (`transport.live`),
-the document of many (`herodotus_record.pending`).
+Owns: reading such pods from the API server's objects, and the answer about one. Does not own: fetching them
+(`transport.api_server_queries`), the pending-pods document (`herodotus_record.pending`), screens.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Line, Sides, View
-from herodotus_cli.render.words import ago
 from herodotus_record.model import API_VERSION
 from herodotus_record.pending import GatedPod, add_gated_pods
 
 Json = dict[str, Any]
 
 
-def told_in(document: Json, pods: Sequence[Json]) -> Json:
-    """A PendingPods with these pods of the API server."""
-    return add_gated_pods(document, [_gated(pod) for pod in pods])
+def add_to_pending_pods(document: Json, pods: Sequence[Json]) -> Json:
+    """Return the pending-pods document with these gated pods of the API server added."""
+    return add_gated_pods(document, [_read_pod(pod) for pod in pods])
 
 
-def document(pod: Json) -> Json:
-    """Return the answer about one pod of the API server that waits for its scheduling gates."""
-    gated = _gated(pod)
+def build_answer(pod: Json) -> Json:
+    """Return the document about one gated pod of the API server."""
+    gated = _read_pod(pod)
     gates = ", ".join(gated.gates)
     return {
         "apiVersion": API_VERSION,
@@ -38,15 +36,7 @@ def document(pod: Json) -> Json:
     }
 
 
-def screen(answer: Json, view: View) -> list[Block]:
-    """Return the blocks of such an answer."""
-    meta = answer["metadata"]
-    name = "  ".join(part for part in (meta["name"], f"namespace {meta['namespace']}", answer["owner"]) if part)
-    created = f"created {ago(answer['createdAt'], view)}, never tried"
-    return [Sides(name, created), Line(answer["headline"], "strong")]
-
-
-def _gated(pod: Json) -> GatedPod:
+def _read_pod(pod: Json) -> GatedPod:
     metadata, spec = pod["metadata"], pod["spec"]
     owner = next((o for o in metadata.get("ownerReferences") or () if o.get("controller")), None)
     return GatedPod(

@@ -105,7 +105,7 @@ def test_each_cluster_has_its_own_way(cluster: Cluster) -> None:
 
 
 def test_kubeconfigs_are_remembered_to_a_limit(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herodotus_cli.transport.remembered._MOST", 2)
+    monkeypatch.setattr("herodotus_cli.transport.route_cache._MAX_FILES", 2)
     cluster.says(proxy=NO_PROXY, look="", group="")
     for context in ("c1", "c2", "c3", "c4"):
         cluster.context = context
@@ -153,4 +153,7 @@ def test_a_service_that_is_named_is_meant(cluster: Cluster, capsys: pytest.Captu
     )
     cluster.says(proxy=WHO)
     cluster.run("--service", "ops/https:decisions:443", code=1)
-    assert "the service may ask who you are, which its proxy does not say: without --service" in capsys.readouterr().err
+    assert (
+        "the service may require an identity, which its proxy does not pass on: leave out --service"
+        in capsys.readouterr().err
+    )

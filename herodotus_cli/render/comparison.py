@@ -8,9 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render.blocks import Block, Cell, Line, Style, View, facts, spaced, table
+from herodotus_cli.render.formatting import (
+    attempt_label,
+    format_age_or_time,
+    format_ago,
+    format_duration,
+    format_feasible,
+)
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import ago, attempt, duration, fit, when
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    Style,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+    labelled_rows,
+)
 
 Json = dict[str, Any]
 _VERDICTS: dict[str, tuple[str, Style]] = {
@@ -21,45 +36,47 @@ _VERDICTS: dict[str, tuple[str, Style]] = {
 }
 
 
-def pods(answer: Json, view: View) -> list[Block]:
+def build_pods_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Two pods: where each went and what it asked for, what was different, and how the best nodes stood for both."""
     sides = answer["pods"]
-    apart = duration(answer["secondsApart"])
+    apart = format_duration(answer["secondsApart"])
     sections: list[list[Block]] = [
-        [Line(answer["headline"], "strong")],
+        [TextLine(answer["headline"], "strong")],
         [_facts_of_pods(sides, view)],
-        [facts(_differences(answer, apart))],
+        [labelled_rows(_differences(answer, apart))],
         [_nodes_of_pods(answer["nodes"], sides)] if answer["nodes"] else [],
     ]
-    return spaced(sections)
+    return join_sections(sections)
 
 
-def nodes(answer: Json, view: View) -> list[Block]:
+def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Two nodes: filters that tell them apart (all of them when piped), points plugin by plugin, what would help."""
     meta, tried = answer["metadata"], answer["attempt"]
     a, b = answer["nodes"]
-    lead = f"{meta['name']}  namespace {meta['namespace']}  {attempt(tried)}, {ago(tried['startedAt'], view)}"
+    lead = (
+        f"{meta['name']}  namespace {meta['namespace']}  {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
+    )
     steps = [(f"TO MAKE {node['node']} FIT", "; and ".join(node["toMakeItFeasible"])) for node in (a, b)]
     sections: list[list[Block]] = [
-        [Line(lead), Line(answer["headline"], "strong")],
+        [TextLine(lead), TextLine(answer["headline"], "strong")],
         _filters(answer, view),
         _points(answer),
-        [facts(steps)] if any(step for _, step in steps) else [],
+        [labelled_rows(steps)] if any(step for _, step in steps) else [],
     ]
-    return spaced(sections)
+    return join_sections(sections)
 
 
-def _facts_of_pods(sides: Sequence[Json], view: View) -> Block:
+def _facts_of_pods(sides: Sequence[Json], view: ViewOptions) -> Block:
     header = ("POD", "NODE", "RESULT", "AGE", "ATTEMPT", "FIT", "REQUESTS")
     rows = []
     for side in sides:
-        fits = fit(side["nodes"])
+        fits = format_feasible(side["nodes"])
         requests = side["requests"]
         asked = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
-        at = when(side["attempt"]["startedAt"], view)
+        at = format_age_or_time(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
         rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, asked))
-    return table(header, rows, right=(4, 5))
+    return build_table(header, rows, right=(4, 5))
 
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
@@ -76,7 +93,7 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
 def _nodes_of_pods(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
     """How each node stood for both pods."""
     said = [[row["node"], *(_stood(of) for of in row["pods"])] for row in rows]
-    return table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
+    return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
 
 
 def _stood(of: Json) -> Cell:
@@ -90,7 +107,7 @@ def _stood(of: Json) -> Cell:
     return Cell(f"{'chosen, ' if of['chosen'] else ''}rank {of['rank']}{total}", "good" if of["chosen"] else "")
 
 
-def _filters(answer: Json, view: View) -> list[Block]:
+def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     names = [node["node"] for node in answer["nodes"]]
     telling = [f for f in answer["filters"] if len(set(f["verdicts"])) > 1 or "reject" in f["verdicts"]]
     shown = answer["filters"] if view.piped else telling
@@ -99,10 +116,10 @@ def _filters(answer: Json, view: View) -> list[Block]:
         [f["plugin"], *(_verdict(word, view) for word in f["verdicts"]), _reasons(f["plugin"], names, why)]
         for f in shown
     ]
-    found: list[Block] = [table(("FILTER", *names, "WHY"), rows)] if rows else []
+    found: list[Block] = [build_table(("FILTER", *names, "WHY"), rows)] if rows else []
     others = len(answer["filters"]) - len(shown)
     said = f"{others} other filters" if found else f"all {others} filters"
-    return [*found, Line(f"{said} say the same of both", "dim")] if others else found
+    return [*found, TextLine(f"{said} say the same of both", "dim")] if others else found
 
 
 def _why(verdict: Json) -> str:
@@ -113,7 +130,7 @@ def _reasons(plugin: str, names: Sequence[str], why: Sequence[Json]) -> str:
     return "; ".join(f"{name}: {said[plugin]}" for name, said in zip(names, why, strict=True) if plugin in said)
 
 
-def _verdict(word: str, view: View) -> Cell:
+def _verdict(word: str, view: ViewOptions) -> Cell:
     sign, style = _VERDICTS[word]
     return Cell(word if view.piped else sign, style)
 
@@ -129,7 +146,7 @@ def _points(answer: Json) -> list[Block]:
     ]
     totals = answer["totals"]
     rows.append(["total", *(Cell(str(total), "strong") for total in totals), _difference(totals[0] - totals[1])])
-    return [table(("SCORE PLUGIN", a, b, "DIFFERENCE"), rows, right=(1, 2, 3))]
+    return [build_table(("SCORE PLUGIN", a, b, "DIFFERENCE"), rows, right=(1, 2, 3))]
 
 
 def _difference(points: int) -> Cell:

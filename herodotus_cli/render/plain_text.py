@@ -9,36 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from herodotus_cli.render.blocks import Blank, Block, Line, Sides, Table, View, cells, escaped
+from herodotus_cli.render.screen_elements import (
+    Blank,
+    Block,
+    SplitLine,
+    Table,
+    TextLine,
+    ViewOptions,
+    display_width,
+    escape_block,
+)
 
 GAP = "  "
 
 
-def text(blocks: Sequence[Block], view: View) -> str:
+def draw(blocks: Sequence[Block], view: ViewOptions) -> str:
     """The screen."""
-    return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(escaped(block), view))
+    return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(escape_block(block), view))
 
 
-def _lines(block: Block, view: View) -> list[str]:
+def _lines(block: Block, view: ViewOptions) -> list[str]:
     match block:
         case Blank():
             return [""]
-        case Line():
+        case TextLine():
             return [block.text]
-        case Sides():
+        case SplitLine():
             return [GAP.join(part for part in (block.left, block.right) if part)]
         case Table():
             return _table(block, view)
 
 
-def _table(block: Table, view: View) -> list[str]:
+def _table(block: Table, view: ViewOptions) -> list[str]:
     rows = [[cell.text for cell in row] for row in block.rows]
     if block.header and view.headers:
         rows.insert(0, list(block.header))
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     return [GAP.join(_pad(row[i], widths[i], i in block.right) for i in range(len(row))) for row in rows]
 
 
 def _pad(cell: str, width: int, right: bool) -> str:
-    space = " " * (width - cells(cell))
+    space = " " * (width - display_width(cell))
     return space + cell if right else cell + space

@@ -9,9 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render import inputs
-from herodotus_cli.render.blocks import Block, Cell, Line, Table, View, facts, spaced, table
+from herodotus_cli.render.formatting import attempt_label, format_ago, format_count, join_limited, short_plugin_names
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
-from herodotus_cli.render.words import ago, attempt, count, listed, short_names
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    Table,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+    labelled_rows,
+)
 
 Json = dict[str, Any]
 _GAP = 2
@@ -20,25 +29,25 @@ _FULL = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORMALISED", "POINTS", "DIFFERENCE")
 _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
-def screen(answer: Json, view: View, *, every_node: bool = False) -> list[Block]:
+def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
     """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{node['node']} for {pod}, {attempt(tried)}, {ago(tried['startedAt'], view)}"
-    headline, *more = evidence(answer, view, every_node=every_node)
-    return spaced([[Line(lead), *headline], *more])
+    lead = f"{node['node']} for {pod}, {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
+    headline, *more = build_evidence(answer, view, every_node=every_node)
+    return join_sections([[TextLine(lead), *headline], *more])
 
 
-def evidence(answer: Json, view: View, *, every_node: bool = False) -> list[list[Block]]:
+def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
     """What was said of the node, section by section."""
     node = answer["perNode"][0]
     evaluated = node["passed"] or node["rejectedBy"]
     return [
-        [Line(node["headline"], "strong")],
+        [TextLine(node["headline"], "strong")],
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
-        [facts(notes)] if (notes := _notes(answer, node)) else [],
+        [labelled_rows(notes)] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
-        inputs.blocks(answer, [node, *_other(answer, node)], view),
+        inputs.build_blocks(answer, [node, *_other(answer, node)], view),
     ]
 
 
@@ -50,7 +59,7 @@ def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
     labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run: it may turn the node away too")] if not_run else []
     if eviction:
         refused = f"; {eviction['refusedBy']} would not have it" if eviction["refusedBy"] else ""
-        labelled.append(("OR EVICT", f"{listed(eviction['victims'], _VICTIMS)}{refused}"))
+        labelled.append(("OR EVICT", f"{join_limited(eviction['victims'], _VICTIMS)}{refused}"))
     return labelled
 
 
@@ -67,14 +76,14 @@ def _rejecting(answer: Json, node: Json) -> list[Block]:
     passed = sum(f["plugin"] in node["passed"] for f in others)
     not_run = len(others) - skipped - passed
     said = [
-        f"{count(passed, 'other')} passed" if rejected else f"{count(passed, 'filter')} passed",
+        f"{format_count(passed, 'other')} passed" if rejected else f"{format_count(passed, 'filter')} passed",
         f"{skipped} had nothing to check",
         f"{not_run} did not run",
     ]
     line = ", ".join(words for words, n in zip(said, (passed, skipped, not_run), strict=True) if n)
     found = _filters(answer | {"filters": [f for f in answer["filters"] if f["plugin"] in rejected]}, node)
     mark = Cell(PASS, "good") if passed else Cell(NOTHING, "dim")
-    return [*found, table((), [(mark, f"{line} (--all)")])] if line else found
+    return [*found, build_table((), [(mark, f"{line} (--all)")])] if line else found
 
 
 def _filters(answer: Json, node: Json) -> list[Block]:
@@ -92,10 +101,10 @@ def _filters(answer: Json, node: Json) -> list[Block]:
             rows.append((Cell(PASS, "good"), Cell(plugin), Cell("passes"), Cell("")))
         else:
             rows.append((Cell(NOTHING, "dim"), Cell(plugin), Cell("not run"), Cell("")))
-    return [table(("", "FILTER", "VERDICT", "WHY"), rows)] if rows else []
+    return [build_table(("", "FILTER", "VERDICT", "WHY"), rows)] if rows else []
 
 
-def _scores(answer: Json, node: Json, view: View) -> list[Block]:
+def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
     """The node's points plugin by plugin, beside the best other node's: the fullest layout that the width holds."""
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     other = next(iter(_other(answer, node)), None)
@@ -103,13 +112,13 @@ def _scores(answer: Json, node: Json, view: View) -> list[Block]:
     full = _compared(node, other, plugins, names, _FULL, other["node"] if other else "")
     if view.width is None or _width(full) <= view.width:
         return [full]
-    short = short_names(list(names))
+    short = short_plugin_names(list(names))
     layouts = [_compared(node, other, plugins, its, _BRIEF, "OTHER") for its in (names, short)]
     found = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
     if _width(found) > view.width and not view.wide:
         found = _without(found, "RAW", "NORM")
     note = f"OTHER: {other['node']}, rank {other['rank']}" if other else ""
-    return [found, *([Line(note, "dim")] if note else [])]
+    return [found, *([TextLine(note, "dim")] if note else [])]
 
 
 def _other(answer: Json, node: Json) -> list[Json]:
@@ -133,7 +142,7 @@ def _compared(
     total: list[Cell | str] = ["total", "", "", "", Cell(str(node["total"]), "strong")]
     rows.append([*total, *_against(node["total"], other["total"])] if other else total)
     columns = [*ours, theirs, difference] if other else ours
-    found = table(columns, rows, right=range(1, len(columns)))
+    found = build_table(columns, rows, right=range(1, len(columns)))
     known = any(score["raw"] is not None for score in node["scores"].values())
     return found if known else _without(found, "RAW")
 
@@ -141,7 +150,7 @@ def _compared(
 def _without(block: Table, *headers: str) -> Table:
     kept = [i for i, title in enumerate(block.header) if title not in headers]
     rows = [[row[i] for i in kept] for row in block.rows]
-    return table([block.header[i] for i in kept], rows, right=range(1, len(kept)))
+    return build_table([block.header[i] for i in kept], rows, right=range(1, len(kept)))
 
 
 def _width(block: Table) -> int:

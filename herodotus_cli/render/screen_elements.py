@@ -17,7 +17,7 @@ from herodotus_record.escaping import escape
 Style = Literal["", "strong", "good", "bad", "dim"]
 
 
-class View(NamedTuple):
+class ViewOptions(NamedTuple):
     """For whom a screen is drawn. `width` None: not a terminal, so lines have no limit."""
 
     now: datetime
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
     style: Style = ""
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A sentence. `exact`: never broken, so that it can be copied whole."""
 
     text: str
@@ -47,7 +47,7 @@ class Line(NamedTuple):
     exact: bool = False
 
 
-class Sides(NamedTuple):
+class SplitLine(NamedTuple):
     """A line with a left and a right half; two lines where the width does not hold both."""
 
     left: str
@@ -67,16 +67,16 @@ class Blank(NamedTuple):
     """An empty line."""
 
 
-Block = Line | Sides | Table | Blank
+Block = TextLine | SplitLine | Table | Blank
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], right: Iterable[int] = ()) -> Table:
+def build_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], right: Iterable[int] = ()) -> Table:
     """A table of texts and cells."""
     cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
     return Table(tuple(header), cells, frozenset(right))
 
 
-def spaced(sections: Iterable[Sequence[Block]]) -> list[Block]:
+def join_sections(sections: Iterable[Sequence[Block]]) -> list[Block]:
     """The sections that say something, with an empty line between them."""
     blocks: list[Block] = []
     for section in sections:
@@ -84,17 +84,17 @@ def spaced(sections: Iterable[Sequence[Block]]) -> list[Block]:
     return blocks
 
 
-def facts(rows: Iterable[tuple[str, str]]) -> Table:
+def labelled_rows(rows: Iterable[tuple[str, str]]) -> Table:
     """Labels, each with a sentence beside it; those without a sentence are left out."""
-    return table((), [(Cell(label, "strong"), text) for label, text in rows if text])
+    return build_table((), [(Cell(label, "strong"), text) for label, text in rows if text])
 
 
-def escaped(block: Block) -> Block:
+def escape_block(block: Block) -> Block:
     """Return the block with every text of it on one line and safe to print."""
     match block:
-        case Line():
+        case TextLine():
             return block._replace(text=escape(block.text))
-        case Sides():
+        case SplitLine():
             return block._replace(left=escape(block.left), right=escape(block.right))
         case Table():
             header = tuple(escape(title) for title in block.header)
@@ -104,7 +104,7 @@ def escaped(block: Block) -> Block:
             return block
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """How many of a terminal's columns a text takes: wide letters two, combining ones none."""
     if text.isascii():
         return len(text)

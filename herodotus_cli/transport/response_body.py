@@ -1,6 +1,6 @@
-"""A response body as a document.
+"""Parsing the body of a response as a JSON document.
 
-Owns: JSON decoding and its errors. Does not own: how the body came here.
+Owns: decoding and its errors. Does not own: the request.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 from herodotus_cli.errors import CliError, from_status, is_status
 
 
-def document(body: bytes, source: str, status: str = "") -> dict[str, Any]:
-    """The JSON object in a body; the error when it is a Status, or when it is no JSON object at all.
+def parse_response(body: bytes, source: str, status: str = "") -> dict[str, Any]:
+    """Return the JSON object in a body. Raises ServerError for a Status and CliError for anything else.
 
-    `status`: the HTTP status where it says something, such as `403 Forbidden`: the body may be a proxy's page.
+    `status` is the HTTP status of a failed request, such as `403 Forbidden`; the body may then be a proxy's HTML page.
     """
     try:
         found = json.loads(body)
@@ -31,6 +31,6 @@ def document(body: bytes, source: str, status: str = "") -> dict[str, Any]:
 
 
 def _start(body: bytes) -> str:
-    """The first words of a body, to recognise a proxy's page by."""
+    """Return a hint with the first words of a body, so that the user recognizes a proxy's page."""
     words = " ".join(body[:400].decode("utf-8", "replace").split())
     return f"it begins: {words[:70]}" if words else "it was empty"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli import paging
+from herodotus_cli import pager
 from tests.cli.service import Out
 
 
@@ -23,19 +23,19 @@ from tests.cli.service import Out
     ],
 )
 def test_whose_pager(environ: dict[str, str], expected: list[str]) -> None:
-    assert paging.chosen(environ) == expected
+    assert pager.pager_command(environ) == expected
 
 
 @pytest.mark.parametrize(("lines", "height", "paged"), [(24, 24, True), (23, 24, False), (99, 0, False)])
 def test_only_what_a_terminal_does_not_hold_is_paged(tmp_path: Path, lines: int, height: int, paged: bool) -> None:
     got = tmp_path / "got"
-    pager = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.stdin.read())' {got}"
+    command = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.stdin.read())' {got}"
     out, text = Out(True), "".join(f"line {i}\n" for i in range(lines))
-    paging.write(text, out, {"PAGER": pager}, height)
+    pager.write(text, out, {"PAGER": command}, height)
     assert (out.getvalue(), got.read_text() if got.exists() else "") == (("", text) if paged else (text, ""))
 
 
 def test_a_pager_that_does_not_run_loses_nothing() -> None:
     out = Out(True)
-    paging.write("a\nb\n", out, {"PAGER": "no-such-pager-here"}, 1)
+    pager.write("a\nb\n", out, {"PAGER": "no-such-pager-here"}, 1)
     assert out.getvalue() == "a\nb\n"

@@ -1,11 +1,11 @@
-"""The contexts of a kubeconfig in the form that kubectl and most other tools give it, without a YAML parser.
+"""Reads contexts from a kubeconfig in the form that kubectl and most tools write, without a YAML parser.
 
-Importing one costs 15 ms, half of what kubectl needs for an answer, and all that is asked is one namespace.
+Importing a YAML parser takes 15 ms, half of kubectl's time for an answer, and only one namespace is needed.
 
 Owns: that form. Does not own: every other form (YAML, `kubeconfig`), files.
 
-Invariant: what is returned is what a YAML parser would find, if it can read the file at all; where that is not certain,
-nothing is returned. Imports nothing: it is asked before kubectl is started.
+Invariant: the result is what a YAML parser would return for a file that it can read. Where that is not certain, the
+result is None. Imports nothing, because it runs before kubectl is started.
 """
 
 from __future__ import annotations
@@ -16,40 +16,41 @@ if TYPE_CHECKING:
 
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
 _LETTERS = _LOWER | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_ENDS = _LETTERS | frozenset("0123456789_/")  # a word's last character
+_ENDS = _LETTERS | frozenset("0123456789_/")  # characters that can end a plain scalar
 _WITHIN = _ENDS | frozenset(".@:-")
-_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null"})  # words that YAML takes for something else
+# plain scalars that YAML does not read as strings
+_NO_STRINGS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
 _KEY = _LETTERS | {"-"}
-_ITEM = ("- ", "  ")  # what stands before a key of an entry: the first one, or another
-_EXTENSIONS = "    extensions:"  # minikube's: nobody's business, and always deeper than the settings
+_ENTRY_PREFIXES = ("- ", "  ")  # before the first key of an entry, and before the others
+_EXTENSIONS = "    extensions:"  # written by minikube, not needed, and always deeper than the settings
 _PAIRS = (("{", "}"), ("[", "]"))
 
 
-def read(text: str) -> dict[str, Any] | None:
-    """`current-context` and `contexts` of a kubeconfig; None where the text has another form."""
-    if not text.isascii() or any(map(_goes_on, text.split("\n"))):
+def parse(text: str) -> dict[str, Any] | None:
+    """Return `current-context` and `contexts` of a kubeconfig, or None if the text has another form."""
+    if not text.isascii() or any(map(_continues, text.split("\n"))):
         return None
     blocks = _blocks(text)
     if blocks is None or "contexts" not in blocks:
         return None
-    (current, *goes_on), listed = blocks.get("current-context", [""]), blocks["contexts"]
+    (current, *continuation), listed = blocks.get("current-context", [""]), blocks["contexts"]
     entries = _entries(listed[1:])
-    if listed[0] or goes_on or entries is None or not (current in ("", '""') or _is_text(current)):
+    if listed[0] or continuation or entries is None or not (current in ("", '""') or _is_plain_string(current)):
         return None
     return {"current-context": current.strip('"'), "contexts": entries}
 
 
-def _goes_on(line: str) -> bool:
-    """Whether a quoted text or a collection may be open at a line's end."""
+def _continues(line: str) -> bool:
+    """Return whether a quoted string or a flow collection may continue on the next line."""
     return bool(line.count('"') % 2 or line.count("'") % 2 or any(line.count(a) != line.count(b) for a, b in _PAIRS))
 
 
 def _blocks(text: str) -> dict[str, list[str]] | None:
-    """Each key at the left margin: what stands behind it, then the lines below it."""
+    """Return for each top-level key its value, then the indented lines below it; None for another form."""
     blocks: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
-        key, value = _top(line)
+        key, value = _parse_top_level(line)
         if key:
             lines = [value]
             if key in blocks:
@@ -62,8 +63,8 @@ def _blocks(text: str) -> dict[str, list[str]] | None:
     return blocks
 
 
-def _top(line: str) -> tuple[str, str]:
-    """`key:` or `key: value` at the left margin; two empty texts where it is neither."""
+def _parse_top_level(line: str) -> tuple[str, str]:
+    """Return key and value of an unindented line `key:` or `key: value`, or two empty strings."""
     key, colon, rest = line.partition(":")
     value = rest.lstrip(" ")
     separated = not rest or (rest != value and value and not value[0].isspace())
@@ -72,7 +73,7 @@ def _top(line: str) -> tuple[str, str]:
 
 def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
     entries: list[dict[str, Any]] = []
-    inside = ""  # what deeper lines belong to
+    inside = ""  # the mapping that deeper lines belong to
     for line in lines:
         if line.startswith("- "):
             entries.append({})
@@ -94,18 +95,18 @@ def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
 
 
 def _name(line: str) -> str:
-    """An entry's name; empty on another line."""
+    """Return the name in a line `name: NAME` of an entry, or "" for any other line."""
     key, word = line[2:8], line[8:]
-    return word if line.startswith(_ITEM) and key == "name: " and _is_text(word) else ""
+    return word if line.startswith(_ENTRY_PREFIXES) and key == "name: " and _is_plain_string(word) else ""
 
 
 def _setting(line: str) -> tuple[str, str]:
-    """A key of a context and its value; two empty texts on another line."""
+    """Return key and value of a line in a context, or two empty strings for any other line."""
     key, _, word = line[4:].partition(": ")
-    found = line.startswith("    ") and key and _LOWER.issuperset(key) and _is_text(word)
+    found = line.startswith("    ") and key and _LOWER.issuperset(key) and _is_plain_string(word)
     return (key, word) if found else ("", "")
 
 
-def _is_text(word: str) -> bool:
+def _is_plain_string(word: str) -> bool:
     plain = word[:1] in _LETTERS and word[-1:] in _ENDS and _WITHIN.issuperset(word)
-    return plain and word.lower() not in _NO_TEXT
+    return plain and word.lower() not in _NO_STRINGS

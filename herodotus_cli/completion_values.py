@@ -1,0 +1,97 @@
+"""Values for shell completion, from the decisions service: pods, workloads and nodes with decisions, namespaces.
+
+Owns: the candidates for a partly typed word. Does not own: parsing the command line (click), the format in which the
+shell gets candidates (`completion`).
+
+Invariant: a failure yields no candidates and prints nothing; a lookup takes at most TIMEOUT_S.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from herodotus_cli import option_values
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import environment_of
+from herodotus_cli.errors import CliError
+from herodotus_cli.transport import api_paths, connect
+
+Json = dict[str, Any]
+TIMEOUT_S = 2.0  # a user who pressed Tab waits no longer
+DECISION_LIMIT = 500  # newest decisions whose pods are offered
+_NAME = re.compile(r"[A-Za-z0-9._:/-]+")
+_SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
+
+
+def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return the pods with the newest decisions in the namespace, as candidates for `word`."""
+    if ctx.command.name == "compare" and not ctx.params.get("names") and "pod".startswith(word):
+        return ["pod"]
+    prefix = next((p for p in ("pod/", "pods/", "po/") if word.startswith(p)), "")
+    return _matching(word, (f"{prefix}{d['spec']['pod']['name']}" for d in _decisions(ctx)))
+
+
+def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return the owners of those pods, as candidates; for a ReplicaSet also the Deployment that its name suggests."""
+    found = []
+    for d in _decisions(ctx):
+        owner = d["spec"]["pod"].get("owner")
+        if owner and owner["kind"] == "ReplicaSet" and "-" in owner["name"]:
+            found.append(f"deploy/{owner['name'].rpartition('-')[0]}")
+        if owner:
+            found.append(f"{_SHORT_KINDS.get(owner['kind'], owner['kind'].lower())}/{owner['name']}")
+    return _matching(word, found)
+
+
+def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return the candidates for the object of `whatif`: the word `pod`, pods after it, and workloads."""
+    if ctx.params.get("words"):
+        return pods(ctx, parameter, word)
+    return _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
+
+
+def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return the nodes that any decision considered, as candidates for `word`."""
+    found = _fetch(ctx, lambda connection, get: get(api_paths.node_histories()).get("items", []))
+    prefix = "node/" if word.startswith("node/") else ""
+    return _matching(word, (f"{prefix}{item['metadata']['name']}" for item in found))
+
+
+def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return the cluster's namespaces from the API server, as candidates for `word`."""
+
+    def fetch(connection: ConnectionSettings, _get: Callable[[str], Json]) -> list[Json]:
+        from herodotus_cli.transport.kubectl import KubectlTransport
+
+        transport = KubectlTransport(connection, environment_of(ctx).environ)
+        return list(transport.get_from_api_server(api_paths.namespaces()).get("items", []))
+
+    return _matching(word, (item["metadata"]["name"] for item in _fetch(ctx, fetch)))
+
+
+def _decisions(ctx: click.Context) -> list[Json]:
+    def fetch(connection: ConnectionSettings, get: Callable[[str], Json]) -> list[Json]:
+        namespace = environment_of(ctx).resolve_namespace(option_values.namespace(ctx), connection)
+        return list(get(api_paths.decisions(namespace, limit=DECISION_LIMIT)).get("items", []))
+
+    return _fetch(ctx, fetch)
+
+
+def _fetch(ctx: click.Context, fetch: Callable[[ConnectionSettings, Callable[[str], Json]], list[Json]]) -> list[Json]:
+    """Return what `fetch` returns, or an empty list if it fails."""
+    environ = environment_of(ctx).environ
+    try:
+        connection = option_values.connection_settings(ctx, environ)
+        connection.request_timeout_s = TIMEOUT_S
+        return fetch(connection, connect(connection, environ).get)
+    except (CliError, click.ClickException, KeyError, TypeError):
+        return []
+
+
+def _matching(word: str, names: Iterable[str]) -> list[str]:
+    """Return the names that start with `word`. Other text is dropped, because a shell prints the candidates."""
+    return sorted({name for name in names if name.startswith(word) and _NAME.fullmatch(name)})

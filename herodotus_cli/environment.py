@@ -1,0 +1,192 @@
+"""The environment of a command: variables, streams, clock, terminal; fetching an answer and printing it.
+
+Owns: sending the request of a command, choosing how its answer is printed. Does not own: commands, screens, transports.
+
+Invariant: answers go to stdout, everything else to stderr; heavy modules are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from herodotus_cli.errors import CliError
+
+if TYPE_CHECKING:
+    import click
+
+    from herodotus_cli.connection import ConnectionSettings
+    from herodotus_cli.option_values import OutputOptions
+    from herodotus_cli.render.screen_elements import Block, ViewOptions
+    from herodotus_cli.transport.api_paths import DecisionSelector
+    from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
+
+Json = dict[str, Any]
+Screen = Callable[["ViewOptions"], Sequence["Block"]]
+SCREEN_FORMATS = ("", "wide")
+DEFAULT_WIDTH = 80
+MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per line cannot be read
+
+
+class Environment(NamedTuple):
+    """The process in which a command runs.
+
+    `height` returns the lines of the terminal, or 0 if no pager can be used. `prefetched` holds requests that were
+    started before the command line was parsed.
+    """
+
+    environ: Mapping[str, str]
+    out: TextIO
+    now: Callable[[], datetime]
+    width: Callable[[], int]
+    prefetched: PrefetchedProcesses | None = None
+    height: Callable[[], int] = int
+
+    def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Json:
+        """Return the document of the decisions service at `path`.
+
+        `screen` names the render module that will draw the document. It is imported while the request runs.
+        """
+        from herodotus_cli.transport import connect
+
+        if screen and output.format in SCREEN_FORMATS:
+            writer = "terminal" if self.draws_on_terminal(output) else "plain_text"
+            threading.Thread(target=_import_renderers, args=(screen, writer), daemon=True).start()
+        return connect(connection, self.environ, self.prefetched).get(path)
+
+    def resolve_namespace(self, given: str, connection: ConnectionSettings) -> str:
+        """Return the given namespace, or that of the kubeconfig's context, which is read only when needed."""
+        if given and (connection.context == "" or not connection.endpoint):
+            return given
+        from herodotus_cli import kubeconfig, object_names
+
+        default = kubeconfig.namespace(self.environ, connection.kubeconfig, connection.context)
+        if not object_names.is_valid_name(default):
+            raise CliError(f"error: kubeconfig: namespace {default!r} is not a valid name")
+        return given or default
+
+    def run_or_watch(
+        self,
+        print_once: Callable[[], None],
+        connection: ConnectionSettings,
+        output: OutputOptions,
+        namespace: str = "",
+        selector: DecisionSelector | None = None,
+    ) -> None:
+        """Call `print_once`; with --watch call it again whenever a decision of the namespace and selector changes."""
+        if not output.watch:
+            print_once()
+            return
+        from herodotus_cli import decision_watch
+        from herodotus_cli.transport import api_paths, connect
+
+        first = True
+
+        def print_again() -> None:
+            nonlocal first
+            if not first and output.format in SCREEN_FORMATS:
+                self.out.write("\n")
+            first = False
+            print_once()
+            self.out.flush()
+
+        transport = connect(connection, self.environ)
+        decision_watch.repeat_on_decisions(transport, namespace, selector or api_paths.ALL_DECISIONS, print_again)
+
+    def print_answer(self, document: Json, output: OutputOptions, screen: Screen) -> None:
+        """Print the document as JSON, YAML or names, or the screen that is built from it."""
+        if output.format not in SCREEN_FORMATS:
+            from herodotus_cli.render import documents
+
+            self.out.write(documents.serialize(document, output.format))
+            return
+        from herodotus_cli.render.screen_elements import ViewOptions
+
+        on_terminal = self.draws_on_terminal(output)
+        view = ViewOptions(
+            now=self.now(),
+            width=max(MIN_WIDTH, self.width()) if on_terminal else None,
+            wide=output.format == "wide",
+            headers=output.headers,
+            utc=output.utc,
+        )
+        text = _draw(_build_blocks(screen, view), view, color=self.uses_color(output))
+        if not self.out.isatty() or output.watch:
+            self.out.write(text)
+            return
+        from herodotus_cli import pager
+
+        pager.write(text, self.out, self.environ, self.height())
+
+    def draws_on_terminal(self, output: OutputOptions) -> bool:
+        """Return whether the screen is laid out for a terminal: stdout is one, or colour is forced."""
+        return output.format in SCREEN_FORMATS and (self.out.isatty() or output.color == "always")
+
+    def uses_color(self, output: OutputOptions) -> bool:
+        """Return whether the output is coloured, by --color, NO_COLOR and TERM."""
+        if output.color != "auto":
+            return output.color == "always"
+        return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
+
+
+def environment_of(ctx: click.Context) -> Environment:
+    """Return the environment with which `command_line.run` started click."""
+    found = ctx.find_object(Environment)
+    assert found is not None
+    return found
+
+
+def process_environment(prefetched: PrefetchedProcesses | None = None) -> Environment:
+    """Return the environment of this process."""
+    return Environment(
+        os.environ, sys.stdout, lambda: datetime.now().astimezone(), _terminal_width, prefetched, _terminal_height
+    )
+
+
+def _terminal_height() -> int:
+    """Return the lines of the terminal on stdout, or 0 if stdin is no terminal, so that no pager can be used."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines if sys.stdin and sys.stdin.isatty() else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def _terminal_width() -> int:
+    """Return COLUMNS if it is set, else the columns of the terminal on stdout."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):  # not a terminal, but colour is forced
+        return DEFAULT_WIDTH
+
+
+def _import_renderers(*names: str) -> None:
+    for name in names:
+        import_module(f"herodotus_cli.render.{name}")
+
+
+def _build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
+    try:
+        return screen(view)
+    except (LookupError, TypeError, AttributeError, ValueError) as e:
+        raise CliError(
+            f"error: the decisions service returned a document that this version cannot read ({type(e).__name__}: {e})",
+            ["compare the versions: kubectl herodotus version", "show the document: -o json"],
+        ) from e
+
+
+def _draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
+    if view.piped:
+        from herodotus_cli.render import plain_text
+
+        return plain_text.draw(blocks, view)
+    from herodotus_cli.render import terminal
+
+    return terminal.draw(blocks, view, color=color)

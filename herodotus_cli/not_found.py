@@ -1,0 +1,213 @@
+"""Hints for an object without decisions: similar names, other namespaces, what the API server knows about the pod.
+
+For a pod that was just created, the answer waits for the first decision, so that `kubectl create` and
+`kubectl herodotus pod` can be pasted together.
+
+Owns: these hints and that wait. Does not own: the errors that get the hints (`errors`), requests.
+
+Invariant: a hint never replaces the error; a failed lookup costs only its hint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
+from herodotus_cli.transport import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_cli.environment import Environment
+
+Json = dict[str, Any]
+
+# A younger pod may get its first decision at any moment: schedulers take milliseconds, delivery a second.
+MAX_FRESH_AGE_S = 10.0
+FIRST_DECISION_TIMEOUT_S = 5.0
+RETRY_INTERVAL_S = 0.3
+_MAX_NAMES = 5  # similar names or other namespaces in a hint
+_NO_RECORDS = [
+    "this service has no records of any scheduler yet; after an installation they take a minute or two",
+    "for an older installation: see the scheduler's log",
+]
+_POD_COLUMNS = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
+
+
+class PodLookup(NamedTuple):
+    """The API server's answer about a pod. If `known`, a `pod` of None means that the pod does not exist."""
+
+    known: bool = False
+    pod: Json | None = None
+
+
+def similar_name_hints(error: ServerError) -> list[str]:
+    """Return a hint with the names that the service found similar, or no hint."""
+    names = error.details.get("similar") or []
+    return [f"similar: {', '.join(names[:_MAX_NAMES])}"] if names else []
+
+
+def node_hints(error: ServerError) -> list[str]:
+    """Return the hints for a node that no decision considered."""
+    return _no_records_hints(error) or similar_name_hints(error)
+
+
+def workload_hints(error: ServerError) -> list[str]:
+    """Return the hints for a workload without placements."""
+    if error.reason != "NotFound":
+        return []
+    return _no_records_hints(error) or [
+        *similar_name_hints(error),
+        "in another namespace: -n NAMESPACE",
+        "further back: --since 7d",
+    ]
+
+
+def fetch_pod_answer(
+    ask: Callable[[], Json],
+    pod: str,
+    namespace: str,
+    connection: ConnectionSettings,
+    environment: Environment,
+    answer_gated: Callable[[Json], Json] | None = None,
+) -> Json:
+    """Return what `ask` returns about a pod; for a pod that was just created, wait for its first decision.
+
+    `answer_gated` builds the answer for a pod with scheduling gates from its Pod object. Raises ServerError with hints
+    if there is no answer.
+    """
+    try:
+        return ask()
+    except ServerError as e:
+        if not _is_without_decision(e):
+            raise e.with_hints([*similar_name_hints(e), *_attempt_hints(e)]) from None
+        absent = str(e.details.get("name") or pod)
+        lookup = _look_up_pod(absent, namespace, connection, environment)
+        if lookup.pod and answer_gated and lookup.pod["spec"].get("schedulingGates"):
+            return answer_gated(lookup.pod)
+        if lookup.pod and _is_fresh(lookup.pod, environment.now()):
+            try:
+                return _wait_for_first_decision(ask)
+            except ServerError as later:
+                e = later
+        raise e.with_hints(_pod_hints(e, absent, namespace, connection, lookup)) from None
+
+
+def _no_records_hints(error: ServerError) -> list[str]:
+    """Return the hints for a service that has no records at all, or [] if it has some."""
+    return _NO_RECORDS if error.details.get("noRecords") else []
+
+
+def _is_without_decision(error: ServerError) -> bool:
+    """Return whether the error says that a pod has no decision at all."""
+    found = error.reason == "NotFound" and error.words.startswith("no decision for pod")
+    return found and " with attempt" not in error.words
+
+
+def _attempt_hints(error: ServerError) -> list[str]:
+    missing = error.reason == "NotFound" and " with attempt" in error.words
+    return ["the last attempt: leave out --attempt", "all of them: --attempts"] if missing else []
+
+
+def _look_up_pod(pod: str, namespace: str, connection: ConnectionSettings, environment: Environment) -> PodLookup:
+    """Return the Pod object from the API server, which only kubectl can reach."""
+    if connection.endpoint:
+        return PodLookup()
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    transport = KubectlTransport(connection, environment.environ)
+    try:
+        found = transport.get_from_api_server(api_paths.cluster_pod(namespace, pod))
+    except CliError as e:
+        return PodLookup(known=isinstance(e, ServerError) and e.reason == "NotFound" and e.words.startswith("pods "))
+    return PodLookup(True, found) if found.get("kind") == "Pod" else PodLookup()
+
+
+def _is_fresh(pod: Json, now: datetime) -> bool:
+    """Return whether the pod is so young that its first decision may arrive at any moment."""
+    created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    undecided = pod["spec"].get("schedulingGates") or _was_created_with_node(pod)
+    return not undecided and (now - created).total_seconds() < MAX_FRESH_AGE_S
+
+
+def _was_created_with_node(pod: Json) -> bool:
+    """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
+
+    Binding sets the condition PodScheduled and leaves no trace of spec.nodeName among the managed fields.
+    """
+    if not pod["spec"].get("nodeName"):
+        return False
+    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
+    if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
+        return True
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return not any(condition.get("type") == "PodScheduled" for condition in conditions)
+
+
+def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
+    """Return the answer once the pod has a decision. Raises its ServerError after FIRST_DECISION_TIMEOUT_S."""
+    print_to_stderr("note: the pod was just created; waiting for its first decision")
+    until = time.monotonic() + FIRST_DECISION_TIMEOUT_S
+    while True:
+        time.sleep(RETRY_INTERVAL_S)
+        try:
+            return ask()
+        except ServerError as e:
+            if not _is_without_decision(e) or time.monotonic() > until:
+                raise
+
+
+def _pod_hints(
+    error: ServerError, pod: str, namespace: str, connection: ConnectionSettings, lookup: PodLookup
+) -> list[str]:
+    """Return hints: similar names, namespaces with a pod of that name, and why there may be no record."""
+    if nothing := _no_records_hints(error):
+        return nothing
+    elsewhere = error.details.get("otherNamespaces") or []
+    named = [f"in other namespaces: {', '.join(elsewhere[:_MAX_NAMES])}"] if elsewhere else []
+    if lookup.pod:
+        return [*named, _explain_missing_record(lookup.pod)]
+    if lookup.known:
+        return [*similar_name_hints(error), *named, f"the API server has no such pod in namespace {namespace} either"]
+    return [
+        *similar_name_hints(error),
+        *named,
+        "if the pod exists: another scheduler decides it, spec.nodeName was set, another client bound it, it waits for"
+        " its schedulingGates, or its record was pruned. To see which:",
+        _kubectl_command(pod, namespace, connection),
+    ]
+
+
+def _explain_missing_record(pod: Json) -> str:
+    """Return why an existing pod may have no record, as far as the Pod object shows it."""
+    spec = pod["spec"]
+    scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
+    gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+    if gates:
+        return (
+            f"the pod waits for its schedulingGates ({', '.join(gates)}): no scheduler tries it before they are removed"
+        )
+    if _was_created_with_node(pod):
+        return f"the pod was created with spec.nodeName {node}: no scheduler decided it"
+    if node:
+        return (
+            f"the pod is on {node}, and its schedulerName is {scheduler}: it is not recorded, spec.nodeName was set,"
+            " another client bound it, or its record was pruned"
+        )
+    return (
+        f"no decision of {scheduler}, its schedulerName, is recorded. To explain its pods, observe that scheduler"
+        " (docs/observer.md) or set a schedulerName that is recorded. A recorded scheduler may be down, or may not have"
+        " tried the pod yet"
+    )
+
+
+def _kubectl_command(pod: str, namespace: str, connection: ConnectionSettings) -> str:
+    """Return a shell command that shows which of the reasons applies."""
+    import shlex  # here, because only this failure needs it
+
+    command = ["kubectl", "get", "pod", pod, "-n", namespace]
+    command += ["--context", connection.context] * bool(connection.context)
+    command += ["--kubeconfig", connection.kubeconfig] * bool(connection.kubeconfig)
+    return shlex.join([*command, "-o", _POD_COLUMNS])

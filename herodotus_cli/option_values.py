@@ -1,0 +1,92 @@
+"""The values of the shared options of one command line, read from click's context.
+
+Owns: where an option of the group and one of the command meet, variables of the environment, defaults. Does not own:
+names and help texts of options (`options`).
+
+Invariant: a connection option means the same before and after the command's name; the later one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from herodotus_cli.connection import DEFAULT_SERVICE, REQUEST_TIMEOUT_S, ConnectionSettings
+from herodotus_cli.object_names import require_valid_name
+from herodotus_cli.parameter_types import Endpoint, ServiceName
+
+
+class OutputOptions(NamedTuple):
+    """How an answer is printed. `format` is empty for the default screen, or `wide`, `json`, `yaml`, `name`."""
+
+    format: str
+    headers: bool
+    color: str  # auto, always, never
+    watch: bool = False
+    utc: bool = False
+
+
+_CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_timeout", "as_user", "as_groups")
+
+
+def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> ConnectionSettings:
+    """Return the connection settings of a command.
+
+    The command's own options win over those of the group, then environment variables, then defaults.
+    """
+    chosen: dict[str, Any] = {
+        "endpoint": _parse_variable(environ, "HERODOTUS_ENDPOINT", Endpoint(), ""),
+        "service": _parse_variable(environ, "HERODOTUS_SERVICE", ServiceName(), DEFAULT_SERVICE),
+        "request_timeout": REQUEST_TIMEOUT_S,
+    }
+    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, ())}
+    chosen |= {name: value for name, value in _group_values(ctx).items() if value != ()} | own
+    if chosen.get("as_groups") and not chosen.get("as_user"):
+        raise click.UsageError("--as-group needs --as")
+    if chosen.get("as_user") and chosen["endpoint"]:
+        raise click.UsageError("--as needs the API server: leave out --endpoint")
+    return ConnectionSettings(
+        context=chosen.get("context", ""),
+        kubeconfig=chosen.get("kubeconfig", ""),
+        endpoint=chosen["endpoint"],
+        service=chosen["service"],
+        request_timeout_s=chosen["request_timeout"],
+        as_user=chosen.get("as_user", ""),
+        as_groups=chosen.get("as_groups", ()),
+    )
+
+
+def _group_values(ctx: click.Context) -> dict[str, Any]:
+    """Return the options that were given before the command's name."""
+    return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
+
+
+def _parse_variable(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: object) -> Any:
+    """Return an environment variable parsed as an option's value. The usage error names the variable."""
+    try:
+        return type_.convert(environ.get(name) or default, None, None)
+    except click.BadParameter as e:
+        raise click.UsageError(f"{name}: {e.message}") from None
+
+
+def namespace(ctx: click.Context) -> str:
+    """Return the namespace that was given before or after the command's name, or "" if none was."""
+    name = str(ctx.params.get("namespace") or _group_values(ctx).get("namespace") or "")
+    return require_valid_name("namespace", name) if name else ""
+
+
+def all_namespaces(ctx: click.Context) -> bool:
+    """Return whether -A was given. Raises UsageError if -n was given too."""
+    if ctx.params["all_namespaces"] and ctx.params["namespace"]:
+        raise click.UsageError("-A and -n exclude each other")
+    return bool(ctx.params["all_namespaces"])
+
+
+def output_options(ctx: click.Context) -> OutputOptions:
+    """Return the output options of a command."""
+    format_, headers = ctx.params["format_"] or "", not ctx.params["no_headers"]
+    return OutputOptions(
+        format_, headers, ctx.params["color"], watch=ctx.params.get("watch", False), utc=ctx.params["utc"]
+    )

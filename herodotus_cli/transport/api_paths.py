@@ -1,0 +1,165 @@
+"""Paths of the resources that the decisions service and the API server serve.
+
+Owns: paths and their escaping. Does not own: sending requests, the documents that are returned.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
+_API = "/apis/herodotus.dev/v1alpha1"
+
+
+def pod_explanation(
+    namespace: str, pod: str, *, attempt: int | None = None, every_node: bool = False, node: str = ""
+) -> str:
+    """Return the path of the explanation of a pod's last attempt, or of the given one."""
+    query = {"attempt": attempt, "all": "true" if every_node else None, "node": node or None}
+    return f"{_API}/namespaces/{_escape(namespace)}/podexplanations/{_escape(pod)}{_query_string(query)}"
+
+
+def decision(namespace: str, pod: str, *, attempt: int | None = None) -> str:
+    """Return the path of the full record of an attempt."""
+    return f"{_API}/namespaces/{_escape(namespace)}/decisions/{_escape(pod)}{_query_string({'attempt': attempt})}"
+
+
+def pod_history(namespace: str, pod: str) -> str:
+    """Return the path of a pod's attempts with what changed between them."""
+    return f"{_API}/namespaces/{_escape(namespace)}/podhistories/{_escape(pod)}"
+
+
+def pod_comparison(namespace: str, pod: str, other: str) -> str:
+    """Return the path of the comparison of two pods."""
+    return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{_query_string({'with': other})}"
+
+
+def node_comparison(namespace: str, pod: str, a: str, b: str, *, attempt: int | None = None) -> str:
+    """Return the path of the comparison of two nodes for one pod."""
+    query = _query_string({"a": a, "b": b, "attempt": attempt})
+    return f"{_API}/namespaces/{_escape(namespace)}/nodecomparisons/{_escape(pod)}{query}"
+
+
+def node_history(node: str, *, since_s: float) -> str:
+    """Return the path of a node's history: how often it was considered, rejected and chosen."""
+    return f"{_API}/nodehistories/{_escape(node)}{_query_string({'since': round(since_s)})}"
+
+
+def pending_pods(namespace: str, *, labels: str = "") -> str:
+    """Return the path of the pending pods; of all namespaces if `namespace` is empty. `labels` is a label selector."""
+    return f"{_API}/{_namespace_prefix(namespace)}pendingpods{_query_string({'labelSelector': labels or None})}"
+
+
+def workload_placement(namespace: str, kind: str, name: str, *, since_s: float, labels: str = "") -> str:
+    """Return the path of the placements of a workload's pods."""
+    query = _query_string({"since": round(since_s), "labelSelector": labels or None})
+    return f"{_API}/namespaces/{_escape(namespace)}/workloadplacements/{_escape(f'{kind}.{name}')}{query}"
+
+
+def balance(*, since_s: float, weights: str, profile: str, decisions: int | None, labels: str = "") -> str:
+    """Return the path of the balance: how often each node won, and with other weights would win."""
+    query = {"since": round(since_s), "weights": weights or None, "profile": profile or None, "limit": decisions}
+    return f"{_API}/balances{_query_string(query | {'labelSelector': labels or None})}"
+
+
+def agreements(namespace: str, *, since_s: float, scheduler: str, labels: str = "") -> str:
+    """Return the path of the comparison between an observer's evaluations and outcomes; `namespace` empty: all."""
+    query = {"since": round(since_s), "profile": scheduler or None, "labelSelector": labels or None}
+    return f"{_API}/{_namespace_prefix(namespace)}agreements{_query_string(query)}"
+
+
+class DecisionSelector:
+    """Field and label selectors of decisions; both empty select all."""
+
+    def __init__(self, fields: str = "", labels: str = "") -> None:
+        self.query = {"fieldSelector": fields or None, "labelSelector": labels or None}
+
+
+ALL_DECISIONS = DecisionSelector()
+
+
+def decisions(namespace: str, *, selector: DecisionSelector = ALL_DECISIONS, limit: int) -> str:
+    """Return the path of the newest decisions; of all namespaces if `namespace` is empty."""
+    return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string({'limit': limit, **selector.query})}"
+
+
+def placement_reviews(namespace: str) -> str:
+    """Return the path to which reviews of hypothetical pods are sent."""
+    return f"{_API}/namespaces/{_escape(namespace)}/placementreviews"
+
+
+def cluster_object(resource: str, namespace: str, name: str) -> str:
+    """Return the API server's path of an object. `resource` is API version and plural: `apps/v1/deployments`."""
+    version, _, plural = resource.rpartition("/")
+    root = "api" if "/" not in version else "apis"
+    return f"/{root}/{version}/namespaces/{_escape(namespace)}/{plural}/{_escape(name)}"
+
+
+def node_histories() -> str:
+    """Return the path of the nodes that have a history."""
+    return f"{_API}/nodehistories?limit=500"
+
+
+def namespaces() -> str:
+    """Return the API server's path of the namespaces."""
+    return "/api/v1/namespaces"
+
+
+def decisions_watch(namespace: str, version: str, *, selector: DecisionSelector = ALL_DECISIONS) -> str:
+    """Return the path of the watch of decisions after a resource version."""
+    query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, **selector.query}
+    return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string(query)}"
+
+
+def cluster_pod(namespace: str, pod: str) -> str:
+    """Return the API server's path of a Pod object."""
+    return f"/api/v1/namespaces/{_escape(namespace)}/pods/{_escape(pod)}"
+
+
+def unassigned_pods(namespace: str, *, labels: str = "") -> str:
+    """Return the API server's path of pending pods without a node; of all namespaces if `namespace` is empty."""
+    of = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "labelSelector": labels or None, "limit": 500}
+    return f"/api/v1/{_namespace_prefix(namespace)}pods{_query_string(of)}"
+
+
+def nodes_by_hostname(names: Sequence[str]) -> str:
+    """Return the API server's path of the nodes with these names.
+
+    They are selected by their hostname label, because a field selector cannot hold several names.
+    """
+    selector = f"kubernetes.io/hostname in ({','.join(names)})"
+    return f"/api/v1/nodes{_query_string({'labelSelector': selector, 'limit': 500})}"
+
+
+def service_version() -> str:
+    """Return the path of the decisions service's version."""
+    return f"{_API}/serviceversions"
+
+
+def web_pages() -> str:
+    """Return the path of the web pages, which request everything else relative to it."""
+    return f"{_API}/pages/"
+
+
+def api_group() -> str:
+    """Return the API server's path of the APIService's resources, which every user may read."""
+    return _API
+
+
+def _namespace_prefix(namespace: str) -> str:
+    return f"namespaces/{_escape(namespace)}/" if namespace else ""
+
+
+def _escape(name: str) -> str:
+    if _UNRESERVED.issuperset(name):
+        return name
+    from urllib.parse import quote  # here, because few names need it and it takes 6 ms
+
+    return quote(name, safe="")
+
+
+def _query_string(parameters: Mapping[str, object]) -> str:
+    given = "&".join(f"{name}={_escape(str(value))}" for name, value in parameters.items() if value is not None)
+    return f"?{given}" if given else ""

@@ -1,0 +1,126 @@
+"""A loopback HTTP server through which one user's browser, and no other client, reaches a Unix socket.
+
+Owns: which requests are accepted and forwarded. Does not own: the server on the socket (`kubectl proxy`, with the
+user's credentials), the pages.
+
+Any client that knows the port could use the user's rights: other users of the machine, and every web page that the user
+visits. So each path starts with a random token that only the user gets, and the Host header must name this server,
+which rules out DNS rebinding.
+
+Invariant: a request without the token or with another Host is refused; only GET and HEAD below one path are forwarded,
+with no other headers than `_REQUEST_HEADERS`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+_REQUEST_HEADERS = ("Accept", "If-None-Match")
+_RESPONSE_HEADERS = (
+    "Content-Type",
+    "Content-Length",
+    "ETag",
+    "Cache-Control",
+    "Content-Security-Policy",
+    "X-Content-Type-Options",
+    "Referrer-Policy",
+    "Retry-After",
+)
+_CHUNK = 65_536  # bytes
+_TIMEOUT_S = 60.0
+
+
+class LoopbackProxy(ThreadingHTTPServer):
+    """The server on 127.0.0.1. Port 0 takes a free port. The constructor raises OSError if the port is taken."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, unix_socket: str, upstream_prefix: str, served_prefix: str) -> None:
+        """Serve paths below `served_prefix`; `upstream_prefix` is put before each forwarded path."""
+        self.token = secrets.token_urlsafe(24)
+        self.unix_socket = unix_socket
+        self.upstream_prefix, self.served_prefix = upstream_prefix, served_prefix
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """The URL with the token."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}"
+
+    def upstream_path(self, path: str, host: str) -> str | None:
+        """Return the path to request on the socket, or None if token, Host or path are not accepted."""
+        token, slash, rest = path[1:].partition("/")
+        ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+        named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
+        served = f"/{rest}".startswith(self.served_prefix) and ".." not in unquote(rest.partition("?")[0]).split("/")
+        return f"{self.upstream_prefix}/{rest}" if ours and named and slash and served else None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a browser that closed its connection."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: LoopbackProxy
+
+    def do_GET(self) -> None:
+        upstream = self.server.upstream_path(self.path, self.headers.get("Host", ""))
+        if upstream is None:
+            self._refuse(404, "not found: use the link that kubectl herodotus ui printed, with its token")
+            return
+        try:
+            self._forward(upstream)
+        except (OSError, HTTPException) as e:
+            self.close_connection = True
+            self._refuse(502, f"kubectl did not answer: {e}")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _forward(self, path: str) -> None:
+        connection = _UnixConnection(self.server.unix_socket)
+        try:
+            headers = {name: self.headers[name] for name in _REQUEST_HEADERS if name in self.headers}
+            connection.request(self.command, path, headers={"Host": "localhost", **headers})
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            for name in _RESPONSE_HEADERS:
+                if answer.headers[name] is not None:
+                    self.send_header(name, answer.headers[name])
+            if "Content-Length" not in answer.headers:
+                self.send_header("ConnectionSettings", "close")
+            self.end_headers()
+            while chunk := answer.read(_CHUNK):
+                self.wfile.write(chunk)
+        finally:
+            connection.close()
+
+    def _refuse(self, code: int, why: str) -> None:
+        body = f"{why}\n".encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: the path contains the token."""
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
